@@ -1,0 +1,52 @@
+// The only list of our exit codes. man/trainrun.1 and tests/lint keep step with it.
+#pragma once
+
+#include "launcher/base/error.h"
+
+namespace trainrun {
+
+enum class ExitCode : int {
+  success = 0,
+  // 1..255 also: the first failing rank's own code, or 128 + the signal that killed it
+  usage = 2,             // command line, configuration, host list
+  unreachable = 69,      // a host could not be reached, or was lost
+  internal = 70,         // our own fault
+  try_again = 75,        // nothing is wrong with the request, but it cannot be done now
+  timeout = 124,         // --timeout passed
+  not_executable = 126,  // the program exists, but cannot be executed
+  not_found = 127,       // the program does not exist
+  hangup = 129,          // the launcher got SIGHUP
+  interrupted = 130,     // ... SIGINT (^C)
+  quit = 131,            // ... SIGQUIT
+  output_closed = 141,   // the reader of our stdout went away
+  terminated = 143,      // ... SIGTERM
+};
+
+constexpr ExitCode exit_code_of(Code code) {
+  switch (code) {
+    case Code::usage:
+    case Code::config:
+      return ExitCode::usage;
+    case Code::unreachable:
+    case Code::host_key:
+    case Code::auth:
+    case Code::bootstrap:
+    case Code::lost:
+      return ExitCode::unreachable;
+    case Code::not_found:
+      return ExitCode::not_found;
+    case Code::not_executable:
+      return ExitCode::not_executable;
+    case Code::timeout:
+      return ExitCode::timeout;
+    case Code::try_again:
+      return ExitCode::try_again;
+    case Code::protocol:
+    case Code::refused:
+    case Code::internal:
+      return ExitCode::internal;
+  }
+  return ExitCode::internal;
+}
+
+}  // namespace trainrun

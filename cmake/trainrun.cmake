@@ -1,0 +1,69 @@
+# Flags that every target gets, and the two functions by which targets are made.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+set(TRAINRUN_SANITIZE "" CACHE STRING "empty, 'address,undefined' or 'thread'")
+option(TRAINRUN_WERROR "treat warnings as errors" OFF)
+
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+# -fno-coroutines: g++ 12.2 miscompiles `if (co_await ...)`; see launcher/decisions/0001.
+# -Wno-maybe-uninitialized: g++ 12 reports every std::optional that is tested before its use.
+add_library(trainrun_flags INTERFACE)
+target_compile_options(trainrun_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wswitch
+  -Wimplicit-fallthrough -Wformat=2 -Wno-maybe-uninitialized -Werror=switch -fno-coroutines -fvisibility=hidden -fno-omit-frame-pointer)
+if(TRAINRUN_WERROR)
+  target_compile_options(trainrun_flags INTERFACE -Werror)
+endif()
+target_compile_definitions(trainrun_flags INTERFACE BOOST_ASIO_NO_DEPRECATED
+  TRAINRUN_VERSION="${PROJECT_VERSION}")
+target_include_directories(trainrun_flags INTERFACE ${CMAKE_SOURCE_DIR})
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(trainrun_flags INTERFACE -D_FORTIFY_SOURCE=2 -D_GLIBCXX_ASSERTIONS -fstack-protector-strong)
+  target_link_options(trainrun_flags INTERFACE -Wl,-z,relro,-z,now)
+endif()
+
+# Sanitizers are apart from the flags above: the agent that is embedded in trainrun is static, and cannot have them.
+add_library(trainrun_sanitizers INTERFACE)
+if(TRAINRUN_SANITIZE)
+  target_compile_options(trainrun_sanitizers INTERFACE -fsanitize=${TRAINRUN_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(trainrun_sanitizers INTERFACE -fsanitize=${TRAINRUN_SANITIZE})
+endif()
+
+# trainrun_library(NAME [AGENT] SOURCES ... [DEPS ...])
+# A folder's static library. AGENT: it is also linked into the static agent, so a build with sanitizers makes a second
+# library NAME_plain without them (in other builds NAME_plain is an alias).
+function(trainrun_library name)
+  cmake_parse_arguments(arg "AGENT" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC trainrun_flags trainrun_sanitizers ${arg_DEPS})
+  if(arg_AGENT)
+    if(TRAINRUN_SANITIZE)
+      add_library(${name}_plain STATIC ${arg_SOURCES})
+      set(plain_deps ${arg_DEPS})
+      list(TRANSFORM plain_deps APPEND _plain REGEX "^trainrun_")
+      target_link_libraries(${name}_plain PUBLIC trainrun_flags ${plain_deps})
+    else()
+      add_library(${name}_plain ALIAS ${name})
+    endif()
+  endif()
+endfunction()
+
+# trainrun_unit_test(NAME SOURCES ... DEPS ...): one doctest program, one ctest entry `unit.NAME`.
+function(trainrun_unit_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(unit_${name} ${CMAKE_SOURCE_DIR}/tests/unit/main.cc ${arg_SOURCES})
+  target_link_libraries(unit_${name} PRIVATE ${arg_DEPS})
+  add_test(NAME unit.${name} COMMAND unit_${name})
+  set_tests_properties(unit.${name} PROPERTIES TIMEOUT 120 LABELS unit)
+endfunction()

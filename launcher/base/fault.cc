@@ -1,0 +1,51 @@
+#include "launcher/base/fault.h"
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::fault {
+namespace {
+
+struct Point {
+  std::string name;
+  std::chrono::milliseconds delay{0};
+  int error = 0;
+};
+
+// The only mutable global of the project: set once at the start of a process, only read after that.
+std::vector<Point>& points() {
+  static std::vector<Point> all;
+  return all;
+}
+
+}  // namespace
+
+void configure(std::string_view text) {
+  points().clear();
+  for (const auto item : split(text, ',')) {
+    const auto equals = item.find('=');
+    if (equals == std::string_view::npos) continue;
+    Point made{std::string(item.substr(0, equals))};
+    const auto what = split(item.substr(equals + 1), ':');
+    const auto number = what.size() > 1 ? parse_unsigned<unsigned>(what[1]) : std::nullopt;
+    if (what[0] == "delay") made.delay = std::chrono::milliseconds(number.value_or(0));
+    if (what[0] == "fail") made.error = static_cast<int>(number.value_or(EIO));
+    points().push_back(std::move(made));
+  }
+}
+
+std::optional<int> point(std::string_view name) {
+  for (const auto& candidate : points()) {
+    if (candidate.name != name) continue;
+    if (candidate.delay.count() > 0) std::this_thread::sleep_for(candidate.delay);
+    if (candidate.error != 0) return candidate.error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainrun::fault

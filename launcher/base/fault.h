@@ -1,0 +1,20 @@
+// Named delays and failures, in every build: a race is tested by widening it, not by hoping for it.
+//
+// TRAINRUN_FAULT is a comma list of `point=delay:MILLISECONDS` and `point=fail[:ERRNO]`. The points are
+// listed in tests/README.md; each is used by at least one test. A launcher hands the variable on to its
+// agents.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace trainrun::fault {
+
+// To be called once, before any point is passed; an empty text switches all off.
+void configure(std::string_view text);
+
+// Sleeps if a delay is set for `name`; gives the errno to fail with if a failure is set (EIO if none was
+// named).
+std::optional<int> point(std::string_view name);
+
+}  // namespace trainrun::fault

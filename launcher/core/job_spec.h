@@ -1,0 +1,87 @@
+// What the user asked for, after all flags, files and environments are merged. It never changes after the
+// start.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host-discovery/host.h"
+#include "launcher/base/time.h"
+
+namespace trainrun {
+
+enum class MapBy : std::uint8_t { slot, host, ppr };
+enum class BindTo : std::uint8_t { none, core, numa, socket };
+enum class Tag : std::uint8_t { automatic, none, rank, host };  // automatic: rank when there is more than one
+enum class StdinTo : std::uint8_t { rank, all, none };
+enum class EnvPolicy : std::uint8_t { by_default, all, none };
+enum class TransportKind : std::uint8_t { automatic, local, ssh, openssh };
+
+using EnvVar = std::pair<std::string, std::string>;  // name, value
+
+// One part of an MPMD line (`trainrun -np 1 ./server : -np 7 ./client`); an ordinary job has exactly one.
+struct Program {
+  std::vector<std::string> argv;  // argv[0] as typed; looked up on each host with the worker's PATH
+  int np = 0;                     // ranks of this part; 0 only before placement fills it in
+  std::string directory;          // absolute; must exist on every host
+  std::vector<EnvVar> env{};      // -x of this part only, over the job's environment
+};
+
+struct SshOptions {
+  std::uint16_t port = 0;  // 0: ~/.ssh/config's or 22
+  std::string identity{};
+  std::string config_file{};  // --ssh-config; empty: the user's and the system's
+  bool accept_new = false;    // add unknown host keys to known_hosts instead of refusing
+  std::string agent_dir{};    // --agent-dir; empty: ~/.cache/trainrun on the host
+};
+
+struct PortRange {
+  std::uint16_t first = 0, last = 0;  // 0,0: any
+};
+
+struct JobSpec {
+  std::string id;  // 16 hex digits, fresh for each job
+  HostSet hosts;
+  std::vector<Program> programs;  // np of all parts is filled in
+  std::vector<EnvVar> env;        // what every host gets, sorted by name; without rank variables
+  bool inherit_all = false;       // a job on this host alone: env is the launcher's whole environment
+  std::vector<std::string> not_forwarded{};  // names that stayed behind, for the one line that says so
+
+  MapBy map_by = MapBy::slot;
+  int ppr = 0;  // --map-by ppr:N:host, --ppn; 0: no limit but the slots
+  bool oversubscribe = false;
+  BindTo bind_to = BindTo::none;
+  int cpus_per_rank = 0;  // 0: not given
+  int gpus_per_rank = 0;  // 0: all visible to every rank
+
+  TransportKind transport = TransportKind::automatic;
+  SshOptions ssh;
+  std::string network_interface{};
+  std::uint16_t master_port = 0;  // 0: reserved at the start
+  PortRange ports;
+
+  std::optional<Duration> timeout;  // of the whole job
+  Duration start_timeout = seconds(60);
+  Duration grace = seconds(10);
+  Duration host_timeout = seconds(10);
+
+  Tag tag = Tag::automatic;
+  bool timestamp = false;
+  std::string output_directory{};  // --output-filename
+  std::vector<int> only_ranks{};   // empty: all are shown
+  StdinTo stdin_to = StdinTo::rank;
+  int stdin_rank = 0;
+  bool quiet = false;
+  int verbose = 0;
+
+  [[nodiscard]] int world_size() const {
+    int sum = 0;
+    for (const auto& program : programs) sum += program.np;
+    return sum;
+  }
+};
+
+}  // namespace trainrun

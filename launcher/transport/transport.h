@@ -1,0 +1,40 @@
+// A way to get an agent running on a host and a Link to it. One of the three plug points of the house.
+//
+// Whatever the transport, the launcher sees one fd: a stream whose first byte is the first byte of the
+// agent's first frame (shell noise and the bootstrap's sentinel are gone). Closing that fd ends the agent,
+// and so the host's workers.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "host-discovery/host.h"
+#include "launcher/base/error.h"
+#include "launcher/base/fd.h"
+#include "launcher/base/time.h"
+
+namespace trainrun::transport {
+
+struct Dialled {
+  Fd link;            // blocking; the caller sets it as it likes
+  std::string noise;  // what the login shell printed before the agent spoke, for -v; at most 4 KiB
+};
+
+// Called exactly once, on the thread that runs the loop, never from inside dial().
+using DialDone = std::function<void(Result<Dialled>)>;
+
+class Transport {
+ public:
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  // Abandons every dial still under way (their DialDone is not called) and releases every thread and child.
+  virtual ~Transport() = default;
+
+  // Begins to reach `host`; gives up `within` that time with an Error whose message names the host, the
+  // reason in the system's words, and whose hint is the cure. Many dials may be under way at once; none waits
+  // for another.
+  virtual void dial(const Host& host, Duration within, DialDone done) = 0;
+};
+
+}  // namespace trainrun::transport
