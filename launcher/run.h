@@ -1,0 +1,20 @@
+// The launcher as a call: what `cli/main` starts once the command line is understood.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+
+namespace trainrun {
+
+// Runs the job to its end and gives the exit code of the process. Prints workers' output, and on stderr
+// whatever the user must know; `notes` are lines that the command line gave rise to ("running train.py with
+// /usr/bin/python3").
+int run_job(const JobSpec& job, const std::vector<std::string>& notes);
+
+// --check-hosts: logs in everywhere, checks agent, programs, directory and binding, reports a line a host,
+// starts nothing.
+int check_hosts(const JobSpec& job);
+
+}  // namespace trainrun
