@@ -275,7 +275,18 @@ class Lab:
         self._in_switch(f"link set {self._port(host)} down")
 
     def heal(self, host):
-        self._in_switch(f"link set {self._port(host)} up")
+        """Puts the cable in again; on return packets pass both ways (the hosts' memory of failed lookups is gone)."""
+        port = self._port(host)
+        self._in_switch(f"link set {port} up")
+        self._until(lambda: " UP " in self.run(host, ["ip", "-br", "link", "show", "eth0"]).stdout,
+                    f"the cable of {host} is up")
+        if host not in self._relays:
+            self._until(lambda: "forwarding" in self.run("switch", ["bridge", "link", "show", "dev", port]).stdout,
+                        f"the switch forwards to {host}")
+        self.run(host, ["ip", "neigh", "flush", "all"])
+        for other in self.hosts:
+            if other != host:
+                self.run(other, ["ip", "neigh", "flush", self.address(host)])
 
     def kill(self, host, power=False):
         """Ends every process on the host at once. Its kernel still answers (resets, refused connections), as after a
