@@ -1,0 +1,181 @@
+#include "launcher/agent/agent.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "launcher/agent/host_facts.h"
+#include "launcher/agent/process_tree.h"
+#include "launcher/base/fault.h"
+
+namespace trainrun::agent {
+namespace {
+
+// The launcher finds a silent agent first, so that it can name the host; the agent waits a little longer.
+constexpr Duration longer_than_launcher = milliseconds(500);
+constexpr Duration goodbye = seconds(2);
+
+std::string value_of(const wire::EnvPairs& env, std::string_view name) {
+  for (const auto& [key, value] : env) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+}  // namespace
+
+Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
+    : loop_(loop),
+      legacy_(legacy),
+      link_(loop, std::move(in), std::move(out),
+            {[this](const wire::Frame& frame) { receive(frame); },
+             [this](const std::string& why) { lose_link(why); }}),
+      supervisor_(loop, link_),
+      door_(loop, {[this](StreamId stream) { link_.send(wire::StreamOpened{stream}); },
+                   [this](StreamId stream, std::string_view bytes, bool end) {
+                     link_.send(wire::StreamData{stream, std::string(bytes), end});
+                   }}),
+      silence_(loop),
+      ladder_(loop),
+      last_heard_(io::Loop::now()) {
+  link_.send(wire::Hello{wire::protocol_version, static_cast<std::uint32_t>(::getpid())});
+}
+
+Agent::~Agent() = default;
+
+void Agent::receive(const wire::Frame& frame) {
+  last_heard_ = io::Loop::now();
+  const auto handle = [&]<class Message>(const Message*, auto&& work) {
+    const auto message = wire::from_frame<Message>(frame);
+    if (!message) return lose_link("a malformed message");
+    work(*message);
+  };
+  switch (frame.type) {
+    case wire::Setup::type:
+      return handle(static_cast<wire::Setup*>(nullptr), [this](const auto& it) { setup(it); });
+    case wire::Start::type:
+      return handle(static_cast<wire::Start*>(nullptr), [this](const auto& it) {
+        if (mode_ == Mode::serving) supervisor_.start(it);
+      });
+    case wire::Signal::type:
+      return handle(static_cast<wire::Signal*>(nullptr), [this](const auto& it) { supervisor_.signal(it); });
+    case wire::Stdin::type:
+      return handle(static_cast<wire::Stdin*>(nullptr),
+                    [this](const auto& it) { supervisor_.give_stdin(it); });
+    case wire::Credit::type:
+      return handle(static_cast<wire::Credit*>(nullptr),
+                    [this](const auto& it) { supervisor_.add_credit(it.bytes); });
+    case wire::Ping::type:
+      return handle(static_cast<wire::Ping*>(nullptr), [this](const auto& it) {
+        link_.send(wire::Pong{it.sequence, io::Loop::now().time_since_epoch().count()});
+      });
+    case wire::Pause::type:
+      return handle(static_cast<wire::Pause*>(nullptr), [this](const auto& it) { paused_ = it.on; });
+    case wire::HoldPort::type:
+      return handle(static_cast<wire::HoldPort*>(nullptr), [this](const auto& it) {
+        auto held = hold_port(it.first, it.last);
+        held_ports_.push_back(std::move(held.socket));
+        link_.send(held.answer);
+      });
+    case wire::OpenDoor::type:
+      return handle(static_cast<wire::OpenDoor*>(nullptr),
+                    [this](const auto& it) { link_.send(door_.open(it.first, it.last)); });
+    case wire::StreamData::type:
+      return handle(static_cast<wire::StreamData*>(nullptr),
+                    [this](const auto& it) { door_.give(it.stream, it.bytes, it.end); });
+    case wire::Stop::type:
+      if (mode_ != Mode::serving) return;
+      mode_ = Mode::stopping;
+      return end_everything();
+    default:
+      return lose_link("an unknown message");
+  }
+}
+
+void Agent::setup(const wire::Setup& setup) {
+  if (setup.version != wire::protocol_version) return lose_link("another protocol version");
+  fault::configure(value_of(setup.env, "TRAINRUN_FAULT"));
+  grace_ = milliseconds(setup.grace_ms);
+  host_timeout_ = milliseconds(setup.host_timeout_ms);
+  wire::Prepared prepared;
+  prepared.problems = check_setup(setup);
+  if (setup.own_directory) prepared.job_directory = make_job_directory(setup, prepared.problems);
+  prepared.facts = read_host_facts(setup.want_topology);
+  supervisor_.setup(setup, prepared.job_directory);
+  link_.send(prepared);
+  watch_silence();
+}
+
+std::string Agent::make_job_directory(const wire::Setup& setup, std::vector<wire::Problem>& problems) {
+  const char* base = ::getenv("TMPDIR");
+  std::string path =
+      std::string(base != nullptr && *base == '/' ? base : "/tmp") + "/trainrun." + setup.job_id + ".XXXXXX";
+  const auto refuse = [&] { problems.push_back({wire::Problem::Kind::job_directory, path, errno}); };
+  if (::mkdtemp(path.data()) == nullptr) return refuse(), std::string{};
+  legacy_.set_job_directory(path);
+  const Fd key(::open((path + "/key").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!key || !write_all(key.get(), setup.key)) refuse();
+  return path;
+}
+
+void Agent::watch_silence() {
+  silence_.arm(io::Loop::now() + host_timeout_ / 4, [this] {
+    if (paused_) last_heard_ = io::Loop::now();
+    if (io::Loop::now() - last_heard_ > host_timeout_ + longer_than_launcher)
+      return lose_link("the launcher fell silent");
+    watch_silence();
+  });
+}
+
+void Agent::on_signal(int number) {
+  link_.send(wire::Note{"the agent got " + signal_name(number) + " and ends its workers"});
+  link_.flush_and_close(milliseconds(200));
+  lose_link("ended by a signal");
+}
+
+void Agent::lose_link(const std::string&) {
+  if (mode_ == Mode::lost) return;
+  const bool ladder_runs = mode_ == Mode::stopping;
+  mode_ = Mode::lost;
+  exit_code_ = 1;
+  if (!ladder_runs) return end_everything();
+  ending_step();
+}
+
+void Agent::end_everything() {
+  silence_.disarm();
+  supervisor_.reap();
+  if (no_children_left()) return leave();
+  supervisor_.signal({{}, SIGTERM, false});
+  leftovers_ = signal_descendants(SIGTERM);
+  signal_descendants(SIGCONT);
+  ladder_.arm(io::Loop::now() + grace_, [this] {
+    killed_ = true;
+    signal_descendants(SIGKILL);
+    // What even KILL does not end hangs in the kernel: the watcher tries again, but nobody waits for it here.
+    ladder_.arm(io::Loop::now() + goodbye, [this] { leave(); });
+    ending_step();
+  });
+  ending_step();
+}
+
+void Agent::ending_step() {
+  if (mode_ == Mode::serving) return;
+  if (killed_) signal_descendants(SIGKILL);  // one may have forked between the look and the kill
+  if (no_children_left()) leave();
+}
+
+void Agent::leave() {
+  ladder_.disarm();
+  remove_tree(legacy_.job_directory());
+  if (mode_ == Mode::stopping) {
+    link_.send(wire::Stopped{static_cast<std::uint32_t>(leftovers_), killed_});
+    link_.flush_and_close(goodbye);
+  }
+  loop_.stop();
+}
+
+}  // namespace trainrun::agent

@@ -1,0 +1,58 @@
+// The agent of one host: one small single-threaded process. It does what the launcher says over the Link and
+// takes one decision of its own: when the Link is gone, or the launcher silent for too long, it ends what it
+// started and goes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/door.h"
+#include "launcher/agent/supervisor.h"
+#include "launcher/agent/watcher.h"
+#include "launcher/base/fd.h"
+#include "launcher/io/frame_stream.h"
+#include "launcher/io/loop.h"
+
+namespace trainrun::agent {
+
+class Agent {
+ public:
+  Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy);
+  ~Agent();
+  // The process's exit code, once the loop has stopped: 0 after a proper Stop, 1 after the Link was lost.
+  [[nodiscard]] int exit_code() const { return exit_code_; }
+  void on_child() { supervisor_.reap(), ending_step(); }
+  void on_signal(int number);
+
+ private:
+  // Ending what is left: TERM, then KILL after the grace. `stopping`: asked for; `lost`: by our own decision.
+  enum class Mode { serving, stopping, lost };
+
+  void receive(const wire::Frame& frame);
+  void setup(const wire::Setup& setup);
+  std::string make_job_directory(const wire::Setup& setup, std::vector<wire::Problem>& problems);
+  void lose_link(const std::string& why);
+  void end_everything();
+  void ending_step();
+  void leave();
+  void watch_silence();
+
+  io::Loop& loop_;
+  Legacy& legacy_;
+  io::FrameStream link_;
+  Supervisor supervisor_;
+  Door door_;
+  std::vector<Fd> held_ports_;
+  io::Timer silence_, ladder_;
+  Mode mode_ = Mode::serving;
+  Duration grace_ = seconds(10), host_timeout_ = seconds(10);
+  Instant last_heard_;
+  bool paused_ = false;
+  std::size_t leftovers_ = 0;
+  bool killed_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace trainrun::agent

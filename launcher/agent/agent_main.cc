@@ -1,0 +1,93 @@
+#include "launcher/agent/agent_main.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <cerrno>
+#include <cstdio>
+
+#include "launcher/agent/agent.h"
+#include "launcher/agent/watcher.h"
+#include "launcher/wire/messages.h"
+
+namespace trainrun::agent {
+namespace {
+
+void null_on(int target, int mode) {
+  const Fd null(::open("/dev/null", mode | O_CLOEXEC));
+  if (null) ::dup2(null.get(), target);
+}
+
+int serve(Fd in, Fd out, Legacy& legacy) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::signal(SIGPIPE, SIG_IGN);
+  io::Loop loop;
+  Agent agent(loop, std::move(in), std::move(out), legacy);
+  boost::asio::signal_set children(loop.context(), SIGCHLD);
+  boost::asio::signal_set ends(loop.context(), SIGTERM, SIGINT);
+  const std::function<void()> wait_child = [&] {
+    children.async_wait([&](const boost::system::error_code& error, int) {
+      if (error) return;
+      agent.on_child();
+      wait_child();
+    });
+  };
+  wait_child();
+  ends.async_wait([&](const boost::system::error_code& error, int number) {
+    if (!error) agent.on_signal(number);
+  });
+  loop.run();
+  return agent.exit_code();
+}
+
+}  // namespace
+
+int agent_main(const std::vector<std::string>& words) {
+  if (words.size() == 1 && words[0] == "--version") {
+    std::printf("trainrun agent %s, protocol %u\n", TRAINRUN_VERSION, wire::protocol_version);
+    return 0;
+  }
+  if (words.size() != 2 || words[0] != "--greet") {
+    std::fputs("This is trainrun's agent. It is started by trainrun, not by hand.\n", stderr);
+    return 2;
+  }
+  if (!write_all(STDOUT_FILENO, words[1] + " ready\n")) return 1;
+  Fd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!in || !out) return 1;
+  // Nobody but the agent may hold the channel open, or its end would not be seen at the other side.
+  null_on(STDIN_FILENO, O_RDONLY);
+  null_on(STDOUT_FILENO, O_WRONLY);
+  const int keep_in = in.get(), keep_out = out.get();
+  return watch_over([&](Legacy& legacy) { return serve(std::move(in), std::move(out), legacy); }, keep_in,
+                    keep_out);
+}
+
+Result<int> fork_agent(Fd link) {
+  std::fflush(nullptr);  // or the child would write our buffered text again
+  const pid_t pid = ::fork();
+  if (pid < 0)
+    return fail(Code::try_again, "cannot fork an agent: " + errno_text(errno),
+                "see `ulimit -u` and the memory left");
+  if (pid > 0) return static_cast<int>(pid);
+  // stdin stays: a local worker may be given it as it is. Our stdout and stderr must not be held open by an
+  // agent.
+  null_on(STDOUT_FILENO, O_WRONLY);
+  null_on(STDERR_FILENO, O_WRONLY);
+  for (const int number :
+       {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGPIPE, SIGWINCH})
+    ::signal(number, SIG_DFL);
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) ::signal(SIGHUP, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int keep = link.get();
+  ::_exit(watch_over([&](Legacy& legacy) { return serve(std::move(link), Fd(), legacy); }, keep, -1));
+}
+
+}  // namespace trainrun::agent

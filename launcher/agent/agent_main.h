@@ -1,0 +1,20 @@
+// The two ways an agent comes to life: as a program of its own at the end of an ssh channel, and as a fork of
+// the launcher on the launcher's own host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/base/fd.h"
+
+namespace trainrun::agent {
+
+// `agent --greet NONCE`: prints "NONCE ready\n" on stdout and speaks frames on stdin and stdout from there
+// on. `--version` prints version and protocol. Gives the exit code of the process.
+int agent_main(const std::vector<std::string>& words);
+
+// Forks watcher and agent; `link` becomes the agent's end of the Link. Gives the watcher's pid to the caller,
+// which goes on.
+Result<int> fork_agent(Fd link);
+
+}  // namespace trainrun::agent

@@ -1,0 +1,197 @@
+#include "launcher/agent/door.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+
+#include "launcher/base/fd.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::agent {
+
+using boost::asio::posix::stream_descriptor;
+
+namespace {
+
+constexpr std::size_t most_connections = 4096;
+constexpr std::size_t most_unread = 16u << 20;  // a worker that reads nothing for so long is cut off
+
+struct Bound {
+  Fd socket;
+  std::uint16_t port = 0;
+  int error = 0;
+};
+
+Bound bind_in_range(in_addr_t address, std::uint16_t first, std::uint16_t last, bool reuse) {
+  Bound bound;
+  for (std::uint32_t port = first; port <= last; ++port) {
+    bound.socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
+    if (reuse) ::setsockopt(bound.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = address;
+    name.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (::bind(bound.socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+      bound.error = errno;
+      continue;
+    }
+    socklen_t size = sizeof name;
+    ::getsockname(bound.socket.get(), reinterpret_cast<sockaddr*>(&name), &size);
+    bound.port = ntohs(name.sin_port);
+    bound.error = 0;
+    return bound;
+  }
+  bound.socket.reset();
+  return bound;
+}
+
+// The owner of the other end of a loopback connection, from the kernel's table; nothing if it is not there.
+std::optional<uid_t> owner_of(std::uint16_t its_port, std::uint16_t our_port) {
+  const auto table = read_file("/proc/net/tcp", 64u << 20);
+  if (!table) return std::nullopt;
+  const auto local = fmt::format(":{:04X}", its_port), remote = fmt::format(":{:04X}", our_port);
+  for (const auto line : split(*table, '\n')) {
+    std::vector<std::string_view> words;
+    for (const auto word : split(line, ' ')) {
+      if (!word.empty()) words.push_back(word);
+    }
+    if (words.size() > 7 && words[1].ends_with(local) && words[2].ends_with(remote)) {
+      return parse_unsigned<uid_t>(words[7]);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+struct Door::Listener {
+  Listener(boost::asio::io_context& given, Handlers to)
+      : context(given), socket(given), handlers(std::move(to)) {}
+  boost::asio::io_context& context;
+  stream_descriptor socket;
+  Handlers handlers;
+  std::uint16_t port = 0;
+  std::uint32_t last_stream = 0;
+};
+
+struct Door::Connection : std::enable_shared_from_this<Connection> {
+  Connection(Listener& from, int fd, StreamId number) : listener(from), socket(from.context), stream(number) {
+    socket.assign(fd);
+  }
+
+  void wait() {
+    socket.async_wait(stream_descriptor::wait_read,
+                      [weak = weak_from_this()](const boost::system::error_code& error) {
+                        const auto self = weak.lock();
+                        if (self && !error) self->readable();
+                      });
+  }
+  void readable() {
+    char buffer[16384];
+    const ssize_t n = ::read(socket.native_handle(), buffer, sizeof buffer);
+    if (n > 0) {
+      listener.handlers.data(stream, {buffer, static_cast<std::size_t>(n)}, false);
+      return wait();
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return wait();
+    if (!told_end) listener.handlers.data(stream, {}, true);
+    told_end = true;
+  }
+  void give(std::string_view bytes) {
+    pending += bytes;
+    if (!writing) write();
+  }
+  void write() {
+    writing = false;
+    while (!pending.empty() && socket.is_open()) {
+      const ssize_t n = ::send(socket.native_handle(), pending.data(), pending.size(), MSG_NOSIGNAL);
+      if (n > 0) {
+        pending.erase(0, static_cast<std::size_t>(n));
+      } else if (n < 0 && errno == EAGAIN && pending.size() < most_unread) {
+        writing = true;
+        socket.async_wait(stream_descriptor::wait_write,
+                          [weak = weak_from_this()](const boost::system::error_code& error) {
+                            const auto self = weak.lock();
+                            if (self && !error) self->write();
+                          });
+        return;
+      } else if (n >= 0 || errno != EINTR) {
+        pending.clear();
+        break;
+      }
+    }
+    if (ending && socket.is_open()) ::shutdown(socket.native_handle(), SHUT_WR);
+  }
+
+  Listener& listener;
+  stream_descriptor socket;
+  StreamId stream;
+  std::string pending;
+  bool writing = false, ending = false, told_end = false;
+};
+
+Door::Door(io::Loop& loop, Handlers handlers)
+    : listener_(std::make_unique<Listener>(loop.context(), std::move(handlers))) {}
+Door::~Door() = default;
+
+wire::DoorOpened Door::open(std::uint16_t first, std::uint16_t last) {
+  auto bound = bind_in_range(htonl(INADDR_LOOPBACK), first, last, false);
+  if (bound.error != 0) return {0, bound.error};
+  if (::listen(bound.socket.get(), SOMAXCONN) != 0) return {0, errno};
+  listener_->port = bound.port;
+  listener_->socket.assign(bound.socket.release());
+  accept();
+  return {listener_->port, 0};
+}
+
+void Door::accept() {
+  listener_->socket.async_wait(stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+    if (error) return;
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    Fd fd(::accept4(listener_->socket.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
+                    SOCK_CLOEXEC | SOCK_NONBLOCK));
+    // Another user of this host may connect to loopback as well: the kernel tells whose socket it is.
+    if (fd && connections_.size() < most_connections &&
+        owner_of(ntohs(peer.sin_port), listener_->port) == ::getuid()) {
+      const int on = 1;
+      ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      const StreamId stream{++listener_->last_stream};
+      const auto connection = std::make_shared<Connection>(*listener_, fd.release(), stream);
+      connections_.emplace(stream, connection);
+      listener_->handlers.opened(stream);
+      connection->wait();
+    }
+    accept();
+  });
+}
+
+void Door::give(StreamId stream, std::string_view bytes, bool end) {
+  const auto it = connections_.find(stream);
+  if (it == connections_.end()) return;
+  const auto connection = it->second;
+  connection->ending |= end;
+  connection->give(bytes);
+  if (connection->told_end && end) connections_.erase(it);
+}
+
+void Door::close() {
+  boost::system::error_code ignored;
+  listener_->socket.close(ignored);
+  connections_.clear();
+}
+
+HeldPort hold_port(std::uint16_t first, std::uint16_t last) {
+  auto bound = bind_in_range(htonl(INADDR_ANY), first, last, true);
+  return {std::move(bound.socket), {bound.port, bound.error}};
+}
+
+}  // namespace trainrun::agent

@@ -1,0 +1,48 @@
+// A port on loopback for this host's workers. Each connection is relayed through the Link as a numbered
+// stream, like an ssh port forward, without understanding a byte of it; the answers come from the launcher's
+// rendezvous.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "launcher/base/fd.h"
+#include "launcher/base/id.h"
+#include "launcher/io/loop.h"
+#include "launcher/wire/messages.h"
+
+namespace trainrun::agent {
+
+class Door {
+ public:
+  struct Handlers {
+    std::function<void(StreamId)> opened;
+    std::function<void(StreamId, std::string_view bytes, bool end)> data;
+  };
+  Door(io::Loop& loop, Handlers handlers);
+  ~Door();
+
+  // Listens on 127.0.0.1, on the first free port of the range (0,0: any).
+  wire::DoorOpened open(std::uint16_t first, std::uint16_t last);
+  void give(StreamId stream, std::string_view bytes, bool end);
+  void close();
+
+ private:
+  struct Listener;
+  struct Connection;
+  void accept();
+  std::unique_ptr<Listener> listener_;
+  std::map<StreamId, std::shared_ptr<Connection>> connections_;
+};
+
+// Binds a port without listening, so that no one else gets it while a program that sets SO_REUSEADDR still
+// can.
+struct HeldPort {
+  Fd socket;
+  wire::PortHeld answer;
+};
+HeldPort hold_port(std::uint16_t first, std::uint16_t last);
+
+}  // namespace trainrun::agent

@@ -1,0 +1,134 @@
+#include "launcher/agent/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "launcher/base/fd.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::agent {
+namespace {
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using Directory = std::unique_ptr<DIR, CloseDirectory>;
+
+std::string read_proc(const std::string& path) { return read_file(path, 1u << 20).value_or(std::string{}); }
+
+std::vector<pid_t> numbers_in(const char* path) {
+  std::vector<pid_t> numbers;
+  const Directory directory(::opendir(path));
+  if (!directory) return numbers;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    if (const auto number = parse_unsigned<unsigned>(entry->d_name))
+      numbers.push_back(static_cast<pid_t>(*number));
+  }
+  return numbers;
+}
+
+// Kernels with CONFIG_PROC_CHILDREN list them directly: O(descendants) instead of O(processes of the host).
+bool children_file_exists() {
+  static const bool exists =
+      ::access(fmt::format("/proc/self/task/{}/children", ::getpid()).c_str(), R_OK) == 0;
+  return exists;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  const auto tasks = fmt::format("/proc/{}/task", parent);
+  for (const auto task : numbers_in(tasks.c_str())) {
+    const auto list = read_proc(fmt::format("{}/{}/children", tasks, task));
+    for (const auto word : split(list, ' ')) {
+      if (const auto pid = parse_unsigned<unsigned>(trim(word))) children.push_back(static_cast<pid_t>(*pid));
+    }
+  }
+  return children;
+}
+
+std::unordered_map<pid_t, std::vector<pid_t>> all_children() {
+  std::unordered_map<pid_t, std::vector<pid_t>> children;
+  for (const auto pid : numbers_in("/proc")) {
+    const auto stat = read_proc(fmt::format("/proc/{}/stat", pid));
+    // "pid (name) state ppid ...": the name may hold anything, so count from its last parenthesis.
+    const auto after = stat.rfind(')');
+    if (after == std::string::npos) continue;
+    const auto words = split(std::string_view(stat).substr(after + 1), ' ');
+    if (words.size() < 3) continue;
+    if (const auto parent = parse_unsigned<unsigned>(words[2]))
+      children[static_cast<pid_t>(*parent)].push_back(pid);
+  }
+  return children;
+}
+
+void remove_at(int parent, const char* name, int depth) {
+  if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return;
+  Fd fd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd && depth > 0) {
+    const int number = fd.get();
+    const Directory directory(::fdopendir(fd.release()));
+    while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+      const std::string_view child = entry->d_name;
+      if (child != "." && child != "..") remove_at(number, entry->d_name, depth - 1);
+    }
+  }
+  ::unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants(pid_t root) {
+  std::vector<pid_t> found;
+  std::set<pid_t> seen{root};
+  std::vector<pid_t> open{root};
+  const bool direct = children_file_exists();
+  const auto all = direct ? std::unordered_map<pid_t, std::vector<pid_t>>{} : all_children();
+  while (!open.empty()) {
+    const auto pid = open.back();
+    open.pop_back();
+    const auto it = all.find(pid);
+    for (const auto child :
+         direct ? children_of(pid) : (it == all.end() ? std::vector<pid_t>{} : it->second)) {
+      if (!seen.insert(child).second) continue;
+      found.push_back(child);
+      open.push_back(child);
+    }
+  }
+  return found;
+}
+
+std::size_t signal_descendants(int number) {
+  std::set<pid_t> reached;
+  for (int pass = 0; pass < 100; ++pass) {
+    bool news = false;
+    for (const auto pid : descendants(::getpid())) {
+      if (!reached.insert(pid).second) continue;
+      // Our own descendants: nobody but us or their parents among them reaps them, so the number is still
+      // theirs.
+      if (::kill(pid, number) == 0) news = true;
+    }
+    if (!news || number != SIGKILL) break;
+  }
+  return reached.size();
+}
+
+bool no_children_left() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
+void remove_tree(const std::string& path) {
+  if (!path.empty()) remove_at(AT_FDCWD, path.c_str(), 8);
+}
+
+}  // namespace trainrun::agent

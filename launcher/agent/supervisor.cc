@@ -1,0 +1,209 @@
+#include "launcher/agent/supervisor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "launcher/agent/process_tree.h"
+#include "launcher/base/fault.h"
+#include "launcher/io/spawn.h"
+
+namespace trainrun::agent {
+namespace {
+
+// How long a finished worker's pipes may be held open by something else before its output counts as complete.
+constexpr Duration drain_time = seconds(1);
+
+std::int64_t now_ns() { return io::Loop::now().time_since_epoch().count(); }
+
+std::string value_of(const wire::EnvPairs& env, std::string_view name) {
+  const auto it =
+      std::find_if(env.rbegin(), env.rend(), [name](const auto& pair) { return pair.first == name; });
+  return it == env.rend() ? std::string{} : it->second;
+}
+
+}  // namespace
+
+struct Supervisor::Worker {
+  Worker(io::Loop& loop, WorkerId given) : id(given), drain(loop) {}
+  WorkerId id;
+  pid_t pid = -1;
+  WorkerMachine machine;
+  std::shared_ptr<OutputPump> out, err;
+  std::shared_ptr<StdinRelay> in;
+  io::Timer drain;
+};
+
+Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link) : loop_(loop), link_(link) {
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  keep_hangup_ignored_ = hangup.sa_handler == SIG_IGN;
+}
+Supervisor::~Supervisor() = default;
+
+void Supervisor::setup(const wire::Setup& setup, const std::string& job_directory) {
+  base_env_ = setup.env;
+  job_directory_ = job_directory;
+  credit_.add(setup.credit);
+  out_of_memory_.remember_counters();
+}
+
+std::vector<std::string> Supervisor::environment_of(const wire::Start& order) const {
+  // The worker's own entries replace the job's.
+  std::map<std::string_view, std::string_view> merged;
+  for (const auto& [name, value] : base_env_) merged[name] = value;
+  for (const auto& [name, value] : order.env) merged[name] = value;
+  std::vector<std::string> words;
+  words.reserve(merged.size());
+  for (const auto& [name, value] : merged) words.push_back(std::string(name) + "=" + std::string(value));
+  return words;
+}
+
+void Supervisor::start(const wire::Start& order) {
+  const auto refuse = [&](SpawnStage stage, int error) {
+    link_.send(wire::NotStarted{order.worker, stage, error, now_ns()});
+  };
+  auto worker = std::make_unique<Worker>(loop_, order.worker);
+  auto out = make_pipe(), err = make_pipe();
+  if (!out || !err) return refuse(SpawnStage::files, EMFILE);
+  Fd null, stdin_read, stdin_write;
+  int stdin_fd = STDIN_FILENO;
+  switch (order.stdin_mode) {
+    case wire::StdinMode::inherit:
+      break;
+    case wire::StdinMode::null:
+      null = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      stdin_fd = null.get();
+      break;
+    case wire::StdinMode::relay: {
+      auto pipe = make_pipe();
+      if (!pipe) return refuse(SpawnStage::files, EMFILE);
+      stdin_read = std::move(pipe->first);
+      stdin_write = std::move(pipe->second);
+      stdin_fd = stdin_read.get();
+      break;
+    }
+  }
+  const auto env = environment_of(order);
+  const auto path =
+      !value_of(order.env, "PATH").empty() ? value_of(order.env, "PATH") : value_of(base_env_, "PATH");
+  const auto program = io::find_program(order.argv.empty() ? "" : order.argv.front(), path, order.directory);
+  if (program.error != 0) return refuse(SpawnStage::exec, program.error);
+
+  io::SpawnRequest request{program.path,      order.argv,        &env,
+                           order.directory,   order.cpus,        stdin_fd,
+                           out->second.get(), err->second.get(), keep_hangup_ignored_};
+  if (const auto error = fault::point("agent.spawn")) return refuse(SpawnStage::fork, *error);
+  const auto spawned = io::spawn(request);
+  if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);
+
+  worker->pid = spawned.pid;
+  worker->machine.step(WorkerMachine::Event::spawned);
+  by_pid_[spawned.pid] = order.worker;
+  link_.send(wire::Started{order.worker, static_cast<std::uint32_t>(spawned.pid), now_ns()});
+  auto& ref = *workers_.emplace(order.worker, std::move(worker)).first->second;
+  const auto pump = [this, &ref](Fd pipe, wire::Output stream) {
+    return OutputPump::start(loop_, credit_, std::move(pipe),
+                             {[this, &ref, stream](std::string_view bytes) {
+                                link_.send(wire::OutputBytes{ref.id, stream, bytes});
+                              },
+                              [this, &ref] { advance(ref, WorkerMachine::Event::pipe_ended); }});
+  };
+  ref.out = pump(std::move(out->first), wire::Output::out);
+  ref.err = pump(std::move(err->first), wire::Output::err);
+  if (stdin_write) {
+    ref.in = StdinRelay::start(loop_, std::move(stdin_write), [this, id = order.worker](std::uint32_t bytes) {
+      link_.send(wire::StdinWanted{id, bytes});
+    });
+  }
+}
+
+void Supervisor::advance(Worker& worker, WorkerMachine::Event event) {
+  const bool finished = worker.machine.step(event);
+  if (finished) {
+    worker.drain.disarm();
+    link_.send(wire::Finished{worker.id});
+  } else if (worker.machine.draining() && !worker.drain.armed()) {
+    // While output waits for credit the clock does not count: it would cost bytes.
+    worker.drain.arm(io::Loop::now() + drain_time, [this, &worker] {
+      if (worker.out->empty() && worker.err->empty())
+        return advance(worker, WorkerMachine::Event::drain_deadline);
+      advance(worker, WorkerMachine::Event::spawned);  // changes nothing but arms the clock again
+    });
+  }
+}
+
+void Supervisor::reap() {
+  for (;;) {
+    // Look before taking: a pid in our table must be taken with its usage, and its /proc entry read first.
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    const auto it = by_pid_.find(info.si_pid);
+    std::string evidence;
+    if (it != by_pid_.end() && info.si_code == CLD_KILLED && info.si_status == SIGKILL) {
+      evidence = out_of_memory_.evidence(info.si_pid);
+    }
+    int status = 0;
+    struct rusage usage {};
+    if (::wait4(info.si_pid, &status, WNOHANG, &usage) != info.si_pid) return;
+    if (it == by_pid_.end()) continue;  // an orphan that fell to us
+    auto& worker = *workers_.at(it->second);
+    by_pid_.erase(it);
+    ended(worker, status, static_cast<std::uint64_t>(usage.ru_maxrss), std::move(evidence));
+  }
+}
+
+void Supervisor::ended(Worker& worker, int raw_status, std::uint64_t peak_rss_kib, std::string evidence) {
+  worker.pid = -1;
+  if (worker.in) worker.in->close();
+  link_.send(wire::Exited{worker.id, raw_status, now_ns(), peak_rss_kib, std::move(evidence)});
+  advance(worker, WorkerMachine::Event::reaped);
+}
+
+void Supervisor::signal(const wire::Signal& order) {
+  for (const auto& [id, worker] : workers_) {
+    const bool meant = order.workers.empty() ||
+                       std::find(order.workers.begin(), order.workers.end(), id) != order.workers.end();
+    // Only while the leader is not reaped is the group's number surely still its own.
+    if (!meant || worker->pid < 0) continue;
+    ::kill(-worker->pid, order.number);
+    if (order.number == SIGTERM) ::kill(-worker->pid, SIGCONT);  // a stopped process would not hear it
+  }
+  if (order.deep) signal_descendants(order.number);
+}
+
+void Supervisor::give_stdin(const wire::Stdin& data) {
+  const auto it = workers_.find(data.worker);
+  if (it != workers_.end() && it->second->in) it->second->in->give(data.bytes, data.end);
+}
+
+bool Supervisor::any_alive() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const auto& it) { return it.second->machine.alive(); });
+}
+
+std::vector<wire::Problem> check_setup(const wire::Setup& setup) {
+  std::vector<wire::Problem> problems;
+  const auto path = value_of(setup.env, "PATH");
+  for (std::size_t i = 0; i < setup.directories.size(); ++i) {
+    const auto& directory = setup.directories[i];
+    struct stat info {};
+    const int error = ::stat(directory.c_str(), &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+    if (error != 0 || ::access(directory.c_str(), X_OK) != 0) {
+      problems.push_back({wire::Problem::Kind::directory, directory, error != 0 ? error : errno});
+    } else if (i < setup.programs.size()) {
+      const auto found = io::find_program(setup.programs[i], path, directory);
+      if (found.error != 0)
+        problems.push_back({wire::Problem::Kind::program, setup.programs[i], found.error});
+    }
+  }
+  return problems;
+}
+
+}  // namespace trainrun::agent

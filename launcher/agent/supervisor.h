@@ -1,0 +1,56 @@
+// The workers of one host: starts them, pumps their pipes, reaps them, signals them. It takes no decision.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/out_of_memory.h"
+#include "launcher/agent/output.h"
+#include "launcher/agent/stdin_relay.h"
+#include "launcher/agent/worker_machine.h"
+#include "launcher/io/frame_stream.h"
+#include "launcher/io/loop.h"
+#include "launcher/wire/messages.h"
+
+namespace trainrun::agent {
+
+class Supervisor {
+ public:
+  // What happens to workers goes out on `link`, which must outlive the supervisor.
+  Supervisor(io::Loop& loop, io::FrameStream& link);
+  ~Supervisor();
+
+  void setup(const wire::Setup& setup, const std::string& job_directory);
+  void start(const wire::Start& order);
+  void signal(const wire::Signal& order);
+  void give_stdin(const wire::Stdin& data);
+  void add_credit(std::uint64_t bytes) { credit_.add(bytes); }
+  // Reaps whatever ended: workers, and orphans of workers that fell to us as subreaper.
+  void reap();
+  [[nodiscard]] bool any_alive() const;
+
+ private:
+  struct Worker;
+  void ended(Worker& worker, int raw_status, std::uint64_t peak_rss_kib, std::string out_of_memory);
+  void advance(Worker& worker, WorkerMachine::Event event);
+  [[nodiscard]] std::vector<std::string> environment_of(const wire::Start& order) const;
+
+  io::Loop& loop_;
+  io::FrameStream& link_;
+  CreditPool credit_;
+  OutOfMemory out_of_memory_;
+  wire::EnvPairs base_env_;
+  std::string job_directory_;
+  bool keep_hangup_ignored_ = false;
+  std::map<WorkerId, std::unique_ptr<Worker>> workers_;
+  std::map<int, WorkerId> by_pid_;
+};
+
+// The directory that a worker's program starts in must exist, and the program be executable: what can be
+// known before.
+std::vector<wire::Problem> check_setup(const wire::Setup& setup);
+
+}  // namespace trainrun::agent

@@ -1,0 +1,30 @@
+// The process above the agent: it does nothing but outlive it. When the agent dies, by whatever cause, the
+// watcher ends every process of the job that is left on this host, removes the job's directory, and goes.
+//
+// It is the agent's parent and a subreaper, so whatever loses its parent falls to it, also daemons with
+// sessions and environments of their own (decision 0003).
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace trainrun::agent {
+
+// What the agent leaves for its watcher to find; lives in memory that both share.
+class Legacy {
+ public:
+  Legacy();
+  void set_job_directory(const std::string& path);  // longer paths than 1000 bytes are not kept
+  [[nodiscard]] std::string job_directory() const;
+
+ private:
+  struct Page;
+  Page* page_;
+};
+
+// Forks: `agent` runs in the child, this call stays behind as watcher and gives the exit code of the process.
+// `keep` are the only descriptors above 2 that the agent gets; the watcher keeps none, so that no peer waits
+// for it.
+int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int keep_second);
+
+}  // namespace trainrun::agent

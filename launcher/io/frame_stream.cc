@@ -1,0 +1,170 @@
+#include "launcher/io/frame_stream.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+
+namespace trainrun::io {
+
+using boost::asio::posix::descriptor_base;
+using boost::asio::posix::stream_descriptor;
+
+namespace {
+constexpr int reads_a_turn = 4;  // then others get their turn
+constexpr std::size_t keep_capacity = 1u << 20;
+}  // namespace
+
+struct FrameStream::State : std::enable_shared_from_this<State> {
+  State(Loop& loop, Fd in_fd, Fd out_fd, Handlers given)
+      : context(loop.context()), in(context), out(context), handlers(std::move(given)) {
+    set_nonblocking(in_fd.get(), true);
+    in.assign(in_fd.release());
+    if (out_fd) {
+      set_nonblocking(out_fd.get(), true);
+      out.assign(out_fd.release());
+      two = true;
+    }
+  }
+  stream_descriptor& writer() { return two ? out : in; }
+
+  void wait_readable() {
+    if (reading || paused || ended) return;
+    reading = true;
+    in.async_wait(descriptor_base::wait_read,
+                  [self = shared_from_this()](const boost::system::error_code& error) {
+                    self->reading = false;
+                    if (!error) self->readable();
+                  });
+  }
+
+  void readable() {
+    for (int i = 0; i < reads_a_turn && !ended && !paused; ++i) {
+      const auto space = reader.space();
+      const ssize_t n = ::read(in.native_handle(), space.data, space.size);
+      if (n < 0) {
+        if (errno == EINTR) continue;
+        if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+        return end(errno_text(errno));
+      }
+      if (n == 0) return end("the connection was closed");
+      reader.filled(static_cast<std::size_t>(n));
+      deliver();
+      if (static_cast<std::size_t>(n) < space.size) break;
+    }
+    wait_readable();
+  }
+
+  void deliver() {
+    while (!ended && !paused) {
+      const auto frame = reader.next();
+      if (!frame) break;
+      if (handlers.frame) handlers.frame(*frame);
+    }
+    if (reader.failed()) end("the peer does not speak our protocol");
+  }
+
+  void flush_soon() {
+    if (flushing || ended) return;
+    flushing = true;
+    boost::asio::post(context, [self = shared_from_this()] { self->flush(); });
+  }
+
+  void flush() {
+    while (!ended && sent < outgoing.size()) {
+      const ssize_t n = ::write(writer().native_handle(), outgoing.data() + sent, outgoing.size() - sent);
+      if (n >= 0) {
+        sent += static_cast<std::size_t>(n);
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        if (sent > keep_capacity) {
+          outgoing.erase(0, sent);
+          sent = 0;
+        }
+        writer().async_wait(descriptor_base::wait_write,
+                            [self = shared_from_this()](const boost::system::error_code& error) {
+                              if (!error) self->flush();
+                            });
+        return;
+      } else if (errno != EINTR) {
+        flushing = false;
+        return end(errno_text(errno));
+      }
+    }
+    if (outgoing.capacity() > keep_capacity) {
+      outgoing = {};
+    } else {
+      outgoing.clear();
+    }
+    sent = 0;
+    flushing = false;
+  }
+
+  void end(std::string reason) {
+    if (ended) return;
+    ended = true;
+    boost::system::error_code ignored;
+    in.close(ignored);
+    out.close(ignored);
+    if (const auto closed = std::exchange(handlers.closed, nullptr)) closed(std::move(reason));
+    handlers.frame = nullptr;
+  }
+
+  boost::asio::io_context& context;
+  stream_descriptor in, out;
+  bool two = false;
+  Handlers handlers;
+  wire::FrameReader reader;
+  std::string outgoing;
+  std::size_t sent = 0;
+  bool reading = false, flushing = false, paused = false, ended = false;
+};
+
+FrameStream::FrameStream(Loop& loop, Fd in, Fd out, Handlers handlers)
+    : state_(std::make_shared<State>(loop, std::move(in), std::move(out), std::move(handlers))) {
+  state_->wait_readable();
+}
+
+FrameStream::~FrameStream() {
+  state_->handlers.closed = nullptr;
+  state_->end({});
+}
+
+std::string& FrameStream::queue() { return state_->outgoing; }
+void FrameStream::flush_soon() { state_->flush_soon(); }
+std::size_t FrameStream::queued() const { return state_->outgoing.size() - state_->sent; }
+void FrameStream::pause_reading() { state_->paused = true; }
+
+void FrameStream::resume_reading() {
+  if (!state_->paused) return;
+  state_->paused = false;
+  // Frames that were read before the pause are delivered from the loop, not from inside the caller.
+  boost::asio::post(state_->context, [self = state_] {
+    self->deliver();
+    self->wait_readable();
+  });
+}
+
+void FrameStream::flush_and_close(Duration within) {
+  const auto deadline = Loop::now() + within;
+  auto& state = *state_;
+  while (!state.ended && state.sent < state.outgoing.size()) {
+    const ssize_t n = ::write(state.writer().native_handle(), state.outgoing.data() + state.sent,
+                              state.outgoing.size() - state.sent);
+    if (n >= 0) {
+      state.sent += static_cast<std::size_t>(n);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) break;
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Loop::now());
+    pollfd waiting{state.writer().native_handle(), POLLOUT, 0};
+    if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0) break;
+  }
+  state.handlers.closed = nullptr;
+  state.end({});
+}
+
+}  // namespace trainrun::io

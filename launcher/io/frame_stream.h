@@ -1,0 +1,50 @@
+// One Link as its end sees it: frames in, frames out, over one fd or a pair of them.
+//
+// Sending never blocks: frames are queued and go out together in the next turn of the loop. The queue is
+// bounded by what the peer allows (credit), not by this class; queued() says how long it is.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "launcher/base/fd.h"
+#include "launcher/io/loop.h"
+#include "launcher/wire/frame.h"
+
+namespace trainrun::io {
+
+class FrameStream {
+ public:
+  struct Handlers {
+    std::function<void(const wire::Frame&)> frame;
+    // Once, and nothing after it: the peer closed, the stream broke, or the peer does not speak our protocol.
+    std::function<void(std::string reason)> closed;
+  };
+
+  // `out` may be empty: then `in` is a socket that is used both ways.
+  FrameStream(Loop& loop, Fd in, Fd out, Handlers handlers);
+  ~FrameStream();  // handlers are not called any more
+  FrameStream(const FrameStream&) = delete;
+  FrameStream& operator=(const FrameStream&) = delete;
+
+  template <class Message>
+  void send(const Message& message) {
+    wire::append_frame(queue(), message);
+    flush_soon();
+  }
+  [[nodiscard]] std::size_t queued() const;
+  // Reads nothing more until resume(): the way to say "slower" to the peer.
+  void pause_reading();
+  void resume_reading();
+  // Writes what is queued, blocking for at most `within`, and closes; for the very end of a process.
+  void flush_and_close(Duration within);
+
+ private:
+  struct State;
+  std::string& queue();
+  void flush_soon();
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace trainrun::io

@@ -1,0 +1,179 @@
+#include "launcher/io/spawn.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::io {
+namespace {
+
+constexpr std::size_t child_stack = 64u << 10;
+
+// All that the child touches. It may not allocate, lock or return: it shares our memory.
+struct ChildArguments {
+  const char* path;
+  char* const* argv;
+  char* const* shell_argv;  // for a script without `#!`: /bin/sh path args...
+  char* const* envp;
+  const char* directory;
+  const cpu_set_t* cpus;
+  std::size_t cpus_size;
+  std::array<int, 3> fds;
+  pid_t parent;
+  bool keep_hangup_ignored;
+  SpawnStage stage;  // out
+  int error;         // out
+};
+
+[[noreturn]] void give_up(ChildArguments* a, SpawnStage stage) {
+  a->stage = stage;
+  a->error = errno;
+  ::_exit(127);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+__attribute__((no_sanitize_address))
+#endif
+int child_main(void* raw) {
+  auto* a = static_cast<ChildArguments*>(raw);
+  // The parent blocked all signals. Dispositions first: a handler of ours must never run in here.
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) {
+    if (number == SIGHUP && a->keep_hangup_ignored) continue;
+    ::sigaction(number, &action, nullptr);
+  }
+  if (::setsid() < 0) give_up(a, SpawnStage::session);
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(a, SpawnStage::session);
+  if (::getppid() != a->parent) ::_exit(127);  // we lost the race against our parent's death
+  // Targets below 3 that are also sources of others would be overwritten: move sources out of the way first.
+  for (auto& fd : a->fds) {
+    if (fd >= 0 && fd < 3) {
+      fd = ::fcntl(fd, F_DUPFD, 3);
+      if (fd < 0) give_up(a, SpawnStage::files);
+    }
+  }
+  for (int target = 0; target < 3; ++target) {
+    if (::dup2(a->fds[static_cast<std::size_t>(target)], target) < 0) give_up(a, SpawnStage::files);
+  }
+  if (::syscall(SYS_close_range, 3U, ~0U, 0U) != 0 && errno != ENOSYS) give_up(a, SpawnStage::files);
+  if (::chdir(a->directory) != 0) give_up(a, SpawnStage::directory);
+  if (a->cpus != nullptr && ::sched_setaffinity(0, a->cpus_size, a->cpus) != 0)
+    give_up(a, SpawnStage::affinity);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(a->path, a->argv, a->envp);
+  if (errno == ENOEXEC) ::execve("/bin/sh", a->shell_argv, a->envp);
+  give_up(a, SpawnStage::exec);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  out.reserve(words.size() + 1);
+  for (const auto& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// One stack for all spawns: the parent waits until the child has left it.
+void* stack_top() {
+  static void* const stack =
+      ::mmap(nullptr, child_stack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  return stack == MAP_FAILED ? nullptr : static_cast<char*>(stack) + child_stack;
+}
+
+}  // namespace
+
+Spawned spawn(const SpawnRequest& request) {
+  const auto argv = pointers(request.argv);
+  const auto envp = pointers(*request.env);
+  std::vector<std::string> shell_words{"/bin/sh", request.path};
+  if (request.argv.size() > 1)
+    shell_words.insert(shell_words.end(), request.argv.begin() + 1, request.argv.end());
+  const auto shell_argv = pointers(shell_words);
+
+  std::vector<unsigned long> mask;
+  if (!request.cpus.empty()) {
+    constexpr std::size_t bits = 8 * sizeof(unsigned long);
+    for (const auto cpu : request.cpus) {
+      if (mask.size() <= cpu / bits) mask.resize(cpu / bits + 1);
+      mask[cpu / bits] |= 1UL << (cpu % bits);
+    }
+  }
+  ChildArguments arguments{request.path.c_str(),
+                           argv.data(),
+                           shell_argv.data(),
+                           envp.data(),
+                           request.directory.c_str(),
+                           mask.empty() ? nullptr : reinterpret_cast<const cpu_set_t*>(mask.data()),
+                           mask.size() * sizeof(unsigned long),
+                           {request.stdin_fd, request.stdout_fd, request.stderr_fd},
+                           ::getpid(),
+                           request.keep_hangup_ignored,
+                           SpawnStage::none,
+                           0};
+  sigset_t all, before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);
+  void* const stack = stack_top();
+  const pid_t pid =
+      stack == nullptr ? -1 : ::clone(child_main, stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &arguments);
+  const int clone_error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+
+  Spawned spawned;
+  if (pid < 0) {
+    spawned.stage = SpawnStage::fork;
+    spawned.error = clone_error;
+    return spawned;
+  }
+  if (arguments.stage != SpawnStage::none) {
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    spawned.stage = arguments.stage;
+    spawned.error = arguments.error;
+    return spawned;
+  }
+  spawned.pid = pid;
+  return spawned;
+}
+
+Found find_program(const std::string& name, const std::string& search_path, const std::string& directory) {
+  const auto absolute = [&directory](std::string path) {
+    return path.starts_with('/') ? path : directory + "/" + path;
+  };
+  const auto problem_of = [](const std::string& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return errno;
+    if (S_ISDIR(info.st_mode)) return EISDIR;
+    return ::access(path.c_str(), X_OK) == 0 ? 0 : EACCES;
+  };
+  if (name.empty()) return {{}, ENOENT};
+  if (name.find('/') != std::string::npos) {
+    const auto path = absolute(name);
+    const int error = problem_of(path);
+    return {path, error == EISDIR ? EACCES : error};
+  }
+  Found best{{}, ENOENT};
+  for (const auto part : split(search_path, ':')) {
+    auto path = absolute(part.empty() ? name : std::string(part) + "/" + name);
+    const int error = problem_of(path);
+    if (error == 0) return {path, 0};
+    if (error == EACCES && best.error == ENOENT) best = {path, EACCES};
+  }
+  return best;
+}
+
+}  // namespace trainrun::io

@@ -1,0 +1,241 @@
+// Everything that launcher and agent say to each other over a Link. Plain structs; `type` is the byte on the
+// wire and is never used again for another meaning. Times are nanoseconds of the agent's CLOCK_MONOTONIC.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/base/exit_status.h"
+#include "launcher/base/id.h"
+#include "launcher/wire/facts.h"
+
+namespace trainrun::wire {
+
+constexpr std::uint32_t protocol_version = 1;
+using EnvPairs = std::vector<std::pair<std::string, std::string>>;
+
+enum class Output : std::uint8_t { out = 1, err = 2 };
+enum class StdinMode : std::uint8_t {
+  null,
+  relay,
+  inherit
+};  // inherit: the agent's own stdin, local jobs only
+
+#define TRAINRUN_MESSAGE(number)               \
+  static constexpr std::uint8_t type = number; \
+  template <class V>                           \
+  void fields([[maybe_unused]] V& v)
+
+// ---- launcher to agent
+// ------------------------------------------------------------------------------------------
+
+// The first message. The agent checks what it can (`programs`, `directories`) and answers Prepared.
+struct Setup {
+  std::uint32_t version = protocol_version;
+  std::string job_id, host_name;
+  std::string key;           // the job's key: written to a 0600 file in the job's directory for workers
+  std::uint64_t credit = 0;  // bytes of workers' output that may be under way; see Credit
+  std::uint32_t host_timeout_ms = 0;  // silence after which the agent takes the launcher for dead
+  std::uint32_t grace_ms = 0;         // between TERM and KILL when the agent must end its workers by itself
+  bool want_topology = false;         // sockets and NUMA in the facts: only needed for binding
+  bool own_directory = true;          // make a private directory for the job
+  EnvPairs env;                       // of every worker of this job
+  std::vector<std::string> programs,
+      directories;  // programs[i] is looked up from directories[i] with env's PATH
+  TRAINRUN_MESSAGE(1) {
+    v("version", version), v("job_id", job_id), v("host_name", host_name), v("key", key), v("credit", credit);
+    v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology);
+    v("own_directory", own_directory), v("env", env), v("programs", programs), v("directories", directories);
+  }
+};
+
+struct Start {
+  WorkerId worker;
+  Generation generation;
+  std::vector<std::string> argv;
+  EnvPairs env;  // over Setup's
+  std::string directory;
+  std::vector<std::uint32_t> cpus;  // empty: not bound
+  StdinMode stdin_mode = StdinMode::null;
+  TRAINRUN_MESSAGE(2) {
+    v("worker", worker), v("generation", generation), v("argv", argv), v("env", env),
+        v("directory", directory);
+    v("cpus", cpus), v("stdin_mode", stdin_mode);
+  }
+};
+
+// To the process group of each worker named; no worker named: all. `deep` also reaches what left the group
+// (daemons, grandchildren in sessions of their own), whether or not their worker still lives.
+struct Signal {
+  std::vector<WorkerId> workers;
+  std::int32_t number = 0;
+  bool deep = false;
+  TRAINRUN_MESSAGE(3) { v("workers", workers), v("number", number), v("deep", deep); }
+};
+
+struct Stdin {
+  WorkerId worker;
+  std::string bytes;
+  bool end = false;
+  TRAINRUN_MESSAGE(4) { v("worker", worker), v("bytes", bytes), v("end", end); }
+};
+
+// So many more bytes of output may be sent. Without credit an agent stops reading its workers' pipes.
+struct Credit {
+  std::uint64_t bytes = 0;
+  TRAINRUN_MESSAGE(5) { v("bytes", bytes); }
+};
+
+struct Ping {
+  std::uint32_t sequence = 0;
+  TRAINRUN_MESSAGE(6) { v("sequence", sequence); }
+};
+
+// The launcher is about to be stopped (^Z) or goes on: its silence means nothing meanwhile.
+struct Pause {
+  bool on = false;
+  TRAINRUN_MESSAGE(7) { v("on", on); }
+};
+
+// Bind a port that no one else gets, without listening on it, until Release; answered by PortHeld.
+struct HoldPort {
+  std::uint16_t first = 0, last = 0;  // 0: any
+  TRAINRUN_MESSAGE(8) { v("first", first), v("last", last); }
+};
+
+// Listen on loopback for workers; answered by DoorOpened, then a StreamOpened for each connection.
+struct OpenDoor {
+  std::uint16_t first = 0, last = 0;
+  TRAINRUN_MESSAGE(9) { v("first", first), v("last", last); }
+};
+
+// End what is left of the job on this host (TERM, grace, KILL), remove the job's directory, answer Stopped,
+// and go.
+struct Stop {
+  TRAINRUN_MESSAGE(10) {}
+};
+
+// ---- both ways
+// --------------------------------------------------------------------------------------------------
+
+struct StreamData {
+  StreamId stream;
+  std::string bytes;
+  bool end = false;  // no more from this side after these; the stream is gone when both sides ended it
+  TRAINRUN_MESSAGE(20) { v("stream", stream), v("bytes", bytes), v("end", end); }
+};
+
+// ---- agent to launcher
+// ------------------------------------------------------------------------------------------
+
+struct Hello {
+  std::uint32_t version = protocol_version;
+  std::uint32_t pid = 0;
+  TRAINRUN_MESSAGE(40) { v("version", version), v("pid", pid); }
+};
+
+struct Problem {
+  enum class Kind : std::uint8_t { program, directory, job_directory };
+  Kind kind = Kind::program;
+  std::string what;
+  std::int32_t error = 0;  // errno
+  template <class V>
+  void fields(V& v) {
+    v("kind", kind), v("what", what), v("error", error);
+  }
+};
+
+struct Prepared {
+  HostFacts facts;
+  std::string job_directory;
+  std::vector<Problem> problems;
+  TRAINRUN_MESSAGE(41) { v("facts", facts), v("job_directory", job_directory), v("problems", problems); }
+};
+
+struct Started {
+  WorkerId worker;
+  std::uint32_t pid = 0;
+  std::int64_t at_ns = 0;
+  TRAINRUN_MESSAGE(42) { v("worker", worker), v("pid", pid), v("at_ns", at_ns); }
+};
+
+struct NotStarted {
+  WorkerId worker;
+  SpawnStage stage = SpawnStage::none;
+  std::int32_t error = 0;
+  std::int64_t at_ns = 0;
+  TRAINRUN_MESSAGE(43) { v("worker", worker), v("stage", stage), v("error", error), v("at_ns", at_ns); }
+};
+
+struct OutputBytes {
+  WorkerId worker;
+  Output stream = Output::out;
+  std::string_view bytes;  // decoded: points into the frame
+  TRAINRUN_MESSAGE(44) { v("worker", worker), v("stream", stream), v("bytes", bytes); }
+};
+
+struct Exited {
+  WorkerId worker;
+  std::int32_t raw_status = 0;  // as waitpid gives it
+  std::int64_t at_ns = 0;
+  std::uint64_t peak_rss_kib = 0;
+  std::string out_of_memory;  // evidence of a kill by the kernel for memory, or empty
+  TRAINRUN_MESSAGE(45) {
+    v("worker", worker), v("raw_status", raw_status), v("at_ns", at_ns), v("peak_rss_kib", peak_rss_kib);
+    v("out_of_memory", out_of_memory);
+  }
+};
+
+// Reaped, and its output is through (pipes at their end, or the drain deadline passed).
+struct Finished {
+  WorkerId worker;
+  TRAINRUN_MESSAGE(46) { v("worker", worker); }
+};
+
+struct Pong {
+  std::uint32_t sequence = 0;
+  std::int64_t at_ns = 0;
+  TRAINRUN_MESSAGE(47) { v("sequence", sequence), v("at_ns", at_ns); }
+};
+
+struct Note {
+  std::string text;
+  TRAINRUN_MESSAGE(48) { v("text", text); }
+};
+
+// The worker took what it was given: it may have so many more bytes of stdin.
+struct StdinWanted {
+  WorkerId worker;
+  std::uint32_t bytes = 0;
+  TRAINRUN_MESSAGE(49) { v("worker", worker), v("bytes", bytes); }
+};
+
+struct PortHeld {
+  std::uint16_t port = 0;
+  std::int32_t error = 0;
+  TRAINRUN_MESSAGE(50) { v("port", port), v("error", error); }
+};
+
+struct DoorOpened {
+  std::uint16_t port = 0;
+  std::int32_t error = 0;
+  TRAINRUN_MESSAGE(51) { v("port", port), v("error", error); }
+};
+
+struct StreamOpened {
+  StreamId stream;
+  TRAINRUN_MESSAGE(52) { v("stream", stream); }
+};
+
+struct Stopped {
+  std::uint32_t leftovers = 0;  // processes that outlived their worker and had to be ended
+  bool killed = false;          // some of them only by KILL
+  TRAINRUN_MESSAGE(53) { v("leftovers", leftovers), v("killed", killed); }
+};
+
+#undef TRAINRUN_MESSAGE
+
+}  // namespace trainrun::wire

@@ -1,0 +1,114 @@
+"""Nothing survives on this host: not after the launcher's death, nor the agent's, nor by a worker's tricks."""
+import os
+import signal
+
+from harness import WORKER, LocalTest, main
+
+GRACE = 2  # seconds, what these jobs are given
+
+
+class Deaths(LocalTest):
+    def ready(self, *verb, count=2):
+        job = self.start("-np", count, "--grace", GRACE, WORKER, *verb)
+        job.wait_for("ready|holding", count=count)
+        return job
+
+    def agents(self, job):
+        """Processes of ours between the launcher and the workers: the agent and its watcher."""
+        own = os.path.basename(WORKER)
+        return [pid for pid, command in self.processes() if pid != job.pid and os.path.basename(command.split()[0]) != own]
+
+    def agent(self, job):
+        """The agent: the parent of the workers."""
+        for pid, command in self.processes():
+            if os.path.basename(command.split()[0]) == os.path.basename(WORKER):
+                with open(f"/proc/{pid}/stat") as file:
+                    parent = int(file.read().rsplit(") ", 1)[1].split()[1])
+                if parent in self.agents(job):
+                    return parent
+        self.fail("no agent was found: " + str(self.processes()))
+
+    def end(self, job):
+        """After the launcher's kill -9: its pipes close when nobody holds them any more."""
+        job.process.wait()
+        self.assertAllGone()
+
+    def test_kill_9_of_the_launcher_ends_every_worker(self):
+        for verb in (("wait",), ("stubborn",), ("burn",), ("deaf",), ("daemon", "wait"), ("holder", "wait")):
+            with self.subTest(worker=verb):
+                job = self.ready(*verb)
+                job.signal(signal.SIGKILL)
+                self.end(job)
+
+    def test_kill_9_of_the_agent_ends_every_worker_and_the_job_with_69(self):
+        for verb in (("wait",), ("stubborn",), ("daemon", "wait"), ("holder", "wait")):
+            with self.subTest(worker=verb):
+                job = self.ready(*verb)
+                os.kill(self.agent(job), signal.SIGKILL)
+                self.assertSays(self.assertEnds(job.wait(), 69), "agent|lost")
+                self.assertAllGone()
+
+    def test_kill_9_of_all_of_ours_but_the_watcher_still_ends_every_worker(self):
+        job = self.ready("daemon", "wait")
+        agent = self.agent(job)
+        os.kill(job.pid, signal.SIGSTOP)  # so that the launcher cannot act before it dies
+        os.kill(agent, signal.SIGKILL)
+        os.kill(job.pid, signal.SIGKILL)
+        self.end(job)
+
+    def test_a_worker_that_fails_leaves_no_daemon_behind(self):
+        self.assertEnds(self.run_job("-np", 2, "--grace", GRACE, WORKER, "daemon", 3), 3)
+        self.assertAllGone(timeout=5)
+
+    def test_a_worker_that_ends_well_leaves_no_daemon_behind(self):
+        self.assertEnds(self.run_job("-np", 2, "--grace", GRACE, WORKER, "daemon", 0), 0)
+        self.assertAllGone(timeout=5)
+
+    def test_a_grandchild_that_holds_the_pipes_does_not_hold_the_job(self):
+        self.assertEnds(self.run_job("-np", 2, "--grace", GRACE, WORKER, "holder", 0), 0)
+        self.assertEnds(self.run_job("-np", 2, "--grace", GRACE, WORKER, "holder", 4), 4)
+        self.assertAllGone(timeout=5)
+
+    def test_a_worker_that_closes_its_pipes_is_still_waited_for(self):
+        job = self.start("-np", 2, "--grace", GRACE, "sh", "-c",
+                         f"exec >&- 2>&- <&-; {WORKER} when {self.folder}/go exit 0 2>/dev/null; exit 5")
+        job.wait_until(lambda: len([1 for _, command in self.processes("when") if command.startswith(WORKER)]) == 2,
+                       "both workers run")
+        self.assertFalse(job.ended)
+        open(self.folder + "/go", "w").close()
+        self.assertEnds(job.wait(), 5)
+
+    def test_grandchildren_end_with_a_failed_job(self):
+        done = self.run_job("-np", 2, "--grace", GRACE, "sh", "-c",
+                            f"{WORKER} stubborn & {WORKER} wait & {WORKER} on 1 exit 3 -- wait")
+        self.assertEnds(done, 3)
+        self.assertAllGone(timeout=5)
+
+    def test_a_worker_killed_by_its_own_hand_while_the_agent_is_stopped_is_seen_when_it_goes_on(self):
+        job = self.ready("wait")
+        agent = self.agent(job)
+        workers = [pid for pid, command in self.processes() if command.startswith(WORKER)]
+        os.kill(agent, signal.SIGSTOP)
+        os.kill(workers[0], signal.SIGKILL)
+        os.kill(agent, signal.SIGCONT)
+        self.assertEnds(job.wait(), 137)
+
+    def test_an_agent_that_hangs_is_a_lost_host(self):
+        job = self.start("-np", 2, "--grace", GRACE, "--host-timeout", 2, WORKER, "wait")
+        job.wait_for("ready", count=2)
+        agent = self.agent(job)
+        os.kill(agent, signal.SIGSTOP)
+        done = self.assertEnds(job.wait(), 69)
+        self.assertSays(done, "lost|no answer|silent")
+        os.kill(agent, signal.SIGCONT)
+        self.assertAllGone()
+
+    def test_the_private_folder_of_a_job_is_removed_after_kill_9_too(self):
+        job = self.ready("wait")
+        job.signal(signal.SIGKILL)
+        self.end(job)
+        self.assertNothingLeft()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""How a local job ends: exit codes, and the words at the end."""
+import os
+import signal
+import unittest
+
+from harness import DEADLINE, SOAK, WORKER, LocalTest, main
+
+
+class ExitCodes(LocalTest):
+    def test_all_ranks_end_well_and_so_does_the_job_in_silence(self):
+        done = self.assertEnds(self.run_job("-np", 4, WORKER, "exit", 0), 0)
+        self.assertEqual(done.out, "")
+        self.assertEqual(done.err, "")
+
+    def test_the_code_of_the_rank_that_failed_is_the_code_of_the_job(self):
+        for code in (1, 2, 3, 69, 100, 127, 254, 255):
+            with self.subTest(code=code):
+                self.assertEnds(self.run_job("-np", 3, WORKER, "on", 1, "exit", code, "--", "wait"), code)
+
+    def test_a_signal_counts_128_more(self):
+        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGUSR1, signal.SIGTERM):
+            with self.subTest(signal=number.name):
+                done = self.run_job("-np", 2, WORKER, "on", 1, "die", int(number), "--", "wait")
+                self.assertEnds(done, 128 + number)
+                self.assertSays(done, r"rank 1\b", number.name)
+
+    def test_exit_9_is_not_told_as_sigkill(self):
+        done = self.assertEnds(self.run_job("-np", 2, WORKER, "on", 0, "exit", 9, "--", "wait"), 9)
+        self.assertQuietOn(done, "SIGKILL")
+
+    def test_the_first_failure_counts_not_those_that_it_caused(self):
+        # Rank 2 fails; the others end with another code when they are told to end.
+        done = self.run_job("-np", 4, WORKER, "on", 2, "err", "disk is full", 5, "--", "signals", 77)
+        self.assertEnds(done, 5)
+        self.assertSays(done, r"rank 2\b", "disk is full", r"\b5\b")
+
+    def test_the_last_words_name_rank_host_pid_and_how_it_ended(self):
+        done = self.assertEnds(
+            self.run_job("-np", 2, WORKER, "on", 1, "err", "cannot open train.bin", 4, "--", "wait"), 4)
+        self.assertSays(done, r"rank 1\b", r"pid \d+", "cannot open train.bin", os.uname().nodename)
+        self.assertIn("rank 1", done.err[done.err.rindex("trainrun"):], "the cause is what is printed last")
+
+    def test_an_early_good_end_of_one_rank_does_not_end_the_others(self):
+        done = self.run_job("-np", 3, WORKER, "on", 0, "exit", 0, "--", "lines", 3)
+        self.assertEnds(done, 0)
+        self.assertEqual(len(done.out.splitlines()), 6)
+
+    def test_a_program_that_does_not_exist_is_127_and_named(self):
+        for program in ("./no-such-program", "no-such-program", "/no/such/program"):
+            with self.subTest(program=program):
+                done = self.assertEnds(self.run_job("-np", 2, program), 127)
+                self.assertSays(done, "no-such-program|/no/such/program", "[Nn]o such file|not found")
+
+    def test_a_program_that_cannot_be_executed_is_126_and_named(self):
+        path = self.folder + "/not-executable"
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n")
+        done = self.assertEnds(self.run_job("-np", 2, path), 126)
+        self.assertSays(done, "not-executable", "[Pp]ermission denied|not executable")
+        self.assertEnds(self.run_job("-np", 1, "/tmp"), 126)
+
+    def test_a_script_whose_interpreter_is_missing_says_so(self):
+        path = self.folder + "/script"
+        with open(path, "w") as file:
+            file.write("#!/no/such/interpreter\n")
+        os.chmod(path, 0o755)
+        done = self.run_job("-np", 1, path)
+        self.assertIn(done.rc, (126, 127), str(done))
+        self.assertSays(done, "interpreter")
+
+    def test_a_missing_directory_is_an_error_and_never_home(self):
+        done = self.run_job("-np", 2, "--wdir", "/no/such/directory", WORKER, "lines", 1)
+        self.assertNotEqual(done.rc, 0, str(done))
+        self.assertSays(done, "/no/such/directory")
+        self.assertEqual(done.out, "")
+
+    def test_usage_errors_are_2_and_nothing_is_run(self):
+        marker = self.folder + "/ran"
+        for words in (["--no-such-flag"], ["-np", "0"], ["-np", "x"], ["-np", "-1"], ["-np"], ["--tag", "loud"],
+                      ["-H", "a b"], ["-H", "-oProxyCommand=x"], ["--grace", "soon"], ["--config", "/no/such.toml"]):
+            with self.subTest(words=words):
+                done = self.run_job(*words, "touch", marker)
+                self.assertEnds(done, 2)
+                self.assertFalse(os.path.exists(marker), str(done))
+        self.assertEnds(self.run_job(), 2)
+
+    def test_an_unknown_flag_suggests_the_nearest(self):
+        self.assertSays(self.assertEnds(self.run_job("--hostfil", "x", "true"), 2), "--hostfile")
+
+    def test_a_time_out_is_124_and_says_so(self):
+        done = self.assertEnds(self.run_job("-np", 2, "--timeout", "1", WORKER, "wait"), 124)
+        self.assertSays(done, "time")
+
+    def test_grace_passes_before_the_kill_and_the_kill_is_said(self):
+        done = self.assertEnds(
+            self.run_job("-np", 3, "--grace", "1", WORKER, "on", 1, "exit", 6, "--", "stubborn"), 6)
+        self.assertSays(done, "KILL")
+
+    def test_the_reader_of_our_stdout_goes_away_and_the_job_drains_with_141(self):
+        job = self.start("-np", 2, "--grace", "2", WORKER, "lines", 10000000, 100)
+        job.wait_for("0:100:")
+        job._selector.unregister(job.process.stdout)
+        job.process.stdout.close()
+        done = self.assertEnds(job.wait(), 141)
+        self.assertLessEqual(len([line for line in done.err.splitlines() if line.strip()]), 2, str(done))
+
+    def test_it_runs_python_scripts_that_are_not_executable_and_modules(self):
+        with open(self.folder + "/hello.py", "w") as file:
+            file.write("import os\nprint('script', os.environ['RANK'])\n")
+        done = self.assertEnds(self.run_job("-np", 2, "hello.py"), 0)
+        self.assertEqual(sorted(done.out.splitlines()), ["[0] script 0", "[1] script 1"])
+        self.assertSays(done, "python3")
+        done = self.assertEnds(self.run_job("-np", 1, "-m", "hello"), 0)
+        self.assertIn("script 0", done.out)
+
+    def test_version_and_help_go_to_stdout_and_are_0(self):
+        self.assertIn("trainrun", self.assertEnds(self.run_job("--version"), 0).out)
+        self.assertIn("-np", self.assertEnds(self.run_job("--help"), 0).out)
+
+    def test_64_short_ranks_never_hang(self):
+        for _ in range(200 if SOAK else 5):
+            self.assertEnds(self.run_job("-np", 64, "/bin/true"), 0)
+
+    def test_an_allocation_without_end_in_a_memory_cgroup_is_told_as_out_of_memory(self):
+        group = self.memory_cgroup(limit=64 << 20)
+        job = self.start("-np", 2, "--grace", "2", "sh", "-c", f'[ "$RANK" = 0 ] && echo $$ > {group}/cgroup.procs; '
+                         f'exec {WORKER} on 0 memory -- wait')
+        done = self.assertEnds(job.wait(DEADLINE), 137)
+        self.assertSays(done, r"rank 0\b", "(?i)out of memory")
+
+    def memory_cgroup(self, limit):
+        for base, name in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+            group = f"{base}/trainrun-test-{self.mark}"
+            try:
+                os.mkdir(group)
+                self.addCleanup(os.rmdir, group)
+                with open(f"{group}/{name}", "w") as file:
+                    file.write(str(limit))
+                return group
+            except OSError:
+                continue
+        raise unittest.SkipTest("there is no memory cgroup that can be made here")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+"""What end-to-end tests stand on: a trainrun under test, watched from outside.
+
+    class ExitCodes(LocalTest):
+        def test_...(self):
+            self.assertEnds(self.run_job("-np", "2", WORKER, "exit", "3"), 3)
+
+TRAINRUN_BIN and TRAINRUN_WORKER name the two programs (CMake sets them). Every wait has a deadline; when it passes, the
+job's processes are printed with their stacks and killed, and the test fails. After each test no process of its jobs and
+no file in its temporary folder may remain. Standard library only.
+"""
+import json
+import os
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests/lab"))
+
+BUILD = os.path.join(ROOT, "build/dev/bin")
+TRAINRUN = os.environ.get("TRAINRUN_BIN", BUILD + "/trainrun")
+WORKER = os.environ.get("TRAINRUN_WORKER", BUILD + "/worker")
+DEADLINE = 60.0  # seconds; ten times what anything here should take
+MARK = "TRAINRUN_TEST_MARK"
+SOAK = bool(os.environ.get("TRAINRUN_SOAK"))
+
+# Of the environment that the tests were started in, what a job may see: the rest would make them depend on it.
+BASE_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "TERM": "dumb",
+                    "USER": "root", "LOGNAME": "root", "SHELL": "/bin/sh"}
+for _name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
+    if _name in os.environ:
+        BASE_ENVIRONMENT[_name] = os.environ[_name]
+
+
+def marked(mark):
+    """Processes (pid, command) that were started, however far down, by the job that carries `mark`."""
+    found = []
+    needle = f"{MARK}={mark}".encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if needle not in file.read():
+                    continue
+            with open(f"/proc/{name}/stat", "rb") as file:
+                if file.read().rsplit(b") ", 1)[1][:1] in b"ZX":
+                    continue
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                found.append((int(name), file.read().replace(b"\0", b" ").decode(errors="replace").strip()))
+        except OSError:
+            continue  # it ended meanwhile, or is somebody else's
+    return sorted(found)
+
+
+def kill(pid, number=signal.SIGKILL):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def describe(pids):
+    """Process table, kernel wait channels and, where gdb is, stacks: what a hang report needs."""
+    pids = [str(pid) for pid in pids]
+    if not pids:
+        return "no process of the job is left"
+    table = subprocess.run(["ps", "-o", "pid,ppid,pgid,sid,stat,wchan:24,etime,args", "-p", ",".join(pids)],
+                           stdout=subprocess.PIPE, text=True, errors="replace").stdout
+    for pid in pids[:6] if shutil.which("gdb") else []:
+        try:
+            stacks = subprocess.run(["gdb", "-p", pid, "-batch", "-ex", "set pagination off", "-ex",
+                                     "thread apply all bt 24"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.DEVNULL, text=True, errors="replace", timeout=30).stdout
+            table += f"--- {pid}\n" + "\n".join(line for line in stacks.splitlines() if line.startswith(("#", "Thr")))
+            table += "\n"
+        except subprocess.TimeoutExpired:
+            table += f"--- {pid}: no stack within 30 s\n"
+    return table
+
+
+class Result:
+    def __init__(self, rc, out, err, command):
+        self.rc, self.raw_out, self.raw_err, self.command = rc, out, err, command
+        self.out, self.err = out.decode(errors="replace"), err.decode(errors="replace")
+
+    def __str__(self):
+        return (f"{' '.join(self.command)}\n  exit code {self.rc}\n--- stdout\n{self.out[-4000:]}\n"
+                f"--- stderr\n{self.err[-4000:]}")
+
+
+class Job:
+    """A running trainrun. Its output is read only in calls of this object, so a test can also let it pile up."""
+
+    def __init__(self, process, command, feed=None, outer_pids=None):
+        self.process, self.command = process, command
+        self.pid = process.pid
+        self.buffers = {"out": bytearray(), "err": bytearray()}
+        self._outer_pids = outer_pids or (lambda: [process.pid])
+        self._selector = selectors.DefaultSelector()
+        for name, pipe in (("out", process.stdout), ("err", process.stderr)):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                self._selector.register(pipe, selectors.EVENT_READ, name)
+        self._feed = memoryview(feed) if feed else None
+        if feed is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            self._selector.register(process.stdin, selectors.EVENT_WRITE, "in")
+        self._handle = os.pidfd_open(process.pid)
+        self._selector.register(self._handle, selectors.EVENT_READ, "end")
+        self.ended = False
+
+    @property
+    def out(self):
+        return self.buffers["out"].decode(errors="replace")
+
+    @property
+    def err(self):
+        return self.buffers["err"].decode(errors="replace")
+
+    def _pump(self, timeout):
+        for key, _ in self._selector.select(timeout):
+            if key.data == "end":
+                self._selector.unregister(key.fileobj)
+                self.ended = True
+            elif key.data == "in":
+                self._write()
+            else:
+                try:
+                    data = os.read(key.fd, 1 << 20)
+                except OSError:
+                    data = b""  # a pty whose other side is gone
+                if data:
+                    self.buffers[key.data] += data
+                else:
+                    self._selector.unregister(key.fileobj)
+
+    def _write(self):
+        try:
+            self._feed = self._feed[os.write(self.process.stdin.fileno(), self._feed[:65536]):] if self._feed else None
+        except BrokenPipeError:
+            self._feed = None
+        if not self._feed:
+            self._selector.unregister(self.process.stdin)
+            self.process.stdin.close()
+
+    def wait_until(self, condition, what, timeout=DEADLINE):
+        deadline = time.monotonic() + timeout
+        while not condition():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self.hang(f"waited {timeout:.0f} s in vain that {what}")
+            self._pump(min(left, 0.2))
+
+    def wait_for(self, pattern, stream="out", count=1, timeout=DEADLINE):
+        """Until `pattern` was matched `count` times in what a stream has said so far; gives the matches."""
+        expression = re.compile(pattern.encode(), re.MULTILINE)
+
+        def found():
+            return len(list(expression.finditer(self.buffers[stream]))) >= count
+
+        self.wait_until(lambda: found() or (self.ended and self.drained()), f"{pattern!r} appears {count} times on std{stream}", timeout)
+        if not found():
+            raise AssertionError(f"it ended without {count} times {pattern!r} on std{stream}: {self.result_so_far()}")
+        return [match.group(0).decode(errors="replace") for match in expression.finditer(self.buffers[stream])]
+
+    def drained(self):
+        """Both pipes were read to their end."""
+        return not any(key.data in ("out", "err") for key in self._selector.get_map().values())
+
+    def wait(self, timeout=DEADLINE):
+        """Until it ended and both its pipes are read: gives the Result."""
+        self.wait_until(lambda: self.ended, "trainrun ends", timeout)
+        self.process.wait()
+        self.wait_until(self.drained, "its stdout and stderr close (somebody still holds them)", timeout)
+        return self.result_so_far()
+
+    def result_so_far(self):
+        return Result(self.process.poll(), bytes(self.buffers["out"]), bytes(self.buffers["err"]), self.command)
+
+    def hang(self, what):
+        report = describe(self._outer_pids())
+        self.kill_all()
+        raise AssertionError(f"{what}\n{self.result_so_far()}\n--- processes\n{report}")
+
+    def kill_all(self):
+        for pid in self._outer_pids() + [self.process.pid]:
+            kill(pid)
+        self.process.wait()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def close(self):
+        self._selector.close()
+        os.close(self._handle)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    pass
+
+
+class EndToEndTest(unittest.TestCase):
+    """assertions that local and ssh tests share."""
+    maxDiff = None
+
+    def assertEnds(self, result, rc):
+        """With that exit code; prints all it said otherwise."""
+        self.assertEqual(result.rc, rc, str(result))
+        return result
+
+    def assertSays(self, result, *patterns):
+        """Each pattern is found in stderr."""
+        for pattern in patterns:
+            if not re.search(pattern, result.err, re.MULTILINE):
+                self.fail(f"stderr has no {pattern!r}: {result}")
+        return result
+
+    def assertQuietOn(self, result, *patterns):
+        for pattern in patterns:
+            if re.search(pattern, result.out + result.err, re.MULTILINE):
+                self.fail(f"it says {pattern!r}: {result}")
+
+
+class LocalTest(EndToEndTest):
+    """Jobs on this host. Each test has its own temporary folder, home and mark."""
+
+    def setUp(self):
+        self.mark = uuid.uuid4().hex
+        self.folder = tempfile.mkdtemp(prefix="trainrun-test-")
+        self.temporary, self.home = self.folder + "/tmp", self.folder + "/home"
+        os.mkdir(self.temporary)
+        os.mkdir(self.home)
+        self.jobs = []
+        self.shared_memory = set(os.listdir("/dev/shm"))
+        self.may_leave = False  # a test that kills so hard that files must be looked at by itself
+
+    def tearDown(self):
+        try:
+            self.assertNothingLeft()
+        finally:
+            for job in self.jobs:
+                job.close()
+            for pid, _ in marked(self.mark):
+                kill(pid)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def environment(self, extra=None):
+        return {**BASE_ENVIRONMENT, "HOME": self.home, "TMPDIR": self.temporary, MARK: self.mark, **(extra or {})}
+
+    def start(self, *words, env=None, feed=None, program=TRAINRUN, **options):
+        """Starts trainrun with `words`; `feed`: bytes for its stdin (default: /dev/null)."""
+        command = [program, *map(str, words)]
+        options = {"stdin": subprocess.PIPE if feed is not None else subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                   "stderr": subprocess.PIPE, "cwd": self.folder, **options}
+        process = subprocess.Popen(command, env=self.environment(env), **options)
+        job = Job(process, command, feed, lambda: [pid for pid, _ in marked(self.mark)])
+        self.jobs.append(job)
+        return job
+
+    def run_job(self, *words, timeout=DEADLINE, **options):
+        return self.start(*words, **options).wait(timeout)
+
+    def processes(self, needle=None):
+        """Processes of this test's jobs, or those whose command has `needle`."""
+        return [(pid, command) for pid, command in marked(self.mark) if needle is None or needle in command]
+
+    def workers(self):
+        return self.processes(os.path.basename(WORKER) + " ")
+
+    def assertAllGone(self, timeout=DEADLINE, but=()):
+        """Every process of this test's jobs ends within `timeout`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            left = [(pid, command) for pid, command in marked(self.mark) if pid not in but]
+            if not left:
+                return
+            if time.monotonic() > deadline:
+                self.fail(f"{len(left)} left after {timeout:.0f} s:\n{describe(pid for pid, _ in left)}")
+            _await_end(left[0][0], 0.5)
+
+    def assertNothingLeft(self):
+        self.assertAllGone(timeout=5)
+        if not self.may_leave:
+            self.assertEqual(tree(self.temporary), [], "files were left in the temporary folder")
+            left = [name for name in tree(self.home) if not name.startswith(".cache/trainrun/")]
+            self.assertEqual(left, [], "files were left in the home")
+            self.assertEqual(set(os.listdir("/dev/shm")) - self.shared_memory, set(), "left in /dev/shm")
+
+
+def _await_end(pid, timeout):
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return
+    selector = selectors.DefaultSelector()
+    selector.register(handle, selectors.EVENT_READ)
+    selector.select(timeout)
+    selector.close()
+    os.close(handle)
+
+
+def tree(top):
+    return sorted(os.path.relpath(os.path.join(folder, name), top) for folder, folders, names in os.walk(top)
+                  for name in names + [each for each in folders if not os.listdir(os.path.join(folder, each))])
+
+
+def told(result):
+    """The JSON that `worker env` printed, by rank."""
+    found = {}
+    for line in result.out.splitlines():
+        start = line.find("{")
+        if start >= 0:
+            value = json.loads(line[start:])
+            found[int(value["env"]["RANK"])] = value
+    return found
+
+
+def main():
+    """Runs the tests of the calling file; exit code 77 when any was skipped and none failed."""
+    for program in (TRAINRUN, WORKER):
+        if not os.access(program, os.X_OK):
+            print(f"SKIP: {program} is not built")
+            sys.exit(77)
+    run = unittest.main(verbosity=2, exit=False)
+    for test, reason in run.result.skipped:
+        print(f"SKIP: {test}: {reason}")
+    sys.exit(1 if not run.result.wasSuccessful() else 77 if run.result.skipped else 0)

@@ -1,0 +1,159 @@
+"""Signals to the launcher: what ends a job, what is handed on, and what happens on a terminal."""
+import os
+import pty
+import signal
+import subprocess
+
+from harness import TRAINRUN, WORKER, LocalTest, main
+
+ENDING = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGQUIT: 131}
+
+
+class Ending(LocalTest):
+    def ready(self, *words, count=2, **options):
+        job = self.start("-np", count, *words, **options)
+        job.wait_for("ready", count=count)
+        return job
+
+    def test_the_first_drains_workers_get_term_and_can_finish(self):
+        for number, code in ENDING.items():
+            with self.subTest(signal=number.name):
+                job = self.ready("--grace", 30, WORKER, "signals", 0)
+                job.signal(number)
+                done = self.assertEnds(job.wait(), code)
+                self.assertEqual(done.out.count("got TERM"), 2, str(done))
+                self.assertQuietOn(done, "KILL")
+
+    def test_the_second_kills(self):
+        for number, code in ENDING.items():
+            with self.subTest(signal=number.name):
+                job = self.ready("--grace", 600, WORKER, "stubborn")
+                job.signal(number)
+                job.wait_for(r"trainrun", "err")
+                job.signal(number)
+                self.assertEnds(job.wait(), code)
+
+    def test_three_at_once_leave_and_nothing_survives(self):
+        job = self.ready("--grace", 600, WORKER, "stubborn", count=4)
+        for _ in range(3):
+            job.signal(signal.SIGINT)
+        self.assertEqual(job.wait().rc, 130)
+        self.assertAllGone()
+
+    def test_a_worker_that_ignores_term_is_killed_after_grace_and_it_is_said(self):
+        job = self.ready("--grace", 1, WORKER, "stubborn")
+        job.signal(signal.SIGTERM)
+        self.assertSays(self.assertEnds(job.wait(), 143), "KILL")
+
+    def test_the_end_says_that_it_was_the_user(self):
+        job = self.ready(WORKER, "wait")
+        job.signal(signal.SIGINT)
+        self.assertSays(self.assertEnds(job.wait(), 130), r"SIGINT|\^C|interrupt")
+
+    def test_signals_before_any_worker_runs_end_it_too(self):
+        for number, code in ENDING.items():
+            with self.subTest(signal=number.name):
+                job = self.start("-np", 2, WORKER, "wait", env={"TRAINRUN_FAULT": "agent.spawn.before_record=delay:500"})
+                job.wait_until(lambda: len(self.processes()) > 1, "an agent is there")
+                job.signal(number)
+                self.assertEnds(job.wait(), code)
+
+    def test_nohup_keeps_a_job_alive(self):
+        job = self.start("-c", f'trap "" HUP; exec "$0" "$@"', TRAINRUN, "-np", "2", WORKER, "signals", "0",
+                         program="/bin/sh")
+        job.wait_for("ready", count=2)
+        job.signal(signal.SIGHUP)
+        job.signal(signal.SIGUSR1)
+        job.wait_for("got USR1", count=2)  # it is alive after the HUP that came before
+        self.assertNotIn("got HUP", job.out)
+        job.signal(signal.SIGTERM)
+        self.assertEnds(job.wait(), 143)
+
+
+class Forwarding(LocalTest):
+    def test_usr1_and_usr2_reach_every_worker(self):
+        job = self.start("-np", 3, WORKER, "signals", 0)
+        job.wait_for("ready", count=3)
+        for number, name in ((signal.SIGUSR1, "USR1"), (signal.SIGUSR2, "USR2")):
+            job.signal(number)
+            job.wait_for("got " + name, count=3)
+        job.signal(signal.SIGTERM)
+        self.assertEnds(job.wait(), 143)
+
+    def test_tstp_stops_workers_and_launcher_and_cont_goes_on(self):
+        job = self.start("-np", 2, "--host-timeout", 2, WORKER, "burn")
+        job.wait_for("ready", count=2)
+        job.signal(signal.SIGTSTP)
+        job.wait_until(lambda: self.state(job.pid) == "T", "the launcher stops")
+        job.wait_until(lambda: all(self.state(pid) == "T" for pid, _ in self.workers()), "the workers stop")
+        job.signal(signal.SIGCONT)
+        job.wait_until(lambda: self.state(job.pid) != "T", "the launcher goes on")
+        job.wait_until(lambda: all(self.state(pid) != "T" for pid, _ in self.workers()), "the workers go on")
+        job.signal(signal.SIGTERM)
+        self.assertEnds(job.wait(), 143)
+
+    def workers(self):
+        return [(pid, command) for pid, command in self.processes(WORKER) if TRAINRUN not in command]
+
+    @staticmethod
+    def state(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(") ", 1)[1][0]
+        except OSError:
+            return "gone"
+
+
+class Terminal(LocalTest):
+    def on_terminal(self, script):
+        """An interactive-like shell with job control on a pty of its own; gives (process, terminal)."""
+        leader, follower = pty.openpty()
+        process = subprocess.Popen(["bash", "--norc", "--noprofile", "-c", "set -m; " + script], stdin=follower,
+                                   stdout=follower, stderr=follower, env=self.environment(), cwd=self.folder,
+                                   start_new_session=True, preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)))
+        os.close(follower)
+        self.addCleanup(os.close, leader)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process, leader
+
+    def read_until(self, terminal, needle):
+        """What the terminal shows up to `needle`; a deadline against hanging is ctest's."""
+        shown = b""
+        while needle not in shown:
+            try:
+                data = os.read(terminal, 65536)
+            except OSError:
+                break
+            shown += data
+        self.assertIn(needle, shown)
+        return shown
+
+    def test_a_background_job_with_the_terminal_as_stdin_is_never_stopped(self):
+        process, terminal = self.on_terminal(
+            f"{TRAINRUN} -np 2 {WORKER} when {self.folder}/go exit 0 & wait $!; echo code=$?=")
+        self.read_until(terminal, b"waiting")
+        os.write(terminal, b"typed for nobody\n")
+        open(self.folder + "/go", "w").close()
+        self.assertIn(b"code=0=", self.read_until(terminal, b"code="  b"0="))
+        process.wait(timeout=60)
+
+    def test_control_c_on_the_terminal_drains_the_job(self):
+        process, terminal = self.on_terminal(f"{TRAINRUN} -np 2 {WORKER} signals 0; echo code=$?=")
+        shown = b""
+        while shown.count(b"ready") < 2:
+            shown += os.read(terminal, 65536)
+        os.write(terminal, b"\x03")
+        self.read_until(terminal, b"code=130=")
+        process.wait(timeout=60)
+
+    def test_typed_input_reaches_rank_0(self):
+        process, terminal = self.on_terminal(
+            f"{TRAINRUN} -np 2 sh -c 'test $RANK = 0 || exit 0; read line; echo heard $line-$RANK'; echo code=$?=")
+        os.write(terminal, b"hello\n")
+        shown = self.read_until(terminal, b"code=0=")
+        self.assertIn(b"heard hello-0", shown)
+        process.wait(timeout=60)
+
+
+if __name__ == "__main__":
+    main()

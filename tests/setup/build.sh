@@ -1,0 +1,17 @@
+# How a preset is configured and built from a script; sourced after packages.sh, in the repository's root.
+
+# Compilers of Asio and libssh files take over a gigabyte each: as many at once as memory bears, not only as cores.
+build_jobs() {
+  cores=$(nproc)
+  by_memory=$(awk '/^MemAvailable:/ { print int($2 / 1500000) }' /proc/meminfo)
+  [ "$by_memory" -lt 1 ] && by_memory=1
+  [ "$cores" -lt "$by_memory" ] && echo "$cores" || echo "$by_memory"
+}
+
+# build_preset PRESET [TARGET...]: configures only if that was not done yet (CMake itself sees later changes).
+build_preset() {
+  preset=$1
+  shift
+  [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" || return 1
+  cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"}
+}

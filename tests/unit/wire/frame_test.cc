@@ -1,0 +1,107 @@
+#include "launcher/wire/frame.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <random>
+
+#include "launcher/wire/messages.h"
+
+using namespace trainrun;
+using namespace trainrun::wire;
+
+namespace {
+
+Start sample_start() {
+  Start start;
+  start.worker = WorkerId{7};
+  start.generation = Generation{3};
+  start.argv = {"./train", "--lr", "0.1", ""};
+  start.env = {{"RANK", "5"}, {"EMPTY", ""}};
+  start.directory = "/home/u";
+  start.cpus = {0, 5, 191};
+  start.stdin_mode = StdinMode::relay;
+  return start;
+}
+
+std::vector<Frame> feed(FrameReader& reader, std::string_view bytes) {
+  const auto space = reader.space();
+  REQUIRE(space.size >= bytes.size());
+  std::memcpy(space.data, bytes.data(), bytes.size());
+  reader.filled(bytes.size());
+  std::vector<Frame> frames;
+  while (auto frame = reader.next()) frames.push_back(*frame);
+  return frames;
+}
+
+}  // namespace
+
+TEST_CASE("a message comes out of a frame as it went in") {
+  FrameReader reader;
+  const auto frames = feed(reader, to_frame(sample_start()));
+  REQUIRE(frames.size() == 1);
+  CHECK(frames[0].type == Start::type);
+  const auto back = from_frame<Start>(frames[0]);
+  REQUIRE(back);
+  CHECK(back->worker == WorkerId{7});
+  CHECK(back->argv == sample_start().argv);
+  CHECK(back->env == sample_start().env);
+  CHECK(back->cpus == sample_start().cpus);
+  CHECK(back->stdin_mode == StdinMode::relay);
+}
+
+TEST_CASE("extreme numbers survive") {
+  Exited exited{WorkerId{0xffffffff}, -1, INT64_MIN, UINT64_MAX, std::string(1000, '\0')};
+  FrameReader reader;
+  const auto frames = feed(reader, to_frame(exited));
+  REQUIRE(frames.size() == 1);
+  const auto back = from_frame<Exited>(frames[0]);
+  REQUIRE(back);
+  CHECK(back->raw_status == -1);
+  CHECK(back->at_ns == INT64_MIN);
+  CHECK(back->peak_rss_kib == UINT64_MAX);
+  CHECK(back->out_of_memory.size() == 1000);
+}
+
+TEST_CASE("two frames are found however the stream is cut") {
+  const auto bytes = to_frame(sample_start()) + to_frame(Ping{9});
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    FrameReader reader;
+    auto count = feed(reader, std::string_view(bytes).substr(0, cut)).size();
+    const auto rest = feed(reader, std::string_view(bytes).substr(cut));
+    count += rest.size();
+    CHECK(count == 2);
+    if (!rest.empty()) CHECK(from_frame<Ping>(rest.back())->sequence == 9);
+  }
+}
+
+TEST_CASE("a frame that claims too much or nothing ends the stream") {
+  for (const std::string& header :
+       {std::string("\x00\x00\x00\x00\x01", 5), std::string("\x7f\xff\xff\xff\x01", 5)}) {
+    FrameReader reader;
+    CHECK(feed(reader, header).empty());
+    CHECK(reader.failed());
+  }
+}
+
+TEST_CASE("a payload cut short or with bytes left over is refused") {
+  const auto whole = to_frame(sample_start());
+  const auto payload = std::string_view(whole).substr(frame_header);
+  for (std::size_t n = 0; n < payload.size(); ++n)
+    CHECK_FALSE(from_frame<Start>({Start::type, payload.substr(0, n)}));
+  CHECK_FALSE(from_frame<Start>({Start::type, std::string(payload) + "x"}));
+}
+
+TEST_CASE("random payloads never crash and never make a list longer than their bytes") {
+  std::mt19937 random(20261121);
+  for (int i = 0; i < 20000; ++i) {
+    std::string payload(random() % 64, '\0');
+    for (auto& c : payload) c = static_cast<char>(random());
+    if (const auto start = from_frame<Start>({Start::type, payload}))
+      CHECK(start->argv.size() <= payload.size());
+    if (const auto setup = from_frame<Setup>({Setup::type, payload}))
+      CHECK(setup->env.size() <= payload.size());
+    if (const auto ready = from_frame<Prepared>({Prepared::type, payload}))
+      CHECK(ready->problems.size() <= payload.size());
+  }
+}
