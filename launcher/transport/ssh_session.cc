@@ -74,6 +74,10 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
     for (const int is_stderr : {1, 0}) {
       const int count =
           api.ssh_channel_read_nonblocking(session->channel, buffer.data(), buffer.size(), is_stderr);
+      if (count == SSH_ERROR) {
+        return tl::unexpected(
+            dialogue.closed(dialled.last_words.empty() ? session->words() : dialled.last_words));
+      }
       if (count <= 0) continue;
       moved = true;
       std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
@@ -101,9 +105,12 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
       const auto size = std::min<std::size_t>({to_send.size(), window, 256 * 1024});
       const int count =
           api.ssh_channel_write(session->channel, to_send.data(), static_cast<std::uint32_t>(size));
-      if (count < 0) return tl::unexpected(dialogue.closed(session->words()));
-      to_send.remove_prefix(static_cast<std::size_t>(count));
-      moved = moved || count > 0;
+      if (count < 0) {
+        to_send = {};  // why it does not want more is read next
+      } else {
+        to_send.remove_prefix(static_cast<std::size_t>(count));
+      }
+      moved = moved || count != 0;
     }
     if (moved) continue;
     if (auto waited = session->wait(patience, "starting the agent"); !waited)

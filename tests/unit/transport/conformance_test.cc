@@ -388,6 +388,25 @@ TEST_SUITE("conformance") {
     }
   }
 
+  TEST_CASE("a session that ends before the agent speaks is explained by what the host said") {
+    if (!have_sshd()) return;
+    for (const auto& kind : kinds()) {
+      CAPTURE(kind.name);
+      for (const std::string command :
+           {"echo no logins here; exit 1", "echo no logins here >&2; exit 1", "kill -9 $PPID"}) {
+        CAPTURE(command);
+        testing::LocalSshd sshd("ForceCommand " + command + "\n");
+        sshd.trust();
+        io::Loop loop;
+        const auto ended = dial(loop, *kind.make(loop, options_for(sshd)), here);
+        REQUIRE_FALSE(ended);
+        CHECK(ended.error().code == Code::bootstrap);
+        if (command.starts_with("echo"))
+          CHECK(ended.error().message.find("no logins here") != std::string::npos);
+      }
+    }
+  }
+
   TEST_CASE("a closed port is reported in the system's words") {
     if (!have_sshd()) return;
     for (const auto& kind : kinds()) {
