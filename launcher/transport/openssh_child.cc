@@ -126,10 +126,7 @@ void OpensshChild::talk() {
         give_up(dialogue_.error());
         return;
       case BootstrapDialogue::Next::ready:
-        job_.answer(Dialled{std::move(link_), dialogue_.noise(), [words = words_] {
-                              const std::lock_guard lock(words->mutex);
-                              return words->text;
-                            }});
+        job_.answer(Dialled{std::move(link_), dialogue_.noise(), [words = words_] { return words->text(); }});
         return;
     }
   }
@@ -155,15 +152,14 @@ void OpensshChild::hear_stderr() {
       stderr_.reset();
       return;
     }
-    const std::lock_guard lock(words_->mutex);
-    keep_tail(words_->text, {buffer.data(), static_cast<std::size_t>(count)});
+    words_->add({buffer.data(), static_cast<std::size_t>(count)});
   }
 }
 
 void OpensshChild::late() {
   auto error = silent_host(job_.host.name, "ssh logs in and starts the agent", job_.within);
-  const std::lock_guard lock(words_->mutex);
-  if (const auto said = trim(words_->text); !said.empty()) error.message += ": " + quoted(said, 300);
+  const auto words = words_->text();
+  if (const auto said = trim(words); !said.empty()) error.message += ": " + quoted(said, 300);
   give_up(std::move(error));
 }
 
@@ -174,12 +170,11 @@ bool OpensshChild::reap() {
   if (talking()) talk();  // its last bytes
   hear_stderr();
   if (!talking()) return true;
-  const std::lock_guard lock(words_->mutex);
   // 255 is ssh's own failure; anything else is how the remote command ended: the login went well.
   const auto status = ExitStatus::from_wait(raw);
   auto error = status == ExitStatus::exited(255) || status.kind != ExitStatus::Kind::exited
-                   ? explain_openssh(job_.host, words_->text, status.describe())
-                   : dialogue_.closed(words_->text);
+                   ? explain_openssh(job_.host, words_->text(), status.describe())
+                   : dialogue_.closed(words_->text());
   ++job_.attempts;
   job_.not_before = std::chrono::steady_clock::now() + pause_after(job_.attempts);
   again_ =

@@ -10,7 +10,7 @@
 #include "launcher/base/fd.h"
 #include "launcher/transport/bootstrap.h"
 #include "launcher/transport/dial_job.h"
-#include "launcher/transport/ssh_line.h"
+#include "launcher/transport/last_words.h"
 #include "launcher/transport/transport.h"
 
 namespace trainrun::transport {

@@ -10,6 +10,7 @@
 
 #include "launcher/base/strings.h"
 #include "launcher/transport/bootstrap.h"
+#include "launcher/transport/last_words.h"
 #include "launcher/transport/nonce.h"
 #include "launcher/transport/ssh_login.h"
 
@@ -35,11 +36,6 @@ Result<void> SshSession::wait(const Patience& patience, const char* step) {
   const auto wake = patience.wait(socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)));
   if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, step));
   return {};
-}
-
-void keep_tail(std::string& tail, std::string_view bytes, std::size_t limit) {
-  tail.append(bytes.substr(bytes.size() - std::min(bytes.size(), limit)));
-  if (tail.size() > limit) tail.erase(0, tail.size() - limit);
 }
 
 namespace {
