@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "launcher/base/strings.h"
 #include "launcher/transport/openssh.h"
 #include "launcher/transport/ssh_pool.h"
 #include "tests/unit/transport/echo_image.h"
@@ -91,13 +92,15 @@ bool ends(int fd) {  // EOF comes, after whatever bytes
   }
 }
 
-// Processes whose command line holds `text`.
-std::vector<std::string> running(const std::string& text) {
-  std::vector<std::string> found;
+// Processes whose command line holds `text`, the path of a directory of this test alone.
+std::vector<pid_t> running(const std::string& text) {
+  std::vector<pid_t> found;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const auto line = testing::read_text(entry.path() / "cmdline");
-    if (line.find(text) != std::string::npos) found.push_back(line);
+    const auto pid = parse_unsigned<std::uint32_t>(entry.path().filename().string());
+    if (pid && testing::read_text(entry.path() / "cmdline").find(text) != std::string::npos) {
+      found.push_back(static_cast<pid_t>(*pid));
+    }
   }
   return found;
 }
@@ -503,13 +506,9 @@ TEST_SUITE("conformance") {
       CHECK(gone());
       dialled = dial(loop, *transport, here);
       REQUIRE_MESSAGE(dialled, dialled.error().message);
-      REQUIRE(testing::run_program({"pkill", "-KILL", "-f", sshd.cache() + "/trainrun/agent-"}).status == 0);
-      CHECK(ends(dialled->link.get()));
-      dialled = dial(loop, *transport, here);
-      REQUIRE_MESSAGE(dialled, dialled.error().message);
-      const auto link = std::move(dialled->link);
       REQUIRE(agents().size() == 1);
-      loop.run();
+      REQUIRE(kill(agents().front(), SIGKILL) == 0);
+      CHECK(ends(dialled->link.get()));
     }
   }
 
@@ -537,7 +536,7 @@ TEST_SUITE("conformance") {
       loop.run();
       CHECK_FALSE(called);
       CHECK(threads_of_ours() <= before);
-      CHECK(running("127.0.0.1\0exec").empty());
+      CHECK(running(sshd.ssh_config()).empty());  // no ssh of ours
     }
   }
 }
