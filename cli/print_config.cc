@@ -7,6 +7,7 @@
 
 #include "cli/value.h"
 #include "launcher/base/strings.h"
+#include "launcher/core/env_forward.h"
 
 namespace trainrun::cli {
 
@@ -145,7 +146,13 @@ class Printer {
         named[std::string(parsed->name)] = {std::string(*parsed->value), setting.origin};
     }
     if (!named.empty()) out_ += "\n[env]\n";
-    for (const auto& [name, value] : named) line(name, toml_string(value.first), value.second);
+    for (const auto& [name, value] : named) {
+      if (core::is_secret_name(name) || core::has_password(value.first)) {
+        out_ += fmt::format("# {}: redacted  # {}\n", name, value.second);
+      } else {
+        line(name, toml_string(value.first), value.second);
+      }
+    }
   }
 
   const Settings& settings_;
