@@ -76,7 +76,7 @@ class CommandLine(unittest.TestCase):
     def test_print_config_can_be_read_again(self):
         first = trainrun("--print-config", "--config", "examples/job.toml", "--grace", "3s")
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            file.write(first.stdout.replace("print_config = true", "print_config = false"))
+            file.write(first.stdout)
             file.flush()
             done = trainrun("--config", file.name, "--dry-run", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -65,11 +65,13 @@ TEST_CASE("--print-config is a file that gives the same job again") {
   CHECK(has("hosts = [\"gpu1:2\"]                                # j.toml:1:9\n"));
   CHECK(has("grace = \"5s\"                                      # TRAINRUN_GRACE\n"));
   CHECK(has("tag = \"host\"                                      # j.toml:3:7\n"));
+  CHECK(has("command = [\"./train\", \"a\\\\b\"] "));
+  CHECK(has("  # command line\n"));
   CHECK(has("# host_timeout: 10s                               # default\n"));
   CHECK(world.read({"--print-config", "-np", "1", "-x", "API_KEY=abc"})->text.find("abc") ==
         std::string::npos);
   World again;
-  again.files["/home/u/p.toml"] = text.substr(0, text.find("[action]")) + text.substr(text.find("[env]"));
+  again.files["/home/u/p.toml"] = text;
   const auto job = job_of(again, {"--config", "p.toml"});
   CHECK(job.programs[0].argv == Words{"./train", "a\\b"});
   CHECK(job.grace == seconds(5));
