@@ -1,6 +1,5 @@
 #include "cli/settings.h"
 
-#include <algorithm>
 #include <set>
 
 #include "cli/value.h"
