@@ -67,8 +67,10 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
 }  // namespace
 
 bool is_this_host(const Host& host, const Inputs& inputs) {
-  // A port of its own means a forwarded one: ssh -L, a container, a rented machine behind 127.0.0.1.
-  return host.port == 0 && inputs.is_this_host(host.name);
+  // A port of its own means a forwarded one (ssh -L, a container, a rented machine behind 127.0.0.1), and
+  // another user means a login.
+  const bool as_we_are = host.user.empty() || host.user == variable(inputs.environment, "USER");
+  return host.port == 0 && as_we_are && inputs.is_this_host(host.name);
 }
 
 Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) {

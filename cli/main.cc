@@ -1,6 +1,7 @@
 // Wiring only: the words of the command line go in, an exit code comes out.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <string>
 

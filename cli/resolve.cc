@@ -291,7 +291,7 @@ class Resolver {
 
   // What this host would have to run can be looked at before anything starts.
   Result<void> look_here() const {
-    if (!choice_.this_host_alone) return {};
+    if (!choice_.this_host_alone || !needs_program_) return {};
     for (const auto& program : out_.job.programs) {
       if (!inputs_.is_directory(program.directory)) {
         return fail(Code::config,
