@@ -274,7 +274,7 @@ class LocalTest(EndToEndTest):
         return [(pid, command) for pid, command in marked(self.mark) if needle is None or needle in command]
 
     def workers(self):
-        return self.processes(os.path.basename(WORKER) + " ")
+        return [(pid, command) for pid, command in self.processes() if command.startswith(WORKER + " ")]
 
     def assertAllGone(self, timeout=DEADLINE, but=()):
         """Every process of this test's jobs ends within `timeout`."""
