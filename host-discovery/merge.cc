@@ -1,0 +1,76 @@
+#include "host-discovery/merge.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::hosts {
+namespace {
+
+constexpr int most_slots = 65535;
+
+std::string key_of(std::string_view name) {
+  if (name.ends_with('.')) name.remove_suffix(1);
+  std::string key(name);
+  for (auto& c : key) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return key;
+}
+
+tl::unexpected<Error> contradiction(const Host& first, const Host& again, std::string_view what) {
+  auto names = quoted(first.name);
+  if (again.name != first.name)
+    names += fmt::format(" and {} are the same machine, which", quoted(again.name));
+  return fail(
+      Code::config, fmt::format("{} is named twice with different {}", names, what),
+      "name a machine with one user, port and key; for several logins on one address, give each a Host "
+      "entry of its own in ~/.ssh/config");
+}
+
+Result<void> add(Host& entry, const Host& again) {
+  const auto join = [](auto& value, const auto& other, const auto& none) {
+    if (value == none) value = other;
+    return other == none || value == other;
+  };
+  if (!join(entry.user, again.user, std::string())) return contradiction(entry, again, "users");
+  if (!join(entry.port, again.port, std::uint16_t{0})) return contradiction(entry, again, "ports");
+  if (!join(entry.identity, again.identity, std::string())) {
+    return contradiction(entry, again, "identities");
+  }
+  entry.slots += again.slots;
+  entry.slots_given = entry.slots_given || again.slots_given;
+  if (entry.slots > most_slots) {
+    return fail(Code::config,
+                fmt::format("{} has more than {} slots in all", quoted(entry.name), most_slots));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Host>> merge_hosts(std::vector<Host> hosts, int default_slots,
+                                      const std::function<bool(const Host&)>& is_this_host) {
+  const std::string this_host;  // a key that no name has
+  std::vector<Host> merged;
+  std::unordered_map<std::string, std::size_t> places;
+  for (auto& host : hosts) {
+    if (!host.slots_given) host.slots = default_slots;
+    const auto [found, fresh] =
+        places.try_emplace(is_this_host(host) ? this_host : key_of(host.name), merged.size());
+    if (fresh) {
+      merged.push_back(std::move(host));
+    } else if (auto added = add(merged[found->second], host); !added) {
+      return tl::unexpected(added.error());
+    }
+  }
+  return merged;
+}
+
+}  // namespace trainrun::hosts

@@ -1,0 +1,36 @@
+// What of a host's hardware each of its ranks may use.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/base/error.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/wire/facts.h"
+
+namespace trainrun::core {
+
+// The logical CPUs for one rank of a host, ascending; empty: no binding.
+//   core          cpus_per_rank cores (1 if not given) of its own, with all their hardware threads
+//   numa, socket  a whole NUMA node or socket, shared by the ranks that fall on it; with cpus_per_rank that
+//                 many cores of its own inside one
+// Ranks are spread over the NUMA nodes (sockets for `socket`) as evenly as their cores allow, neighbours
+// staying together. An Error (Code::usage, without the host's name) counts what is missing.
+Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::HostFacts& facts,
+                                            std::uint32_t local_rank, std::uint32_t local_size);
+
+// Physical cores that may be used: those of the affinity mask, at most the cgroup's quota rounded up; at
+// least 1.
+std::uint32_t usable_cores(const wire::HostFacts& facts);
+
+// --gpus-per-rank as CUDA_VISIBLE_DEVICES wants it: this rank's part of the user's own list
+// (CUDA_VISIBLE_DEVICES in the job's environment) or of 0, 1, 2, ...; empty: all are visible. A list that is
+// too short gives fewer, which gpus_suffice() tells beforehand.
+std::string visible_gpus(const JobSpec& job, std::uint32_t local_rank);
+
+// Whether the host has the GPUs that its ranks are to get. An Error (Code::usage, without the host's name)
+// counts what is missing.
+Result<void> gpus_suffice(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t local_size);
+
+}  // namespace trainrun::core

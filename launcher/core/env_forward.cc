@@ -1,0 +1,300 @@
+#include "launcher/core/env_forward.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "launcher/base/strings.h"
+#include "launcher/core/env_var.h"
+
+namespace trainrun::core {
+namespace {
+
+using Env = std::map<std::string, std::string, std::less<>>;
+using Table = std::span<const std::string_view>;  // of patterns
+
+bool in(Table table, std::string_view name) {
+  return std::any_of(table.begin(), table.end(),
+                     [&](std::string_view pattern) { return matches_glob(pattern, name); });
+}
+
+constexpr std::string_view rank_variables[] = {
+    // torchelastic, Lightning, DeepSpeed
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_NAME",
+    "ROLE_RANK", "ROLE_WORLD_SIZE", "NODE_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR",
+    "MASTER_PORT", "TORCHELASTIC_*",
+    // Horovod
+    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
+    "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_*", "HOROVOD_GLOO_IFACE",
+    "HOROVOD_ELASTIC", "HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS", "_HOROVOD_*",
+    // MPI
+    "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+    "MV2_COMM_WORLD_*", "OMPI_COMM_WORLD_*", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_*", "OMPI_MCA_ess*",
+    "OMPI_MCA_initial_wdir", "OMPI_MCA_plm_slurm_args", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
+    "OMPI_NUM_APP_CTX", "OMPI_COMMAND", "OMPI_ARGV", "OMPI_FILE_LOCATION", "PRTE_LAUNCHED",
+    "PRTE_MCA_plm_slurm_args", "HYDI_*", "HYDRA_BOOTSTRAP*", "HYDRA_LAUNCHER*", "I_MPI_HYDRA_BOOTSTRAP*",
+    "JSM_NAMESPACE_*",
+    // Slurm: what describes one task or step; what describes the job stays
+    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_NTASKS*", "SLURM_NPROCS",
+    "SLURM_STEP_*", "SLURM_STEPID", "SLURM_TASK_PID", "SLURM_SRUN_COMM_*", "SLURM_LAUNCH_NODE_IPADDR",
+    "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_DISTRIBUTION",
+    // our own, those that configure the launcher included
+    "TRAINRUN_*"};
+
+constexpr std::string_view forwarded[] = {
+    // where programs and libraries are
+    "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "PYTHON*", "VIRTUAL_ENV*", "CONDA_*",
+    "_CE_*", "MAMBA_*", "PYENV_*", "MODULEPATH*", "MODULESHOME", "LOADEDMODULES", "_LMFILES_*", "LMOD_*",
+    "EBROOT*", "EBVERSION*", "SPACK_*", "NIX_*", "JULIA_*", "R_LIBS*",
+    // communication
+    "NCCL_*", "RCCL_*", "GLOO_*", "UCX_*", "UCC_*", "FI_*", "OMPI_MCA_*", "PRTE_MCA_*", "MPICH_*",
+    "MPIR_CVAR_*", "I_MPI_*", "MV2_*", "HCOLL_*", "SHARP_*", "IBV_*", "RDMAV_*", "HOROVOD_*", "GRPC_*",
+    // threads and numerics
+    "OMP_*", "KMP_*", "GOMP_*", "MKL_*", "OPENBLAS_*", "GOTO_*", "BLIS_*", "NUMEXPR_*", "DNNL_*", "ONEDNN_*",
+    "MALLOC_*", "TBB_*",
+    // GPUs
+    "CUDA_*", "CUBLAS_*", "CUDNN_*", "NVTE_*", "NVIDIA_TF32_OVERRIDE", "ROCM_*", "HIP_*", "HSA_*", "MIOPEN_*",
+    // frameworks
+    "TORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "PYTORCH_*", "TRITON_*", "TF_*", "XLA_*", "JAX_*",
+    "KERAS_*", "FLAX_*", "HF_*", "HUGGINGFACE_*", "TRANSFORMERS_*", "TOKENIZERS_*", "ACCELERATE_*", "FSDP_*",
+    "DS_*", "DEEPSPEED_*", "BYTEPS_*",
+    // language, time zone, proxies
+    "LANG", "LANGUAGE", "LC_*", "TZ", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy",
+    "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY",
+    // which job this is
+    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_SUBMIT_DIR", "SLURM_RESTART_COUNT",
+    "SLURM_ARRAY_*"};
+
+// The devices of this host; the same numbers are others elsewhere.
+constexpr std::string_view devices[] = {"*VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
+
+// Of this host or this login: wrong elsewhere, even with --env all.
+constexpr std::string_view local_only[] = {"_",
+                                           "PWD",
+                                           "OLDPWD",
+                                           "SHLVL",
+                                           "HOME",
+                                           "USER",
+                                           "LOGNAME",
+                                           "HOSTNAME",
+                                           "HOST",
+                                           "MAIL",
+                                           "TMPDIR",
+                                           "TMP",
+                                           "TEMP",
+                                           "SSH_*",
+                                           "XDG_RUNTIME_DIR",
+                                           "XDG_SESSION_*",
+                                           "XDG_SEAT*",
+                                           "XDG_VTNR",
+                                           "DBUS_*",
+                                           "DISPLAY",
+                                           "WAYLAND_*",
+                                           "XAUTHORITY",
+                                           "SESSION_MANAGER",
+                                           "WINDOWID",
+                                           "TMUX*",
+                                           "STY",
+                                           "INVOCATION_ID",
+                                           "JOURNAL_STREAM",
+                                           "NOTIFY_SOCKET",
+                                           "LISTEN_*",
+                                           "CREDENTIALS_DIRECTORY",
+                                           "MEMORY_PRESSURE_*",
+                                           "SYSTEMD_*",
+                                           "BASH_FUNC_*"};
+
+// What login, desktop, editor and scheduler put into everybody's environment: nobody misses it in a worker.
+constexpr std::string_view noise[] = {"SHELL",
+                                      "SHELLOPTS",
+                                      "BASHOPTS",
+                                      "BASH_*",
+                                      "ZSH*",
+                                      "FISH_*",
+                                      "ZDOTDIR",
+                                      "TERM*",
+                                      "COLORTERM",
+                                      "COLORFGBG",
+                                      "LINES",
+                                      "COLUMNS",
+                                      "LS_COLORS",
+                                      "LSCOLORS",
+                                      "GREP_COLOR*",
+                                      "CLICOLOR*",
+                                      "NO_COLOR",
+                                      "FORCE_COLOR",
+                                      "EDITOR",
+                                      "VISUAL",
+                                      "PAGER",
+                                      "LESS*",
+                                      "MANPATH",
+                                      "MANPAGER",
+                                      "INFOPATH",
+                                      "HIST*",
+                                      "PS1",
+                                      "PS2",
+                                      "PS4",
+                                      "PROMPT*",
+                                      "STARSHIP_*",
+                                      "GROUP",
+                                      "GROUPS",
+                                      "UID",
+                                      "EUID",
+                                      "HOSTTYPE",
+                                      "MACHTYPE",
+                                      "OSTYPE",
+                                      "VENDOR",
+                                      "XDG_*",
+                                      "DESKTOP_*",
+                                      "GNOME_*",
+                                      "GTK_*",
+                                      "GDM*",
+                                      "GJS_*",
+                                      "GIO_*",
+                                      "QT_*",
+                                      "KDE_*",
+                                      "XMODIFIERS",
+                                      "IM_CONFIG_*",
+                                      "VTE_*",
+                                      "WT_*",
+                                      "WSL*",
+                                      "KITTY_*",
+                                      "ALACRITTY_*",
+                                      "KONSOLE_*",
+                                      "ITERM_*",
+                                      "LC_TERMINAL*",
+                                      "VSCODE_*",
+                                      "ELECTRON_*",
+                                      "SUDO_*",
+                                      "GPG_*",
+                                      "KRB5*",
+                                      "NVM_*",
+                                      "npm_*",
+                                      "DEBIAN_FRONTEND",
+                                      "DEBUGINFOD_*",
+                                      "MOTD_SHOWN",
+                                      "container",
+                                      "SLURM*",
+                                      "SBATCH_*",
+                                      "SRUN_*",
+                                      "SALLOC_*",
+                                      "ENVIRONMENT",
+                                      "PBS_*",
+                                      "LSB_*",
+                                      "LSF_*",
+                                      "SGE_*",
+                                      "FLUX_*",
+                                      "KUBERNETES_*",
+                                      "*_SERVICE_HOST",
+                                      "*_SERVICE_PORT",
+                                      "*_PORT_*_TCP*",
+                                      "PRTE_*",
+                                      "OMPI_*",
+                                      "HYDRA_*",
+                                      "NVIDIA_*",
+                                      "JAVA_HOME"};
+
+// In capitals; see also is_secret_name().
+constexpr std::string_view credentials[] = {"*SECRET*",
+                                            "*PASSWORD*",
+                                            "*PASSWD*",
+                                            "*PASSPHRASE*",
+                                            "*CREDENTIAL*",
+                                            "*APIKEY*",
+                                            "*_KEY",
+                                            "*_KEY_ID",
+                                            "*_KEY_BASE64",
+                                            "*_PAT",
+                                            "*_PASS",
+                                            "*_PWD",
+                                            "KEY",
+                                            "AWS_*",
+                                            "AZURE_*",
+                                            "*_DSN",
+                                            "*CONNECTION_STRING*",
+                                            "NETRC"};
+
+// Whether a variable goes to other hosts without being named.
+bool goes(const EnvVar& var, EnvPolicy policy, bool in_slurm) {
+  const auto& [name, value] = var;
+  switch (policy) {
+    case EnvPolicy::none:
+      return false;
+    case EnvPolicy::all:  // a scheduler's list of devices is not the user's, and wrong on other hosts
+      return !in(local_only, name) && !(in_slurm && in(devices, name));
+    case EnvPolicy::by_default:
+      return in(forwarded, name) && !in(devices, name) && !in(local_only, name) && !is_secret_name(name) &&
+             !has_password(value);
+  }
+  return false;
+}
+
+bool users_own(std::string_view name, bool in_slurm) {
+  if (in(local_only, name) || (in_slurm && in(devices, name))) return false;
+  return is_secret_name(name) || !in(noise, name);
+}
+
+}  // namespace
+
+bool is_rank_variable(std::string_view name) { return in(rank_variables, name); }
+
+bool is_secret_name(std::string_view name) {
+  std::string upper(name);
+  for (auto& c : upper) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  for (std::size_t at = 0; (at = upper.find("TOKEN", at)) != std::string::npos; at += 5) {
+    if (upper.compare(at, 7, "TOKENIZ") != 0) return true;
+  }
+  return in(credentials, upper);
+}
+
+bool has_password(std::string_view value) {
+  const auto scheme = value.find("://");
+  if (scheme == std::string_view::npos) return false;
+  const auto authority = value.substr(scheme + 3, value.find_first_of("/?#", scheme + 3) - scheme - 3);
+  const auto at = authority.rfind('@');
+  return at != std::string_view::npos && authority.substr(0, at).find(':') != std::string_view::npos;
+}
+
+ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy policy, bool this_host_only,
+                                 const std::vector<std::string>& exports,
+                                 const std::vector<EnvVar>& env_file) {
+  const bool in_slurm = find_variable(mine, "SLURM_JOB_ID") != nullptr;
+  ForwardedEnv out;
+  Env env;
+  std::map<std::string, bool, std::less<>> stayed;  // true: worth a word
+  for (const auto& var : mine) {
+    const auto& name = var.first;
+    if (is_rank_variable(name) || env.contains(name)) continue;
+    if (this_host_only ? policy != EnvPolicy::none : goes(var, policy, in_slurm)) {
+      env.emplace(var);
+    } else {
+      stayed.emplace(name, policy == EnvPolicy::by_default && users_own(name, in_slurm));
+    }
+  }
+  for (const auto& [name, value] : env_file) env[name] = value;
+
+  for (const auto& word : exports) {
+    if (const auto equals = word.find('='); equals != std::string::npos) {
+      env[word.substr(0, equals)] = word.substr(equals + 1);
+      continue;
+    }
+    const bool pattern = word.find_first_of("*?") != std::string::npos;
+    bool found = false;
+    for (const auto& [name, value] : mine) {
+      if (pattern ? is_rank_variable(name) || !matches_glob(word, name) : name != word) continue;
+      env[name] = value;
+      found = true;
+      if (!pattern) break;
+    }
+    if (!found && !env.contains(word)) out.missing.push_back(word);
+  }
+  for (const auto& [name, worth_a_word] : stayed) {
+    if (worth_a_word && !env.contains(name)) out.left_behind.push_back(name);
+  }
+  out.env.assign(env.begin(), env.end());
+  return out;
+}
+
+}  // namespace trainrun::core

@@ -1,0 +1,48 @@
+// Which of the launcher's variables the workers get.
+//
+// A job on this host alone inherits everything but the rank variables of other launchers, which would lie to
+// it. With other hosts all hosts, this one too, get one list. By default (the tables are in env_forward.cc):
+//   goes      where programs and libraries are (PATH, LD_LIBRARY_PATH, PYTHON*, VIRTUAL_ENV, CONDA_*,
+//   modules),
+//             how libraries behave (NCCL_*, GLOO_*, UCX_*, OMP_*, MKL_*, TORCH_*, CUDA_*, TF_*, XLA_*, ...),
+//             language and time zone (LANG, LC_*, TZ), proxies, the number and name of a Slurm job
+//   stays     credentials by name or, in a URL, by value; what describes this host or this login (HOME, TERM,
+//             SSH_*, XDG_*, DISPLAY, ...); CUDA_VISIBLE_DEVICES, whose numbers mean other devices elsewhere;
+//             and all that is not in the tables
+// --env all: everything goes but rank variables and what describes this host. --env none: nothing goes.
+// Then --env-file, then -x, both without any exception. A -x pattern (`WANDB_*`) takes credentials too, but
+// no rank variables.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+
+namespace trainrun::core {
+
+struct ForwardedEnv {
+  std::vector<EnvVar> env;               // sorted by name, each name once
+  std::vector<std::string> left_behind;  // names that look like the user's own and stayed here, sorted
+  std::vector<std::string> missing;      // -x NAME (or a pattern) that nothing here answers to, as given
+};
+
+// `mine` is the launcher's environment (of a name given twice the first holds); `exports` are the words after
+// -x: NAME, NAME=VALUE, or a pattern with * and ?. `this_host_only`: no other host is in the job.
+ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy policy, bool this_host_only,
+                                 const std::vector<std::string>& exports,
+                                 const std::vector<EnvVar>& env_file);
+
+// Variables by which launchers and schedulers tell a process its own rank, or steer a launcher: they are
+// wrong for our workers. All of TRAINRUN_* are among them.
+bool is_rank_variable(std::string_view name);
+
+// Whether the value is a credential, to judge by the name: API_KEY, HF_TOKEN, AWS_..., but not
+// TOKENIZERS_PARALLELISM.
+bool is_secret_name(std::string_view name);
+
+// Whether the value is a URL with a password in it.
+bool has_password(std::string_view value);
+
+}  // namespace trainrun::core

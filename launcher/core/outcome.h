@@ -1,0 +1,74 @@
+// The job's end: success, or the first cause. Pure: from what is known of every worker to one verdict.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/base/error.h"
+#include "launcher/base/exit_status.h"
+#include "launcher/base/id.h"
+#include "launcher/base/time.h"
+
+namespace trainrun::core {
+
+// What is known of a worker that did not end well by itself. Those that we ended are not failures.
+struct Failure {
+  WorkerId worker;
+  Rank rank;
+  HostIndex host;
+  std::uint32_t pid = 0;
+  ExitStatus status;
+  Instant at{};
+  Duration error{};
+  bool lost_peer = false;
+  std::string out_of_memory{};
+};
+
+// Index of the failure that came first. Clocks of hosts agree only within each `error`: among failures that
+// may have been first, one with a symptom of its own beats one that only lost its peer. `failures` is not
+// empty.
+std::size_t first_cause(const std::vector<Failure>& failures);
+
+// What became of the others.
+struct Tally {
+  int finished = 0;     // exit 0 by themselves
+  int failed = 0;       // ended badly by themselves
+  int terminated = 0;   // ended by our TERM
+  int killed = 0;       // needed KILL
+  int lost = 0;         // on a host that went away
+  int not_started = 0;  // never ran
+};
+
+struct Outcome {
+  enum class Kind : std::uint8_t {
+    success,
+    worker_failed,
+    host_lost,
+    hosts_failed,
+    port_refused,
+    user_signal,
+    output_closed,
+    timed_out
+  };
+
+  Kind kind = Kind::success;
+  int exit_code = 0;
+  Generation generation;
+  std::optional<Failure> cause{};                          // worker_failed
+  HostIndex host{};                                        // host_lost
+  std::string reason{};                                    // host_lost, port_refused
+  std::string hint{};                                      // port_refused
+  std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
+  int signal = 0;                                          // user_signal
+  Duration ran{};                                          // since Begin
+  Tally others{};
+  std::uint32_t leftovers = 0;  // processes that outlived their workers and were ended by us
+};
+
+// What the launcher exits with. Hosts that failed in different ways count as unreachable.
+int exit_code_of(const Outcome& outcome);
+
+}  // namespace trainrun::core

@@ -1,0 +1,158 @@
+#include "launcher/core/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <string>
+
+namespace trainrun::core {
+namespace {
+
+using Counts = std::vector<std::uint64_t>;  // ranks a host
+
+constexpr std::uint64_t most_ranks = 1 << 20;
+constexpr std::size_t most_hosts_in_hint = 8;
+
+std::uint64_t sum(const Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+std::string s(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+void spread_evenly(std::uint64_t extra, Counts& counts) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i] += extra / counts.size() + (i < extra % counts.size() ? 1 : 0);
+  }
+}
+
+// `-H a:5,b:4` for those counts; nothing for a list that nobody would retype.
+std::string host_list(const std::vector<Host>& hosts, const Counts& counts) {
+  if (hosts.size() > most_hosts_in_hint) return {};
+  std::string out = "-H ";
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const auto& host = hosts[i];
+    if (i > 0) out += ',';
+    if (!host.user.empty()) out += host.user + "@";
+    out += host.name.find(':') == std::string::npos ? host.name : fmt::format("[{}]", host.name);
+    out += fmt::format(":{}", counts[i]);
+  }
+  return out;
+}
+
+std::string what_needs(const JobSpec& job, std::uint64_t wanted) {
+  if (job.programs.size() == 1) return fmt::format("-np {} needs", wanted);
+  return fmt::format("the {} programs need", job.programs.size());
+}
+
+tl::unexpected<Error> too_few_slots(const JobSpec& job, std::uint64_t wanted, const Counts& room) {
+  const auto& hosts = job.hosts.hosts;
+  auto message = fmt::format("{} {}, {} {}", what_needs(job, wanted), s(wanted, "slot"),
+                             hosts.size() == 1 ? "the host has" : "the hosts have", sum(room));
+  if (std::any_of(hosts.begin(), hosts.end(), [](const Host& host) { return !host.slots_given; })) {
+    const auto& bare =
+        *std::find_if(hosts.begin(), hosts.end(), [](const Host& host) { return !host.slots_given; });
+    message += fmt::format(" (no count was given for {}: it has {})", bare.name, bare.slots);
+  }
+  auto counts = room;
+  spread_evenly(wanted - sum(room), counts);
+  const auto list = host_list(hosts, counts);
+  return fail(Code::usage, std::move(message),
+              list.empty() ? "give the hosts more slots (name:slots), or add --oversubscribe"
+                           : fmt::format("write {}, or add --oversubscribe", list));
+}
+
+Result<Counts> count_ranks(const JobSpec& job, std::uint64_t wanted) {
+  const auto& hosts = job.hosts.hosts;
+  Counts room;
+  for (const auto& host : hosts)
+    room.push_back(static_cast<std::uint64_t>(job.ppr > 0 ? job.ppr : host.slots));
+  if (wanted == 0) wanted = sum(room);
+  if (wanted == 0) return fail(Code::usage, "the hosts have no slot", "write -H name:slots");
+  if (wanted > most_ranks) return fail(Code::usage, fmt::format("more than {} ranks", most_ranks));
+
+  Counts counts(hosts.size(), 0);
+  if (wanted > sum(room)) {
+    if (job.ppr > 0) {
+      return fail(Code::usage,
+                  fmt::format("{} {}, and {} a host on {} make {}", what_needs(job, wanted),
+                              s(wanted, "rank"), job.ppr, s(hosts.size(), "host"), sum(room)),
+                  "allow more ranks a host, or name more hosts");
+    }
+    if (!job.oversubscribe) return too_few_slots(job, wanted, room);
+    counts = room;
+    spread_evenly(wanted - sum(room), counts);
+    return counts;
+  }
+  for (auto left = wanted; left > 0;) {
+    for (std::size_t i = 0; i < counts.size() && left > 0; ++i) {
+      const auto take =
+          std::min(left, job.map_by == MapBy::host ? std::min<std::uint64_t>(1, room[i] - counts[i])
+                                                   : room[i] - counts[i]);
+      counts[i] += take;
+      left -= take;
+    }
+  }
+  return counts;
+}
+
+// With a limit of N ranks a host, hosts were filled up to that, whatever slots were written for them.
+Result<void> check_slots(const JobSpec& job, const Counts& counts) {
+  if (job.oversubscribe) return {};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto& host = job.hosts.hosts[i];
+    if (!host.slots_given || counts[i] <= static_cast<std::uint64_t>(host.slots)) continue;
+    return fail(Code::usage,
+                fmt::format("{} on {}, which has {}", s(counts[i], "rank"), host.name,
+                            s(static_cast<std::uint64_t>(host.slots), "slot")),
+                fmt::format("write {}:{}, or add --oversubscribe", host.name, counts[i]));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Placement> place(const JobSpec& job, Generation generation) {
+  if (job.hosts.hosts.empty()) return fail(Code::usage, "there is no host to run on", "write -H name:slots");
+  if (job.programs.empty()) return fail(Code::usage, "there is no program to run");
+  std::uint64_t wanted = 0;
+  for (const auto& program : job.programs) {
+    if (program.np < 0 || (program.np == 0 && job.programs.size() > 1)) {
+      return fail(Code::usage, "with several programs each needs its own count",
+                  "write -np N after each ':', as in -np 1 ./server : -np 7 ./client");
+    }
+    wanted += static_cast<std::uint64_t>(program.np);
+  }
+  const auto counts = count_ranks(job, wanted);
+  if (!counts) return tl::unexpected(counts.error());
+  if (auto checked = check_slots(job, *counts); !checked) return tl::unexpected(checked.error());
+
+  Placement placement{generation, {}, 0};
+  const auto seat_on = [&](std::size_t host) {
+    placement.seats.push_back(Seat{.rank = {static_cast<std::uint32_t>(placement.seats.size())},
+                                   .host = {static_cast<std::uint32_t>(host)}});
+  };
+  if (job.map_by == MapBy::host) {
+    const auto rounds = *std::max_element(counts->begin(), counts->end());
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      for (std::size_t host = 0; host < counts->size(); ++host) {
+        if ((*counts)[host] > round) seat_on(host);
+      }
+    }
+  } else {
+    for (std::size_t host = 0; host < counts->size(); ++host) {
+      for (std::uint64_t i = 0; i < (*counts)[host]; ++i) seat_on(host);
+    }
+  }
+  std::size_t seat = 0;
+  for (std::size_t part = 0; part < job.programs.size() && wanted > 0; ++part) {
+    for (int i = 0; i < job.programs[part].np; ++i) placement.seats[seat++].program = part;
+  }
+  placement.groups = number_seats(placement.seats);
+  return placement;
+}
+
+}  // namespace trainrun::core

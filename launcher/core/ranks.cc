@@ -1,0 +1,35 @@
+#include "launcher/core/ranks.h"
+
+#include <algorithm>
+#include <map>
+
+namespace trainrun::core {
+
+std::uint32_t number_seats(std::vector<Seat>& seats) {
+  struct OfHost {
+    std::uint32_t size = 0, group_rank = 0;
+    std::vector<std::uint32_t> cross_ranks{};  // by local rank
+  };
+  std::map<HostIndex, OfHost> hosts;
+  for (auto& seat : seats) seat.local_rank = hosts[seat.host].size++;
+
+  std::uint32_t groups = 0;
+  std::vector<std::uint32_t> cross_sizes;  // by local rank: hosts seen so far that have such a rank
+  for (auto& [index, host] : hosts) {
+    host.group_rank = groups++;
+    cross_sizes.resize(std::max<std::size_t>(cross_sizes.size(), host.size), 0);
+    for (std::uint32_t local = 0; local < host.size; ++local) {
+      host.cross_ranks.push_back(cross_sizes[local]++);
+    }
+  }
+  for (auto& seat : seats) {
+    const auto& host = hosts[seat.host];
+    seat.local_size = host.size;
+    seat.group_rank = host.group_rank;
+    seat.cross_rank = host.cross_ranks[seat.local_rank];
+    seat.cross_size = cross_sizes[seat.local_rank];
+  }
+  return groups;
+}
+
+}  // namespace trainrun::core

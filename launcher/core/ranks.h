@@ -1,0 +1,28 @@
+// A rank's place among the others, once it is known which host it is on. The arithmetic of torchelastic and
+// Horovod, which frameworks rely on to the letter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "launcher/base/id.h"
+
+namespace trainrun::core {
+
+struct Seat {
+  Rank rank;
+  HostIndex host;
+  std::uint32_t local_rank = 0, local_size = 0;  // among the ranks of this host
+  std::uint32_t group_rank = 0;                  // of this host, among the hosts that have ranks
+  std::uint32_t cross_rank = 0, cross_size = 0;  // among the ranks with this local_rank, in host order
+  std::size_t program = 0;                       // which part of an MPMD job
+
+  friend bool operator==(const Seat&, const Seat&) = default;
+};
+
+// Fills in local_rank (in rank order on each host), local_size, group_rank, cross_rank and cross_size from
+// `rank` and `host`, which are set, with seats[i].rank == i. Gives the number of hosts that have ranks.
+std::uint32_t number_seats(std::vector<Seat>& seats);
+
+}  // namespace trainrun::core

@@ -1,0 +1,108 @@
+#include "launcher/input.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <string>
+
+namespace trainrun {
+
+using boost::asio::posix::stream_descriptor;
+
+namespace {
+// No event says that a background process group came to the foreground.
+constexpr Duration foreground_check = seconds(1);
+
+bool in_foreground() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
+}  // namespace
+
+struct Input::Source {
+  explicit Source(boost::asio::io_context& context) : descriptor(context) {}
+  stream_descriptor descriptor;
+  bool pollable = false, waiting = false, ended = false;
+};
+
+Input::Input(io::Loop& loop, std::function<void(WorkerId, const std::string&, bool)> give)
+    : loop_(loop),
+      give_(std::move(give)),
+      source_(std::make_unique<Source>(loop.context())),
+      background_(loop) {}
+Input::~Input() = default;
+
+bool Input::can_be_inherited() {
+  struct stat info {};
+  return ::fstat(STDIN_FILENO, &info) == 0 && ::isatty(STDIN_FILENO) == 0;
+}
+
+void Input::add(WorkerId worker) { windows_[worker] = 0; }
+
+void Input::remove(WorkerId worker) {
+  windows_.erase(worker);
+  look();
+}
+
+void Input::wanted(WorkerId worker, std::uint32_t bytes) {
+  const auto it = windows_.find(worker);
+  if (it == windows_.end()) return;
+  it->second += bytes;
+  look();
+}
+
+void Input::look() {
+  if (source_->waiting || source_->ended || windows_.empty()) return;
+  if (std::any_of(windows_.begin(), windows_.end(), [](const auto& it) { return it.second == 0; })) return;
+  if (!in_foreground()) {
+    background_.arm(io::Loop::now() + foreground_check, [this] { look(); });
+    return;
+  }
+  if (!source_->descriptor.is_open()) {
+    struct stat info {};
+    if (::fstat(STDIN_FILENO, &info) != 0) return finish();  // we were started without a stdin
+    source_->pollable = !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+    if (source_->pollable) {
+      const int copy = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+      boost::system::error_code error;
+      source_->descriptor.assign(copy, error);
+      if (error) {  // a device that cannot be waited for, such as /dev/null: its read never blocks
+        ::close(copy);
+        source_->pollable = false;
+      }
+    }
+  }
+  source_->waiting = true;
+  if (!source_->pollable) return loop_.post([this] { read(); });
+  source_->descriptor.async_wait(stream_descriptor::wait_read,
+                                 [this](const boost::system::error_code& error) {
+                                   if (!error) read();
+                                 });
+}
+
+void Input::read() {
+  source_->waiting = false;
+  if (windows_.empty()) return;
+  if (!in_foreground()) return look();
+  std::uint64_t most = 65536;
+  for (const auto& [worker, window] : windows_) most = std::min(most, window);
+  std::string bytes(most, '\0');
+  const ssize_t n = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return look();
+  if (n <= 0) return finish();
+  bytes.resize(static_cast<std::size_t>(n));
+  for (auto& [worker, window] : windows_) {
+    window -= static_cast<std::uint64_t>(n);
+    give_(worker, bytes, false);
+  }
+  look();
+}
+
+void Input::finish() {
+  source_->ended = true;
+  for (const auto& [worker, window] : windows_) give_(worker, {}, true);
+}
+
+}  // namespace trainrun

@@ -1,0 +1,44 @@
+// Our stdin on its way to the ranks that have it. It is read only when all of them want more, and only while
+// we are in the foreground of our terminal: `trainrun ... &` is never stopped for it. Its end never ends the
+// job.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "launcher/base/id.h"
+#include "launcher/io/loop.h"
+
+namespace trainrun {
+
+class Input {
+ public:
+  // `give` hands bytes to one worker; `end` is true with the last ones.
+  Input(io::Loop& loop, std::function<void(WorkerId, const std::string& bytes, bool end)> give);
+  ~Input();
+
+  // Whether stdin is something that a worker of this host can simply be given: a file, pipe or socket, but no
+  // terminal.
+  static bool can_be_inherited();
+
+  void add(WorkerId worker);     // a rank that has stdin
+  void remove(WorkerId worker);  // it ended
+  void wanted(WorkerId worker, std::uint32_t bytes);
+
+ private:
+  struct Source;
+  void look();
+  void read();
+  void finish();
+
+  io::Loop& loop_;
+  std::function<void(WorkerId, const std::string&, bool)> give_;
+  std::unique_ptr<Source> source_;
+  std::map<WorkerId, std::uint64_t> windows_;
+  io::Timer background_;
+};
+
+}  // namespace trainrun

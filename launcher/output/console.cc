@@ -1,0 +1,181 @@
+#include "launcher/output/console.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::output {
+namespace {
+
+constexpr Duration redraw_interval = milliseconds(200);
+constexpr Duration long_silence = seconds(60);
+
+std::string wall_clock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  ::localtime_r(&now.tv_sec, &parts);
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     now.tv_nsec / 1'000'000);
+}
+
+MuxStyle style_of(const JobSpec& job, const core::Placement& placement) {
+  MuxStyle style;
+  std::vector<std::string> hosts;
+  for (const auto& seat : placement.seats) hosts.push_back(job.hosts.hosts[seat.host.value].name);
+  const auto tag = job.tag != Tag::automatic ? job.tag : (hosts.size() > 1 ? Tag::rank : Tag::none);
+  style.labels =
+      tag == Tag::none ? std::vector<std::string>(hosts.size()) : make_labels(hosts, tag == Tag::host);
+  style.terminal_out = ::isatty(STDOUT_FILENO) == 1;
+  style.terminal_err = ::isatty(STDERR_FILENO) == 1;
+  const char* no_colour = std::getenv("NO_COLOR");
+  style.colour = no_colour == nullptr || *no_colour == '\0';
+  style.timestamp = job.timestamp;
+  if (!job.only_ranks.empty()) {
+    style.hidden.assign(hosts.size(), true);
+    for (const int rank : job.only_ranks) {
+      if (static_cast<std::size_t>(rank) < hosts.size()) style.hidden[static_cast<std::size_t>(rank)] = false;
+    }
+  }
+  return style;
+}
+
+bool can_redraw() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb" &&
+         std::getenv("CI") == nullptr;
+}
+
+}  // namespace
+
+Console::Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, Handlers handlers)
+    : job_(job),
+      mux_(style_of(job, placement), wall_clock),
+      out_(loop, STDOUT_FILENO, {handlers.drained, handlers.stdout_closed}),
+      err_(loop, STDERR_FILENO, {handlers.drained, nullptr}),
+      timer_(loop),
+      live_(can_redraw() && !job.quiet),
+      started_(io::Loop::now()),
+      last_output_(started_) {
+  same_terminal_ = live_ && ::isatty(STDOUT_FILENO) == 1;
+  if (!job.quiet) tick();
+}
+
+Console::~Console() = default;
+
+Result<void> Console::open_files() {
+  if (job_.output_directory.empty()) return {};
+  const auto refuse = [](const std::string& path) {
+    return fail(Code::config,
+                fmt::format("--output-filename: cannot make {}: {}", quoted(path, 300), errno_text(errno)),
+                "choose a directory that you may write to");
+  };
+  const auto make = [](const std::string& path) {
+    return ::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
+  };
+  if (!make(job_.output_directory)) return refuse(job_.output_directory);
+  for (int rank = 0; rank < job_.world_size(); ++rank) {
+    const auto directory = fmt::format("{}/rank.{}", job_.output_directory, rank);
+    if (!make(directory)) return refuse(directory);
+    for (const auto stream : {wire::Output::out, wire::Output::err}) {
+      const auto path = directory + (stream == wire::Output::out ? "/stdout" : "/stderr");
+      Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+      if (!fd) return refuse(path);
+      files_[{static_cast<std::uint32_t>(rank), stream}] = std::move(fd);
+    }
+  }
+  return {};
+}
+
+void Console::file_output(Rank rank, wire::Output stream, std::string_view bytes) {
+  const auto it = files_.find({rank.value, stream});
+  if (it == files_.end() || files_failed_) return;
+  const auto written = write_all(it->second.get(), bytes);
+  if (written) return;
+  files_failed_ = true;  // a full disk must not end a training run; it is said once
+  say(fmt::format("--output-filename: {}; the files end here, the screen goes on", written.error().message));
+}
+
+void Console::worker_output(Rank rank, wire::Output stream, std::string_view bytes) {
+  file_output(rank, stream, bytes);
+  std::string shown;
+  mux_.feed(rank.value, stream, bytes, shown);
+  show(stream, shown);
+}
+
+void Console::worker_finished(Rank rank) {
+  for (const auto stream : {wire::Output::out, wire::Output::err}) {
+    std::string shown;
+    mux_.finish(rank.value, stream, shown);
+    show(stream, shown);
+  }
+}
+
+void Console::show(wire::Output stream, const std::string& text) {
+  if (text.empty()) return;
+  last_output_ = io::Loop::now();
+  if (stream == wire::Output::err || same_terminal_) wipe();
+  (stream == wire::Output::err ? err_ : out_).write(text);
+}
+
+void Console::say(const std::string& line) {
+  if (job_.quiet) return;
+  report({"trainrun: " + line});
+}
+
+void Console::report(const std::vector<std::string>& lines) {
+  wipe();
+  for (const auto& line : lines) err_.write(line + "\n");
+}
+
+void Console::progress(const core::JobMachine::Progress& progress) { progress_ = progress; }
+
+void Console::tick() {
+  const auto now = io::Loop::now();
+  if (live_) {
+    draw();
+  } else if (now - last_output_ >= long_silence) {
+    last_output_ = now;
+    say(fmt::format("still running: {} of {} ranks, {}", progress_.alive, progress_.ranks,
+                    format_duration(now - started_)));
+  }
+  timer_.arm(live_ ? now + redraw_interval : last_output_ + long_silence, [this] { tick(); });
+}
+
+void Console::draw() {
+  const auto elapsed = io::Loop::now() - started_;
+  if (elapsed < redraw_interval || backlog() > 0) return;  // a short job needs no status line
+  const auto& p = progress_;
+  const auto text = p.phase == core::JobMachine::Phase::gathering
+                        ? fmt::format("connecting: {} of {} hosts", p.hosts_ready, p.hosts)
+                        : fmt::format("{}: {} started, {} running, {} done of {} ranks", to_string(p.phase),
+                                      p.started, p.alive, p.finished, p.ranks);
+  err_.write(fmt::format("\r\x1b[K\x1b[2m{}  {}\x1b[0m", text, format_duration(elapsed)));
+  drawn_ = true;
+}
+
+void Console::wipe() {
+  if (!drawn_) return;
+  drawn_ = false;
+  err_.write("\r\x1b[K");
+}
+
+std::size_t Console::backlog() const { return out_.backlog() + err_.backlog(); }
+
+void Console::close() {
+  timer_.disarm();
+  wipe();
+  // The workers are gone; a reader that is merely slow still gets everything, one that sleeps does not hold
+  // us for ever.
+  out_.flush(seconds(60));
+  err_.flush(seconds(60));
+}
+
+}  // namespace trainrun::output

@@ -1,0 +1,62 @@
+// What the user sees: workers' lines on stdout and stderr, ours on stderr, and on a terminal one live status
+// line that is wiped before anything else is printed and drawn again after.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/base/fd.h"
+#include "launcher/core/job_machine.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/io/loop.h"
+#include "launcher/output/mux.h"
+#include "launcher/output/writer.h"
+
+namespace trainrun::output {
+
+class Console {
+ public:
+  struct Handlers {
+    std::function<void()> drained;        // a stalled reader has caught up
+    std::function<void()> stdout_closed;  // nobody reads our stdout any more
+  };
+  Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, Handlers handlers);
+  ~Console();
+
+  // Opens --output-filename's files; an Error names the one that cannot be made.
+  Result<void> open_files();
+  void worker_output(Rank rank, wire::Output stream, std::string_view bytes);
+  void worker_finished(Rank rank);
+  void say(const std::string& line);  // one line of ours, "trainrun: " is put before it; nothing with -q
+  void report(const std::vector<std::string>& lines);  // always printed
+  void progress(const core::JobMachine::Progress& progress);
+  // Bytes that wait for a slow reader.
+  [[nodiscard]] std::size_t backlog() const;
+  [[nodiscard]] std::vector<std::string> last_words(Rank rank) const { return mux_.last_words(rank.value); }
+  void close();  // everything shown, status line gone
+
+ private:
+  void show(wire::Output stream, const std::string& text);
+  void wipe();
+  void draw();
+  void tick();
+  void file_output(Rank rank, wire::Output stream, std::string_view bytes);
+
+  const JobSpec& job_;
+  Mux mux_;
+  Writer out_, err_;
+  io::Timer timer_;
+  const bool live_;  // stderr is a terminal that can redraw
+  bool same_terminal_ = false;
+  bool drawn_ = false;
+  Instant started_, last_output_;
+  core::JobMachine::Progress progress_;
+  std::map<std::pair<std::uint32_t, wire::Output>, Fd> files_;
+  bool files_failed_ = false;
+};
+
+}  // namespace trainrun::output

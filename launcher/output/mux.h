@@ -1,0 +1,74 @@
+// Many ranks' output on one screen or in one pipe: whole lines, each with its rank. Pure: bytes in, bytes
+// out.
+//
+// A line is held back until its end is there, so lines of different ranks never mix; any bytes are legal in
+// it. A line longer than `longest_line`, or the longest one when more than `most_held` bytes are held in all,
+// is cut with a newline.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/base/time.h"
+#include "launcher/wire/messages.h"
+
+namespace trainrun::output {
+
+struct MuxStyle {
+  std::vector<std::string> labels;  // by rank: "[3] ", aligned; empty strings: bytes pass as they are
+  bool colour = false;              // labels get a colour by rank
+  bool terminal_out = false, terminal_err = false;  // neutralise escape sequences on these
+  bool timestamp = false;
+  std::vector<bool> hidden;  // by rank: --only-rank; empty: all are shown
+};
+
+// "[ 3] " or "[ 3 gpu2] " for every rank, all of one width.
+std::vector<std::string> make_labels(const std::vector<std::string>& hosts_by_rank, bool with_host);
+
+class Mux {
+ public:
+  static constexpr std::size_t longest_line = 1u << 20;
+  static constexpr std::size_t most_held = 16u << 20;
+  static constexpr std::size_t tail_lines = 10;
+
+  // `clock` gives the text of a timestamp; it is asked once a line, and only when the style wants one.
+  Mux(MuxStyle style, std::function<std::string()> clock);
+
+  // Appends what is to be shown now to `shown`.
+  void feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown);
+  // The stream ended, or a pause is long enough that a last line without newline should be seen.
+  void finish(std::uint32_t rank, wire::Output stream, std::string& shown);
+  // The last lines that the rank wrote to stderr, oldest first; without control characters, each at most 300
+  // bytes.
+  [[nodiscard]] std::vector<std::string> last_words(std::uint32_t rank) const;
+
+ private:
+  struct Stream {
+    std::string held;  // a line that has not ended yet
+  };
+  void emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
+  void cut_longest(std::string& shown);
+  void remember(std::uint32_t rank, std::string_view line);
+  [[nodiscard]] bool hidden(std::uint32_t rank) const {
+    return rank < style_.hidden.size() && style_.hidden[rank];
+  }
+  Stream& stream_of(std::uint32_t rank, wire::Output stream) {
+    return streams_[rank * 2 + (stream == wire::Output::err ? 1 : 0)];
+  }
+
+  MuxStyle style_;
+  std::function<std::string()> clock_;
+  std::vector<Stream> streams_;  // two a rank
+  std::vector<std::deque<std::string>> tails_;
+  std::size_t held_ = 0;
+};
+
+// Worker text for a terminal: colours stay (and are reset at the end), every other control sequence becomes
+// visible.
+std::string neutralised(std::string_view line);
+
+}  // namespace trainrun::output

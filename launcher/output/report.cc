@@ -1,0 +1,165 @@
+#include "launcher/output/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::output {
+namespace {
+
+using core::Outcome;
+
+struct Advice {
+  std::string how;  // replaces the plain description when the evidence says more
+  std::string hint;
+};
+
+bool any_line_has(const std::vector<std::string>& lines, std::string_view text) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [text](const auto& line) { return line.find(text) != std::string::npos; });
+}
+
+Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
+              const std::vector<std::string>& words) {
+  const auto& status = cause.status;
+  switch (status.kind) {
+    case ExitStatus::Kind::killed:
+      if (!cause.out_of_memory.empty()) {
+        return {"was killed by the kernel: out of memory",
+                "use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, or a larger "
+                "memory limit"};
+      }
+      if (status.number == SIGKILL)
+        return {
+            status.describe() + ", sent by somebody else",
+            fmt::format(
+                "see on {} who did: a batch system's limit, an administrator, or the kernel's log (dmesg)",
+                host)};
+      if (status.number == SIGSEGV || status.number == SIGBUS || status.number == SIGABRT ||
+          status.number == SIGFPE || status.number == SIGILL) {
+        return {status.describe(),
+                status.core_dumped
+                    ? ""
+                    : "allow core dumps with `ulimit -c unlimited`, or run the rank under a debugger"};
+      }
+      return {status.describe(), ""};
+    case ExitStatus::Kind::not_started:
+      if (status.stage == SpawnStage::exec && status.number == ENOENT)
+        return {status.describe(),
+                "the interpreter in the first line of the script, or the program, is missing there"};
+      return {status.describe(), ""};
+    case ExitStatus::Kind::exited:
+      if (status.number == 127 && any_line_has(words, "error while loading shared libraries")) {
+        return {"could not load a shared library (exit code 127)",
+                "set LD_LIBRARY_PATH here (it is forwarded), or install the library there"};
+      }
+      if (any_line_has(words, "CUDA out of memory") || any_line_has(words, "CUDA error: out of memory")) {
+        return {status.describe() + ": the GPU is out of memory",
+                "use a smaller batch, or see with nvidia-smi who else uses the GPU"};
+      }
+      if (any_line_has(words, "Address already in use")) {
+        return {status.describe(),
+                fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
+                            host)};
+      }
+      return {status.describe(), job.programs.size() == 1 && job.world_size() > 1
+                                     ? fmt::format("to see this rank alone: --only-rank {}", cause.rank.value)
+                                     : ""};
+    case ExitStatus::Kind::lost:
+      return {status.describe(), ""};
+  }
+  return {};
+}
+
+std::string ranks(int count) { return fmt::format("{} {}", count, count == 1 ? "rank" : "ranks"); }
+
+std::string what_became_of_others(const core::Tally& tally) {
+  std::vector<std::string> parts;
+  const auto add = [&parts](int count, std::string_view what) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", ranks(count), what));
+  };
+  add(tally.terminated, "ended by SIGTERM");
+  add(tally.killed, "needed SIGKILL");
+  add(tally.failed, "failed too");
+  add(tally.lost, "lost with their host");
+  add(tally.finished, "had finished");
+  add(tally.not_started, "never started");
+  return list_names(parts);
+}
+
+void add_hint(std::vector<std::string>& lines, const std::string& hint) {
+  if (!hint.empty()) lines.push_back("  try         " + hint);
+}
+
+void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome,
+                   const ReportFacts& facts) {
+  const auto& cause = *outcome.cause;
+  const auto& host = job.hosts.hosts[cause.host.value].name;
+  const auto advice = advise(job, cause, host, facts.last_words);
+  lines.push_back(fmt::format("trainrun: rank {} on {} {}, {} after the start", cause.rank.value, host,
+                              advice.how, format_duration(outcome.ran)));
+  lines.push_back(fmt::format("  first       rank {}  host {}{}{}", cause.rank.value, host,
+                              cause.pid != 0 ? fmt::format("  pid {}", cause.pid) : "",
+                              facts.wall_clock.empty() ? "" : "  at " + facts.wall_clock));
+  if (cause.error > milliseconds(1))
+    lines.back() += fmt::format(" (±{} ms)", std::chrono::duration_cast<milliseconds>(cause.error).count());
+  if (!cause.out_of_memory.empty()) lines.push_back("  evidence    " + cause.out_of_memory);
+  for (std::size_t i = 0; i < facts.last_words.size(); ++i)
+    lines.push_back((i == 0 ? "  last words  " : "              ") + facts.last_words[i]);
+  const auto others = what_became_of_others(outcome.others);
+  if (!others.empty()) lines.push_back("  then        " + others);
+  add_hint(lines, advice.hint);
+}
+
+}  // namespace
+
+std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome, const ReportFacts& facts) {
+  std::vector<std::string> lines;
+  const auto others = what_became_of_others(outcome.others);
+  const auto then = others.empty() ? std::string{} : "; " + others;
+  switch (outcome.kind) {
+    case Outcome::Kind::success:
+      break;
+    case Outcome::Kind::worker_failed:
+      worker_failed(lines, job, outcome, facts);
+      break;
+    case Outcome::Kind::host_lost:
+      lines.push_back(fmt::format("trainrun: host {} was lost {} after the start: {}{}",
+                                  job.hosts.hosts[outcome.host.value].name, format_duration(outcome.ran),
+                                  outcome.reason, then));
+      add_hint(lines,
+               "see whether the host still answers; its agent, if it lives, ends what is left there within "
+               "--grace");
+      break;
+    case Outcome::Kind::hosts_failed:
+      lines.push_back(fmt::format("trainrun: {} of {} hosts could not be used; nothing was started",
+                                  outcome.host_errors.size(), job.hosts.hosts.size()));
+      for (const auto& [host, error] : outcome.host_errors) {
+        lines.push_back("  " + error.message);
+        if (!error.hint.empty()) lines.push_back("      try: " + error.hint);
+      }
+      break;
+    case Outcome::Kind::port_refused:
+      lines.push_back("trainrun: " + outcome.reason);
+      add_hint(lines, outcome.hint);
+      break;
+    case Outcome::Kind::user_signal:
+      lines.push_back(fmt::format("trainrun: ended by {} {} after the start{}", signal_name(outcome.signal),
+                                  format_duration(outcome.ran), then));
+      break;
+    case Outcome::Kind::output_closed:
+      lines.push_back("trainrun: the reader of our stdout went away; the job was ended" + then);
+      break;
+    case Outcome::Kind::timed_out:
+      lines.push_back(fmt::format("trainrun: the time limit passed (--timeout {}){}",
+                                  job.timeout ? format_duration(*job.timeout) : "", then));
+      add_hint(lines, "give --timeout more, or leave it out");
+      break;
+  }
+  return lines;
+}
+
+}  // namespace trainrun::output

@@ -1,0 +1,21 @@
+// The last thing that is printed: why the job ended. Pure: from the outcome to lines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+#include "launcher/core/outcome.h"
+
+namespace trainrun::output {
+
+struct ReportFacts {
+  std::vector<std::string> last_words;  // of the cause's stderr
+  std::string wall_clock;               // of the cause, "14:03:22.118", or empty
+};
+
+// Empty for a success (silence is the good news), unless something outlived the workers.
+std::vector<std::string> report_lines(const JobSpec& job, const core::Outcome& outcome,
+                                      const ReportFacts& facts);
+
+}  // namespace trainrun::output

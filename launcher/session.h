@@ -1,0 +1,86 @@
+// One agent as seen from here: dialling -> greeting -> ready -> closing -> closed. It speaks the Link's
+// messages, keeps the agent's clock and its silence in view, and reports; what follows from a report is
+// decided elsewhere.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "launcher/base/error.h"
+#include "launcher/io/frame_stream.h"
+#include "launcher/io/loop.h"
+#include "launcher/wire/messages.h"
+
+namespace trainrun {
+
+class Session {
+ public:
+  enum class State : std::uint8_t { dialling, greeting, ready, closing, closed };
+
+  struct Handlers {
+    std::function<void()> ready;                        // facts(), job_directory(), door_port() are known
+    std::function<void(Error)> failed;                  // before it was ready
+    std::function<void(std::string reason)> lost;       // after
+    std::function<void(const wire::Frame&)> message;    // everything that concerns workers, ports and streams
+    std::function<void(const wire::Stopped&)> stopped;  // the agent has cleared up; the session is closed
+  };
+
+  Session(io::Loop& loop, std::string host_name, bool same_clock, Handlers handlers);
+  ~Session();
+
+  // The Link stands: greets the agent. `setup` goes out at once, without waiting for its Hello.
+  void connected(Fd link, const wire::Setup& setup, std::uint16_t first_port, std::uint16_t last_port);
+  template <class Message>
+  void send(const Message& message) {
+    if (link_) link_->send(message);
+  }
+  void stop();   // asks the agent to clear up and go
+  void close();  // drops the Link; no handler is called any more
+  // ^Z: silence means nothing while paused. `done` is called when the agent has heard it.
+  void pause(bool on, std::function<void()> done);
+
+  // Takes `bytes` of output into account; the agent's credit grows again when pay_credit() is called.
+  void owe_credit(std::uint64_t bytes) { owed_ += bytes; }
+  void pay_credit();
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] const wire::HostFacts& facts() const { return prepared_.facts; }
+  [[nodiscard]] const std::string& job_directory() const { return prepared_.job_directory; }
+  [[nodiscard]] std::uint16_t door_port() const { return door_port_; }
+  // The agent's time on our clock, and how far the truth may be from it.
+  struct Mapped {
+    Instant at;
+    Duration error;
+  };
+  [[nodiscard]] Mapped map_time(std::int64_t agent_ns) const;
+
+ private:
+  void receive(const wire::Frame& frame);
+  void prepared(const wire::Prepared& answer);
+  void ready_if_complete();
+  void lose(const std::string& reason);
+  void ping();
+
+  io::Loop& loop_;
+  std::string host_name_;
+  bool same_clock_;
+  Handlers handlers_;
+  State state_ = State::dialling;
+  std::unique_ptr<io::FrameStream> link_;
+  wire::Prepared prepared_;
+  bool is_prepared_ = false;
+  std::uint16_t door_port_ = 0;
+  bool door_known_ = false;
+  Duration host_timeout_{};
+  std::uint64_t window_ = 0, owed_ = 0;
+  io::Timer ping_timer_;
+  std::uint32_t ping_sequence_ = 0;
+  Instant ping_sent_, last_heard_;
+  std::int64_t offset_ns_ = 0;  // our clock minus the agent's
+  Duration offset_error_ = Duration::max();
+  bool paused_ = false;
+  std::function<void()> pause_heard_;
+};
+
+}  // namespace trainrun

@@ -1,0 +1,186 @@
+#include "launcher/core/env_forward.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace trainrun::core {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::map<std::string, std::string> mapped(const ForwardedEnv& forwarded) {
+  CHECK(std::is_sorted(forwarded.env.begin(), forwarded.env.end()));
+  return {forwarded.env.begin(), forwarded.env.end()};
+}
+
+Names names(const ForwardedEnv& forwarded) {
+  Names out;
+  for (const auto& [name, value] : forwarded.env) out.push_back(name);
+  return out;
+}
+
+const std::vector<EnvVar> login = {{"PATH", "/bin"},
+                                   {"HOME", "/home/me"},
+                                   {"TERM", "xterm"},
+                                   {"LS_COLORS", "x"},
+                                   {"SSH_AUTH_SOCK", "/tmp/s"},
+                                   {"XDG_RUNTIME_DIR", "/run/user/1"},
+                                   {"LANG", "C.UTF-8"},
+                                   {"LC_NUMERIC", "C"},
+                                   {"VIRTUAL_ENV", "/venv"},
+                                   {"CONDA_PREFIX", "/conda"},
+                                   {"NCCL_DEBUG", "INFO"},
+                                   {"HF_HOME", "/hf"},
+                                   {"HF_TOKEN", "hf_x"},
+                                   {"WANDB_API_KEY", "k"},
+                                   {"MY_DATA", "/data"},
+                                   {"CUDA_VISIBLE_DEVICES", "1"},
+                                   {"https_proxy", "http://proxy:3128"},
+                                   {"HTTP_PROXY", "http://me:pw@proxy:3128"},
+                                   {"RANK", "3"},
+                                   {"MASTER_ADDR", "old"},
+                                   {"TRAINRUN_TIMEOUT", "5"}};
+
+TEST_CASE("a job on this host alone inherits everything but rank variables") {
+  const auto forwarded = forward_environment(login, EnvPolicy::by_default, true, {}, {});
+  CHECK(forwarded.env.size() == login.size() - 3);
+  CHECK(mapped(forwarded).at("WANDB_API_KEY") == "k");
+  CHECK(forwarded.left_behind.empty());
+}
+
+TEST_CASE("with other hosts the listed variables go, credentials and this login's do not") {
+  const auto forwarded = forward_environment(login, EnvPolicy::by_default, false, {}, {});
+  CHECK(names(forwarded) == Names{"CONDA_PREFIX", "HF_HOME", "LANG", "LC_NUMERIC", "NCCL_DEBUG", "PATH",
+                                  "VIRTUAL_ENV", "https_proxy"});
+  CHECK(forwarded.left_behind ==
+        Names{"CUDA_VISIBLE_DEVICES", "HF_TOKEN", "HTTP_PROXY", "MY_DATA", "WANDB_API_KEY"});
+}
+
+TEST_CASE("--env all takes all but rank variables and what describes this host") {
+  const auto forwarded = forward_environment(login, EnvPolicy::all, false, {}, {});
+  CHECK(names(forwarded) == Names{"CONDA_PREFIX", "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_TOKEN", "HTTP_PROXY",
+                                  "LANG", "LC_NUMERIC", "LS_COLORS", "MY_DATA", "NCCL_DEBUG", "PATH", "TERM",
+                                  "VIRTUAL_ENV", "WANDB_API_KEY", "https_proxy"});
+  CHECK(forwarded.left_behind.empty());
+}
+
+TEST_CASE("--env none takes nothing but what is named") {
+  for (const bool alone : {true, false}) {
+    const auto forwarded = forward_environment(login, EnvPolicy::none, alone, {"PATH"}, {{"FROM_FILE", "1"}});
+    CHECK(names(forwarded) == Names{"FROM_FILE", "PATH"});
+    CHECK(forwarded.left_behind.empty());
+  }
+}
+
+TEST_CASE("what -x names always goes, credential, rank variable or not") {
+  const auto forwarded = forward_environment(
+      login, EnvPolicy::by_default, false,
+      {"WANDB_API_KEY", "MASTER_ADDR", "HOME", "TRAINRUN_TIMEOUT", "NEW=a=b", "EMPTY="}, {});
+  const auto env = mapped(forwarded);
+  CHECK(env.at("WANDB_API_KEY") == "k");
+  CHECK(env.at("MASTER_ADDR") == "old");
+  CHECK(env.at("HOME") == "/home/me");
+  CHECK(env.at("TRAINRUN_TIMEOUT") == "5");
+  CHECK(env.at("NEW") == "a=b");
+  CHECK(env.at("EMPTY").empty());
+  CHECK(forwarded.left_behind == Names{"CUDA_VISIBLE_DEVICES", "HF_TOKEN", "HTTP_PROXY", "MY_DATA"});
+}
+
+TEST_CASE("a -x pattern takes credentials, but no rank variables") {
+  const auto forwarded =
+      forward_environment(login, EnvPolicy::by_default, false, {"W*", "R?NK", "TRAINRUN_*"}, {});
+  CHECK(mapped(forwarded).contains("WANDB_API_KEY"));
+  CHECK_FALSE(mapped(forwarded).contains("RANK"));
+  CHECK(forwarded.missing == Names{"R?NK", "TRAINRUN_*"});
+}
+
+TEST_CASE("a -x name that is not set here is reported as missing, unless a file gave it") {
+  const auto forwarded = forward_environment(login, EnvPolicy::by_default, false, {"NOT_SET", "FROM_FILE"},
+                                             {{"FROM_FILE", "1"}});
+  CHECK(forwarded.missing == Names{"NOT_SET"});
+}
+
+TEST_CASE("-x wins over the file, and the file over what is inherited") {
+  const auto forwarded =
+      forward_environment(login, EnvPolicy::by_default, false, {"B=x"}, {{"PATH", "/file"}, {"B", "file"}});
+  CHECK(mapped(forwarded).at("PATH") == "/file");
+  CHECK(mapped(forwarded).at("B") == "x");
+}
+
+TEST_CASE("inside a Slurm job the job's name goes, the task's number and this host's devices do not") {
+  const std::vector<EnvVar> slurm = {
+      {"SLURM_JOB_ID", "7"},   {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_PROCID", "0"},
+      {"SLURM_NTASKS", "8"},   {"SLURM_STEP_NODELIST", "n1"},    {"SLURM_ARRAY_TASK_ID", "3"},
+      {"PMIX_RANK", "0"},      {"CUDA_VISIBLE_DEVICES", "2,3"},  {"ROCR_VISIBLE_DEVICES", "2,3"},
+      {"SLURM_TMPDIR", "/tmp"}};
+  const auto forwarded = forward_environment(slurm, EnvPolicy::by_default, false, {}, {});
+  CHECK(names(forwarded) == Names{"SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID"});
+  CHECK(forwarded.left_behind.empty());
+  CHECK_FALSE(
+      mapped(forward_environment(slurm, EnvPolicy::all, false, {}, {})).contains("CUDA_VISIBLE_DEVICES"));
+
+  const auto alone = mapped(forward_environment(slurm, EnvPolicy::by_default, true, {}, {}));
+  CHECK(alone.contains("CUDA_VISIBLE_DEVICES"));
+  CHECK(alone.contains("SLURM_JOB_NODELIST"));
+  CHECK_FALSE(alone.contains("SLURM_PROCID"));
+}
+
+TEST_CASE("rank variables of every launcher are known, settings of libraries are none") {
+  for (const auto* name : {"RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "LOCAL_WORLD_SIZE",
+                           "GROUP_RANK",
+                           "ROLE_RANK",
+                           "NODE_RANK",
+                           "MASTER_ADDR",
+                           "MASTER_PORT",
+                           "TORCHELASTIC_RUN_ID",
+                           "HOROVOD_RANK",
+                           "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+                           "PMI_RANK",
+                           "PMIX_NAMESPACE",
+                           "OMPI_COMM_WORLD_RANK",
+                           "OMPI_MCA_orte_hnp_uri",
+                           "MV2_COMM_WORLD_RANK",
+                           "SLURM_PROCID",
+                           "SLURM_LOCALID",
+                           "SLURM_NODEID",
+                           "SLURM_NTASKS",
+                           "SLURM_NTASKS_PER_NODE",
+                           "SLURM_STEP_ID",
+                           "TRAINRUN_RANK",
+                           "TRAINRUN_ANYTHING"}) {
+    CHECK_MESSAGE(is_rank_variable(name), name);
+  }
+  for (const auto* name : {"RANKING", "MY_RANK", "HOROVOD_FUSION_THRESHOLD", "OMPI_MCA_btl", "SLURM_JOB_ID",
+                           "SLURM_TASKS_PER_NODE", "NCCL_DEBUG", "PATH", ""}) {
+    CHECK_MESSAGE(!is_rank_variable(name), name);
+  }
+}
+
+TEST_CASE("credentials are known by their names") {
+  for (const auto* name :
+       {"WANDB_API_KEY", "HF_TOKEN", "hf_token", "GITHUB_TOKEN", "MY_SECRET", "DB_PASSWORD", "PGPASSWORD",
+        "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS",
+        "OPENAI_APIKEY", "TOKENS", "TOKENIZER_TOKEN", "SSH_PASSPHRASE"}) {
+    CHECK_MESSAGE(is_secret_name(name), name);
+  }
+  for (const auto* name :
+       {"TOKENIZERS_PARALLELISM", "PATH", "KEYBOARD", "MONKEY", "TRAINRUN_KEY_FILE", "NCCL_DEBUG", ""}) {
+    CHECK_MESSAGE(!is_secret_name(name), name);
+  }
+}
+
+TEST_CASE("a URL with a password is told from one without") {
+  CHECK(has_password("http://me:pw@proxy:3128"));
+  CHECK(has_password("postgres://u:p@h/db?x=1"));
+  for (const auto* value : {"http://proxy:3128", "ssh://git@host/x", "me:pw@host", "", "http://h/a:b@c"}) {
+    CHECK_MESSAGE(!has_password(value), value);
+  }
+}
+
+}  // namespace
+}  // namespace trainrun::core

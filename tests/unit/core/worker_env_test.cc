@@ -1,0 +1,171 @@
+#include "launcher/core/worker_env.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "launcher/core/placement.h"
+
+namespace trainrun::core {
+namespace {
+
+using Env = std::map<std::string, std::string>;
+
+JobSpec two_hosts() {
+  JobSpec job;
+  job.id = "0123456789abcdef";
+  job.hosts.hosts = {{.name = "gpu1", .slots = 1, .slots_given = true},
+                     {.name = "gpu2", .slots = 2, .slots_given = true}};
+  job.programs = {Program{{"./train"}, 3, "/work"}};
+  return job;
+}
+
+WorldFacts world() { return {"10.0.0.1", "29500", "127.0.0.1:4242", "/run/key", "/run/error.2", "10.0.0.2"}; }
+
+wire::HostFacts gpu2() {
+  wire::HostFacts facts;
+  for (std::uint32_t cpu = 0; cpu < 8; ++cpu) facts.cpus.push_back({cpu, cpu, 0, 0});
+  facts.interfaces = {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.2"}, {"ib0", "10.1.0.2"}};
+  return facts;
+}
+
+Env env_of(const JobSpec& job, std::uint32_t rank, const wire::HostFacts* facts) {
+  const auto env = worker_env(job, *place(job, {1}), {rank}, world(), facts);
+  CHECK(std::is_sorted(env.begin(), env.end()));
+  return {env.begin(), env.end()};
+}
+
+TEST_CASE("a rank gets torchelastic's, DeepSpeed's and our variables, and no others") {
+  const auto facts = gpu2();
+  const Env expected = {{"RANK", "2"},
+                        {"WORLD_SIZE", "3"},
+                        {"LOCAL_RANK", "1"},
+                        {"LOCAL_WORLD_SIZE", "2"},
+                        {"GROUP_RANK", "1"},
+                        {"GROUP_WORLD_SIZE", "2"},
+                        {"ROLE_NAME", "default"},
+                        {"ROLE_RANK", "2"},
+                        {"ROLE_WORLD_SIZE", "3"},
+                        {"MASTER_ADDR", "10.0.0.1"},
+                        {"MASTER_PORT", "29500"},
+                        {"TORCHELASTIC_RESTART_COUNT", "0"},
+                        {"TORCHELASTIC_MAX_RESTARTS", "0"},
+                        {"TORCHELASTIC_RUN_ID", "0123456789abcdef"},
+                        {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                        {"TORCHELASTIC_ERROR_FILE", "/run/error.2"},
+                        {"NCCL_ASYNC_ERROR_HANDLING", "1"},
+                        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                        {"NODE_RANK", "1"},
+                        {"LOCAL_SIZE", "2"},
+                        {"CROSS_RANK", "0"},
+                        {"CROSS_SIZE", "1"},
+                        {"OMP_NUM_THREADS", "4"},
+                        {"PYTHONUNBUFFERED", "1"},
+                        {"TRAINRUN_JOB_ID", "0123456789abcdef"},
+                        {"TRAINRUN_GENERATION", "1"},
+                        {"TRAINRUN_RESTART_COUNT", "0"},
+                        {"TRAINRUN_RANK", "2"},
+                        {"TRAINRUN_SIZE", "3"},
+                        {"TRAINRUN_LOCAL_RANK", "1"},
+                        {"TRAINRUN_LOCAL_SIZE", "2"},
+                        {"TRAINRUN_CROSS_RANK", "0"},
+                        {"TRAINRUN_CROSS_SIZE", "1"},
+                        {"TRAINRUN_HOST", "gpu2"},
+                        {"TRAINRUN_RENDEZVOUS", "127.0.0.1:4242"},
+                        {"TRAINRUN_KEY_FILE", "/run/key"},
+                        {"TRAINRUN_ADDRESS", "10.0.0.2"}};
+  CHECK(env_of(two_hosts(), 2, &facts) == expected);
+}
+
+TEST_CASE("what the user set is kept, but for the rank variables") {
+  auto job = two_hosts();
+  job.env = {{"MASTER_PORT", "5"},
+             {"NCCL_ASYNC_ERROR_HANDLING", "0"},
+             {"OMP_NUM_THREADS", "7"},
+             {"PYTHONUNBUFFERED", ""},
+             {"RANK", "9"},
+             {"ROLE_NAME", "eval"}};
+  const auto facts = gpu2();
+  const auto env = env_of(job, 0, &facts);
+  for (const auto* name :
+       {"MASTER_PORT", "NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS", "PYTHONUNBUFFERED", "ROLE_NAME"}) {
+    CHECK_MESSAGE(!env.contains(name), name);
+  }
+  CHECK(env.at("RANK") == "0");
+  CHECK(env.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "1");
+}
+
+TEST_CASE("a part's own variables win over the job's and over our defaults, not over the rank variables") {
+  auto job = two_hosts();
+  job.env = {{"A", "job"}, {"B", "job"}};
+  job.programs[0].env = {
+      {"A", "part"}, {"B", "job"}, {"OMP_NUM_THREADS", "3"}, {"WORLD_SIZE", "1000"}, {"TRAINRUN_RANK", "7"}};
+  const auto env = env_of(job, 1, nullptr);
+  CHECK(env.at("A") == "part");
+  CHECK_FALSE(env.contains("B"));  // it is not another value
+  CHECK(env.at("OMP_NUM_THREADS") == "3");
+  CHECK(env.at("WORLD_SIZE") == "3");
+  CHECK(env.at("TRAINRUN_RANK") == "1");
+}
+
+TEST_CASE("only the ranks of an MPMD part get its variables") {
+  auto job = two_hosts();
+  job.programs = {Program{{"./server"}, 1, "/work", {{"ROLE", "server"}}},
+                  Program{{"./client"}, 2, "/work", {{"ROLE", "client"}}}};
+  CHECK(env_of(job, 0, nullptr).at("ROLE") == "server");
+  CHECK(env_of(job, 2, nullptr).at("ROLE") == "client");
+}
+
+TEST_CASE("threads are a fair share of the cores, at least one, or what the binding gives") {
+  auto job = two_hosts();
+  auto facts = gpu2();
+  CHECK(env_of(job, 0, &facts).at("OMP_NUM_THREADS") == "8");
+  facts.quota_millicores = 1000;
+  CHECK(env_of(job, 1, &facts).at("OMP_NUM_THREADS") == "1");
+  CHECK(env_of(job, 1, nullptr).at("OMP_NUM_THREADS") == "<usable cores of gpu2 / 2, at least 1>");
+  job.bind_to = BindTo::core;
+  CHECK(env_of(job, 1, nullptr).at("OMP_NUM_THREADS") == "1");
+  job.cpus_per_rank = 6;
+  CHECK(env_of(job, 1, nullptr).at("OMP_NUM_THREADS") == "6");
+}
+
+TEST_CASE("Gloo is told its interface where the host calls itself 127.x and has peers elsewhere") {
+  auto job = two_hosts();
+  auto facts = gpu2();
+  CHECK_FALSE(env_of(job, 1, &facts).contains("GLOO_SOCKET_IFNAME"));
+  facts.name_is_loopback = true;
+  CHECK(env_of(job, 1, &facts).at("GLOO_SOCKET_IFNAME") == "eth0");
+  CHECK_FALSE(env_of(job, 1, &facts).contains("NCCL_SOCKET_IFNAME"));
+  CHECK(env_of(job, 1, nullptr).at("GLOO_SOCKET_IFNAME") ==
+        "<interface of its address, if gpu2 calls itself 127.x>");
+
+  auto alone = job;
+  alone.programs[0].np = 1;
+  CHECK_FALSE(env_of(alone, 0, &facts).contains("GLOO_SOCKET_IFNAME"));
+  CHECK_FALSE(env_of(alone, 0, nullptr).contains("GLOO_SOCKET_IFNAME"));
+
+  job.env = {{"GLOO_SOCKET_IFNAME", "ib0"}};
+  CHECK_FALSE(env_of(job, 1, &facts).contains("GLOO_SOCKET_IFNAME"));
+}
+
+TEST_CASE("--network-interface names the interface for Gloo and NCCL, unless the user did") {
+  auto job = two_hosts();
+  job.network_interface = "ib0";
+  job.env = {{"NCCL_SOCKET_IFNAME", "eth9"}};
+  const auto env = env_of(job, 0, nullptr);
+  CHECK(env.at("GLOO_SOCKET_IFNAME") == "ib0");
+  CHECK_FALSE(env.contains("NCCL_SOCKET_IFNAME"));
+}
+
+TEST_CASE("--gpus-per-rank shows each rank its own GPUs, by both vendors' names") {
+  auto job = two_hosts();
+  CHECK_FALSE(env_of(job, 2, nullptr).contains("CUDA_VISIBLE_DEVICES"));
+  job.gpus_per_rank = 2;
+  CHECK(env_of(job, 2, nullptr).at("CUDA_VISIBLE_DEVICES") == "2,3");
+  CHECK(env_of(job, 2, nullptr).at("HIP_VISIBLE_DEVICES") == "2,3");
+  CHECK(env_of(job, 1, nullptr).at("CUDA_VISIBLE_DEVICES") == "0,1");
+}
+
+}  // namespace
+}  // namespace trainrun::core
