@@ -284,7 +284,10 @@ class LocalTest(EndToEndTest):
             if not left:
                 return
             if time.monotonic() > deadline:
-                self.fail(f"{len(left)} left after {timeout:.0f} s:\n{describe(pid for pid, _ in left)}")
+                report = describe(pid for pid, _ in left)
+                for pid, _ in left:
+                    kill(pid)
+                self.fail(f"{len(left)} left after {timeout:.0f} s:\n{report}")
             _await_end(left[0][0], 0.5)
 
     def assertNothingLeft(self):

@@ -53,7 +53,7 @@ class Ending(LocalTest):
     def test_signals_before_any_worker_runs_end_it_too(self):
         for number, code in ENDING.items():
             with self.subTest(signal=number.name):
-                job = self.start("-np", 2, WORKER, "wait", env={"TRAINRUN_FAULT": "agent.spawn.before_record=delay:500"})
+                job = self.start("-np", 2, WORKER, "wait", env={"TRAINRUN_FAULT": "agent.spawn=delay:500"})
                 job.wait_until(lambda: len(self.processes()) > 1, "an agent is there")
                 job.signal(number)
                 self.assertEnds(job.wait(), code)
