@@ -170,11 +170,11 @@ void Agent::ending_step() {
 
 void Agent::leave() {
   ladder_.disarm();
+  remove_tree(legacy_.job_directory());
   if (mode_ == Mode::stopping) {
     link_.send(wire::Stopped{static_cast<std::uint32_t>(leftovers_), killed_});
     link_.flush_and_close(goodbye);
   }
-  remove_tree(legacy_.job_directory());
   loop_.stop();
 }
 

@@ -23,6 +23,17 @@ std::size_t first_cause(const std::vector<Failure>& failures) {
   return primary.value_or(earliest);
 }
 
+bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
+  for (const auto& line : last_words) {
+    for (const auto* words : {"Connection closed by peer", "Connection reset by peer", "peer lost",
+                              "PeerLost", "Broken pipe", "remote process exited or there was a network error",
+                              "NCCL communicator was aborted", "Socket Timeout", "Timed out waiting"}) {
+      if (line.find(words) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 int exit_code_of(const Outcome& outcome) {
   const auto number = [](ExitCode code) { return static_cast<int>(code); };
   switch (outcome.kind) {

@@ -32,6 +32,10 @@ struct Failure {
 // empty.
 std::size_t first_cause(const std::vector<Failure>& failures);
 
+// A program's last lines read like those of one whose peer went away (Gloo, NCCL, torch, MPI, our own comm):
+// it is a victim rather than a cause.
+bool sounds_like_lost_peer(const std::vector<std::string>& last_words);
+
 // What became of the others.
 struct Tally {
   int finished = 0;     // exit 0 by themselves

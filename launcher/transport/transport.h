@@ -18,6 +18,9 @@ namespace trainrun::transport {
 struct Dialled {
   Fd link;            // blocking; the caller sets it as it likes
   std::string noise;  // what the login shell printed before the agent spoke, for -v; at most 4 KiB
+  // What came from the host's stderr until now, at most the last 4 KiB: why a link ended, when the agent or
+  // ssh itself said so. May be empty. Thread-safe, and may be called after the Transport is gone.
+  std::function<std::string()> last_words{};
 };
 
 // Called exactly once, on the thread that runs the loop, never from inside dial().

@@ -1,0 +1,43 @@
+#include "cli/env_file.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "cli/value.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+std::string_view unquoted(std::string_view value) {
+  if (value.size() >= 2 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front()) {
+    return value.substr(1, value.size() - 2);
+  }
+  return value;
+}
+
+}  // namespace
+
+Result<std::vector<EnvVar>> read_env_file(std::string_view content, std::string_view path) {
+  std::map<std::string, std::string, std::less<>> found;
+  int number = 0;
+  for (const auto raw : split(content, '\n')) {
+    ++number;
+    auto line = trim(raw);
+    if (line.empty() || line.front() == '#') continue;
+    if (line.starts_with("export ")) line = trim(line.substr(7));
+    const auto equals = line.find('=');
+    if (equals == std::string_view::npos || !is_variable_name(line.substr(0, equals)) ||
+        line.find('\0') != std::string_view::npos) {
+      return fail(Code::config,
+                  fmt::format("{}:{}: expected NAME=VALUE, found {}", path, number, quoted(line, 40)));
+    }
+    found.insert_or_assign(std::string(line.substr(0, equals)),
+                           std::string(unquoted(line.substr(equals + 1))));
+  }
+  return std::vector<EnvVar>(found.begin(), found.end());
+}
+
+}  // namespace trainrun::cli

@@ -1,0 +1,46 @@
+#include "cli/environment.h"
+
+#include <fmt/format.h>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+EnvironmentLayer read_environment(const std::vector<EnvVar>& environment) {
+  constexpr std::string_view prefix = "TRAINRUN_";
+  EnvironmentLayer out;
+  std::vector<std::string> names;
+  for (const auto& row : options()) {
+    if (!row.environment().empty()) names.push_back(row.environment().substr(prefix.size()));
+  }
+  for (const auto& [name, value] : environment) {
+    if (!name.starts_with(prefix) || value.empty()) continue;
+    bool known = false;
+    for (const auto& row : options()) {
+      if (row.environment() != name) continue;
+      known = true;
+      if (row.type == Type::export_name) {
+        for (const auto word : split(value, ','))
+          out.settings.push_back({row.option, std::string(trim(word)), name});
+      } else {
+        out.settings.push_back({row.option, value, name});
+      }
+    }
+    if (known) continue;
+    // Everything else may be a worker's variable of a surrounding job, so only one slip of the finger is
+    // spoken of.
+    const std::string_view rest = std::string_view(name).substr(prefix.size());
+    for (const auto& candidate : names) {
+      const auto near = nearest(rest, {candidate});
+      const bool one_slip = near && rest.size() >= 5 && rest.size() <= candidate.size() + 1 &&
+                            candidate.size() <= rest.size() + 1 && rest.front() == candidate.front() &&
+                            rest.back() == candidate.back();
+      if (one_slip)
+        out.notes.push_back(
+            fmt::format("{} is not a setting; did you mean {}{}?", quoted(name), prefix, candidate));
+    }
+  }
+  return out;
+}
+
+}  // namespace trainrun::cli

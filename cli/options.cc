@@ -1,0 +1,135 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/option_table.h"
+#include "launcher/base/check.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+// "--Num_proc", "-num-proc" -> "num-proc"; `-` marks a single letter, whose case counts and which has one
+// dash.
+std::string bare(std::string_view spelled) {
+  const std::size_t dashes = spelled.starts_with("--") ? 2 : 1;
+  std::string word(spelled.substr(dashes));
+  if (word.size() == 1) return std::string(spelled);
+  std::replace(word.begin(), word.end(), '_', '-');
+  return word;
+}
+
+// Flags of the launchers that people come from, which have no counterpart of that name here.
+struct Foreign {
+  std::string_view name, advice;
+};
+constexpr Foreign foreign[] = {
+    {"nnodes", "name the hosts with -H or --hostfile; --ppn says how many ranks each gets"},
+    {"node-rank", "one trainrun starts all hosts: name them with -H or --hostfile"},
+    {"rdzv-endpoint", "not needed: trainrun does the rendezvous; leave it out"},
+    {"rdzv-backend", "not needed: trainrun does the rendezvous; leave it out"},
+    {"rdzv-id", "not needed: trainrun does the rendezvous; leave it out"},
+    {"master-addr", "trainrun finds it; --network-interface chooses the network"},
+    {"standalone", "not needed: without hosts a job is on this host alone"},
+    {"allow-run-as-root", "not needed: leave it out"},
+    {"mca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
+    {"genv", "write -x NAME=VALUE"},
+    {"genvall", "write --env all"},
+    {"verbose-output", "write -v"},
+    {"tag-output", "write --tag rank"},
+    {"timestamp-output", "write --timestamp"},
+};
+
+}  // namespace
+
+std::string OptionInfo::environment() const {
+  if (option == Option::help || option == Option::version || option == Option::print_options ||
+      option == Option::module)
+    return {};
+  if (option == Option::host) return "TRAINRUN_HOSTS";  // TRAINRUN_HOST tells a worker where it is
+  std::string out = "TRAINRUN_";
+  for (const char c : name.substr(2)) {
+    out += c == '-' ? '_' : (c >= 'a' && c <= 'z') ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return out;
+}
+
+std::span<const OptionInfo> options() { return option_table(); }
+
+const OptionInfo& info(Option option) {
+  const auto& row = option_table().at(static_cast<std::size_t>(option));
+  TRAINRUN_CHECK(row.option == option);  // the table is in the order of the enum
+  return row;
+}
+
+std::string_view group_title(Group group) {
+  switch (group) {
+    case Group::ranks:
+      return "Ranks and hosts";
+    case Group::placement:
+      return "Placement";
+    case Group::program:
+      return "Program";
+    case Group::output:
+      return "Output, input";
+    case Group::time:
+      return "Time";
+    case Group::ssh:
+      return "Reaching hosts";
+    case Group::network:
+      return "Network";
+    case Group::actions:
+      return "Instead of a run";
+  }
+  return "";
+}
+
+const OptionInfo* find_option(std::string_view spelled) {
+  if (spelled.size() < 2 || spelled.size() > 64 || spelled.front() != '-' || spelled == "--") return nullptr;
+  const std::string wanted = bare(spelled);
+  for (const auto& row : option_table()) {
+    if (bare(row.name) == wanted) return &row;
+    for (const auto alias : row.aliases) {
+      if (bare(alias) == wanted) return &row;
+    }
+  }
+  return nullptr;
+}
+
+std::string hint_for_unknown_flag(std::string_view spelled) {
+  const std::string wanted = bare(spelled.substr(0, std::min<std::size_t>(spelled.size(), 64)));
+  for (const auto& row : foreign) {
+    if (row.name == wanted) return std::string(row.advice);
+  }
+  // -np3, -H=a is fine, -Ha is not: a short flag with its value glued on
+  std::vector<std::string> candidates;
+  for (const auto& row : option_table()) {
+    if (row.hidden) continue;
+    candidates.emplace_back(row.name.substr(2));
+    for (const auto alias : row.aliases) {
+      if (alias.starts_with("--")) candidates.emplace_back(alias.substr(2));
+      if (alias.starts_with("--") || !row.takes_value() || spelled.size() <= alias.size()) continue;
+      const std::string_view rest = spelled.substr(alias.size());
+      if (spelled.starts_with(alias) && rest.find_first_not_of("0123456789") == std::string_view::npos) {
+        return fmt::format("write {} {}", alias, rest.substr(0, 20));
+      }
+    }
+  }
+  if (const auto near = nearest(wanted, candidates)) return fmt::format("did you mean --{}?", *near);
+  return "trainrun --help all lists every option; if it is the program's own, put it after the program";
+}
+
+std::string print_options() {
+  std::string out;
+  for (const auto& row : option_table()) {
+    if (row.hidden) continue;
+    out += fmt::format("{}\t{}\t{}\t{}\t{}\n", row.name, fmt::join(row.aliases, " "), row.environment(),
+                       row.toml, row.default_text);
+  }
+  return out;
+}
+
+}  // namespace trainrun::cli

@@ -1,0 +1,202 @@
+#include "cli/value.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+constexpr std::size_t longest_path = 4095;
+constexpr std::size_t longest_value = 1024 * 1024;
+constexpr int highest_rank = 999'999;
+
+bool only_of(std::string_view text, std::string_view extra) {
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           extra.find(c) != std::string_view::npos;
+  });
+}
+
+struct Complaint {
+  std::string expected;
+  std::string hint{};
+};
+
+std::optional<Complaint> check_integer(const OptionInfo& row, std::string_view text) {
+  const auto number = parse_unsigned<std::uint64_t>(text);
+  if (number && *number >= row.min && *number <= row.max) return std::nullopt;
+  return Complaint{fmt::format("a whole number from {} to {}", row.min, row.max)};
+}
+
+std::optional<Complaint> check_duration(const OptionInfo& row, std::string_view text) {
+  const auto time = parse_duration(text);
+  if (time && (row.min == 0 || *time > Duration::zero())) return std::nullopt;
+  return Complaint{row.min == 0 ? "a time" : "a time above zero",
+                   "write seconds, or 250ms, 90s, 5m, 2h, 1:30:00"};
+}
+
+std::optional<Complaint> check_choice(const OptionInfo& row, std::string_view text) {
+  if (std::find(row.choices.begin(), row.choices.end(), text) != row.choices.end()) return std::nullopt;
+  const auto near = nearest(text, {row.choices.begin(), row.choices.end()});
+  return Complaint{fmt::format("one of {}", fmt::join(row.choices, ", ")),
+                   near ? fmt::format("did you mean {}?", *near) : ""};
+}
+
+std::optional<Complaint> check_text(const OptionInfo& row, std::string_view text) {
+  switch (row.option) {
+    case Option::module:
+      if (only_of(text, "_.") && text.size() <= 255) return std::nullopt;
+      return Complaint{"the name of a python module, such as package.train"};
+    case Option::network_interface:
+      if (only_of(text, "._-:@") && text.size() <= 15) return std::nullopt;
+      return Complaint{"the name of a network interface, such as eth0"};
+    case Option::agent_dir:
+      if ((text.starts_with('/') || text.starts_with("~/")) && text.size() <= longest_path &&
+          std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }))
+        return std::nullopt;
+      return Complaint{"a directory of the hosts that begins with / or ~/"};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Complaint> check_export(std::string_view text) {
+  if (parse_export(text)) return std::nullopt;
+  return Complaint{
+      "NAME, NAME* or NAME=VALUE, where a name has letters, digits and _ and begins with no digit"};
+}
+
+std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text) {
+  switch (row.type) {
+    case Type::flag:
+      return parse_bool(text) ? std::nullopt : std::optional(Complaint{"true or false"});
+    case Type::count:
+      return text == "true" || check_integer(row, text) == std::nullopt
+                 ? std::nullopt
+                 : std::optional(Complaint{fmt::format("a number from 0 to {}", row.max)});
+    case Type::integer:
+      return check_integer(row, text);
+    case Type::duration:
+      return check_duration(row, text);
+    case Type::choice:
+      return check_choice(row, text);
+    case Type::text:
+      return check_text(row, text);
+    case Type::path:
+      return text.size() <= longest_path
+                 ? std::nullopt
+                 : std::optional(Complaint{fmt::format("a path of at most {} bytes", longest_path)});
+    case Type::map_by:
+      return parse_map_by(text) ? std::nullopt : std::optional(Complaint{"slot, host or ppr:N:host"});
+    case Type::ranks:
+      return parse_ranks(text) ? std::nullopt : std::optional(Complaint{"ranks such as 0,2-3"});
+    case Type::stdin_to:
+      return parse_stdin(text) ? std::nullopt : std::optional(Complaint{"a rank, all or none"});
+    case Type::port_range:
+      return parse_port_range(text) ? std::nullopt
+                                    : std::optional(Complaint{"ports such as 20000-20100, from 1 to 65535"});
+    case Type::export_name:
+      return check_export(text);
+    case Type::hosts:
+    case Type::topic:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<void> check_setting(const Setting& setting) {
+  const OptionInfo& row = info(setting.option);
+  const Code code = setting.origin.starts_with('-') ? Code::usage : Code::config;
+  const auto refuse = [&](const std::string& expected, std::string hint) {
+    return fail(code, fmt::format("{}: {} is not {}", setting.origin, quoted(setting.value), expected),
+                std::move(hint));
+  };
+  if (setting.value.find('\0') != std::string::npos) return refuse("text: it holds a NUL byte", "");
+  if (setting.value.size() > longest_value) return refuse("shorter than 1 MiB", "");
+  if (setting.value.empty() && row.type != Type::topic) {
+    return fail(code, fmt::format("{}: the value is empty", setting.origin),
+                row.value_name.empty() ? "" : fmt::format("write {} {}", row.name, row.value_name));
+  }
+  if (auto bad = complaint(row, setting.value)) return refuse(bad->expected, std::move(bad->hint));
+  return {};
+}
+
+std::optional<bool> parse_bool(std::string_view text) {
+  for (const std::string_view yes : {"true", "yes", "on", "1"}) {
+    if (text == yes) return true;
+  }
+  for (const std::string_view no : {"false", "no", "off", "0"}) {
+    if (text == no) return false;
+  }
+  return std::nullopt;
+}
+
+std::optional<MapWay> parse_map_by(std::string_view text) {
+  if (text == "slot") return MapWay{MapBy::slot};
+  if (text == "host" || text == "node") return MapWay{MapBy::host};
+  const auto words = split(text, ':');
+  if (words.size() != 3 || words[0] != "ppr" || (words[2] != "host" && words[2] != "node"))
+    return std::nullopt;
+  const auto count = parse_unsigned<std::uint32_t>(words[1]);
+  if (!count || *count < 1 || *count > 65536) return std::nullopt;
+  return MapWay{MapBy::ppr, static_cast<int>(*count)};
+}
+
+std::optional<std::vector<int>> parse_ranks(std::string_view text) {
+  std::vector<int> ranks;
+  for (const auto piece : split(text, ',')) {
+    const auto dash = piece.find('-');
+    const auto first = parse_unsigned<std::uint32_t>(piece.substr(0, dash));
+    const auto last =
+        dash == std::string_view::npos ? first : parse_unsigned<std::uint32_t>(piece.substr(dash + 1));
+    if (!first || !last || *first > *last || *last > highest_rank) return std::nullopt;
+    if (ranks.size() + (*last - *first) > highest_rank) return std::nullopt;
+    for (auto rank = *first; rank <= *last; ++rank) ranks.push_back(static_cast<int>(rank));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+std::optional<PortRange> parse_port_range(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto first = parse_unsigned<std::uint16_t>(text.substr(0, dash));
+  const auto last =
+      dash == std::string_view::npos ? first : parse_unsigned<std::uint16_t>(text.substr(dash + 1));
+  if (!first || !last || *first == 0 || *first > *last) return std::nullopt;
+  return PortRange{*first, *last};
+}
+
+std::optional<StdinWish> parse_stdin(std::string_view text) {
+  if (text == "all") return StdinWish{StdinTo::all};
+  if (text == "none") return StdinWish{StdinTo::none};
+  const auto rank = parse_unsigned<std::uint32_t>(text);
+  if (!rank || *rank > highest_rank) return std::nullopt;
+  return StdinWish{StdinTo::rank, static_cast<int>(*rank)};
+}
+
+std::optional<Export> parse_export(std::string_view text) {
+  const auto equals = text.find('=');
+  const std::string_view name = text.substr(0, equals);
+  if (equals != std::string_view::npos) {
+    if (!is_variable_name(name)) return std::nullopt;
+    return Export{name, text.substr(equals + 1)};
+  }
+  const std::string_view stem = name.ends_with('*') ? name.substr(0, name.size() - 1) : name;
+  if (!is_variable_name(stem)) return std::nullopt;
+  return Export{name, std::nullopt};
+}
+
+bool is_variable_name(std::string_view text) {
+  return !text.empty() && text.size() <= 1024 && !(text.front() >= '0' && text.front() <= '9') &&
+         only_of(text, "_");
+}
+
+}  // namespace trainrun::cli

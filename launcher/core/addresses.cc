@@ -1,0 +1,42 @@
+#include "launcher/core/addresses.h"
+
+#include <fmt/format.h>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::core {
+namespace {
+
+// Words of SSH_CONNECTION: client address, client port, server address, server port.
+std::string connection_word(const wire::HostFacts& facts, std::size_t index) {
+  const auto words = split(facts.ssh_connection, ' ');
+  return words.size() == 4 ? std::string(words[index]) : std::string{};
+}
+
+}  // namespace
+
+Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const JobSpec& job) {
+  const auto& own = *facts.at(host);
+  if (!job.network_interface.empty()) {
+    std::string known;
+    for (const auto& interface : own.interfaces) {
+      if (interface.name == job.network_interface) return interface.address;
+      known += (known.empty() ? "" : ", ") + interface.name;
+    }
+    return fail(Code::config,
+                fmt::format("{}: --network-interface {}: no such interface with an address there",
+                            job.hosts.hosts[host.value].name, quoted(job.network_interface)),
+                "interfaces of that host: " + known);
+  }
+  if (facts.size() == 1) return std::string("127.0.0.1");
+  if (auto server = connection_word(own, 2); !server.empty()) return server;
+  for (const auto& [other, its_facts] : facts) {
+    if (auto client = connection_word(*its_facts, 0); other != host && !client.empty()) return client;
+  }
+  for (const auto& interface : own.interfaces) {
+    if (!interface.address.starts_with("127.") && interface.address != "::1") return interface.address;
+  }
+  return std::string("127.0.0.1");
+}
+
+}  // namespace trainrun::core

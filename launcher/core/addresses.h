@@ -1,0 +1,21 @@
+// Under which address each host is reached by the others. Pure: from what the agents report.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "launcher/base/error.h"
+#include "launcher/base/id.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/wire/facts.h"
+
+namespace trainrun::core {
+
+using FactsByHost = std::map<HostIndex, const wire::HostFacts*>;  // hosts that take part
+
+// A host alone: 127.0.0.1. With --network-interface: its address there. A host that was reached over ssh: the
+// address at which its sshd was reached. This host: the address from which the first other host was reached.
+// Code::config when the named interface is not there.
+Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const JobSpec& job);
+
+}  // namespace trainrun::core

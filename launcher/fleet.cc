@@ -1,0 +1,165 @@
+#include "launcher/fleet.h"
+
+#include <algorithm>
+
+#include "launcher/core/binding.h"
+#include "launcher/transport/factory.h"
+#include "launcher/transport/local.h"
+#include "launcher/transport/own_names.h"
+
+namespace trainrun {
+namespace {
+
+// Output that may be under way from all hosts together; each gets a fair part, enough to keep a fast link
+// busy.
+constexpr std::uint64_t credit_in_all = 32u << 20;
+constexpr std::uint64_t least_credit = 128u << 10;
+constexpr std::uint64_t most_credit = 4u << 20;
+
+std::uint32_t in_ms(Duration duration) {
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(std::chrono::duration_cast<milliseconds>(duration).count(), 1, UINT32_MAX));
+}
+
+}  // namespace
+
+TransportKind transport_kind(const JobSpec& job, const Host& host) {
+  if (job.transport != TransportKind::automatic) return job.transport;
+  return transport::is_this_host(host.name) ? TransportKind::local : TransportKind::ssh;
+}
+
+Fleet::Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& placement, std::string key,
+             Handlers handlers)
+    : loop_(loop), job_(job), placement_(placement), key_(std::move(key)), handlers_(std::move(handlers)) {
+  for (const auto& seat : placement.seats) {
+    const auto host = seat.host;
+    if (sessions_.contains(host)) continue;
+    Session::Handlers to{[this, host] {
+                           if (const auto good = suits(host); !good) {
+                             sessions_.at(host)->close();
+                             return handlers_.failed(host, good.error());
+                           }
+                           handlers_.ready(host);
+                         },
+                         [this, host](Error error) { handlers_.failed(host, std::move(error)); },
+                         [this, host](std::string reason) { handlers_.lost(host, std::move(reason)); },
+                         [this, host](const wire::Frame& frame) { handlers_.message(host, frame); },
+                         [this, host](const wire::Stopped& stopped) { handlers_.stopped(host, stopped); }};
+    const auto& name = job.hosts.hosts[host.value].name;
+    sessions_.emplace(host, std::make_unique<Session>(loop, name, is_local(host), std::move(to)));
+  }
+}
+
+Fleet::~Fleet() = default;
+
+bool Fleet::is_local(HostIndex host) const {
+  return transport_kind(job_, job_.hosts.hosts[host.value]) == TransportKind::local;
+}
+
+transport::Transport& Fleet::transport_for(HostIndex host) {
+  const auto kind = transport_kind(job_, job_.hosts.hosts[host.value]);
+  auto& transport = transports_[kind];
+  if (!transport) {
+    switch (kind) {
+      case TransportKind::local:
+        transport = transport::make_local_transport(loop_);
+        break;
+      case TransportKind::openssh:
+        transport = transport::make_openssh_transport(loop_, job_.ssh);
+        break;
+      case TransportKind::automatic:
+      case TransportKind::ssh:
+        transport = transport::make_ssh_transport(loop_, job_.ssh);
+        break;
+    }
+  }
+  return *transport;
+}
+
+void Fleet::dial_all() {
+  // Local agents first: they are forked, which must happen before the ssh transport starts threads.
+  for (const bool local : {true, false}) {
+    for (const auto& [host, session] : sessions_) {
+      if (is_local(host) == local) dial(host);
+    }
+  }
+}
+
+void Fleet::dial(HostIndex host) {
+  transport_for(host).dial(
+      job_.hosts.hosts[host.value], job_.start_timeout, [this, host](Result<transport::Dialled> result) {
+        auto& session = *sessions_.at(host);
+        if (session.state() != Session::State::dialling) return;  // given up meanwhile; the Link closes here
+        if (!result) {
+          session.close();
+          return handlers_.failed(host, result.error());
+        }
+        if (!result->noise.empty())
+          handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
+        session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last);
+      });
+}
+
+wire::Setup Fleet::setup_for(HostIndex host) const {
+  wire::Setup setup;
+  setup.job_id = job_.id;
+  setup.host_name = job_.hosts.hosts[host.value].name;
+  setup.key = key_;
+  setup.credit = std::clamp(credit_in_all / sessions_.size(), least_credit, most_credit);
+  setup.host_timeout_ms = in_ms(job_.host_timeout);
+  setup.grace_ms = in_ms(job_.grace);
+  setup.want_topology = job_.bind_to != BindTo::none;
+  setup.env = job_.env;
+  for (const auto& seat : placement_.seats) {
+    if (seat.host != host) continue;
+    const auto& program = job_.programs[seat.program];
+    if (!setup.programs.empty() && setup.programs.back() == program.argv.front() &&
+        setup.directories.back() == program.directory)
+      continue;
+    setup.programs.push_back(program.argv.front());
+    setup.directories.push_back(program.directory);
+  }
+  return setup;
+}
+
+Result<void> Fleet::suits(HostIndex host) const {
+  const auto& facts = sessions_.at(host)->facts();
+  const auto& name = job_.hosts.hosts[host.value].name;
+  const auto named = [&name](Error error) {
+    error.message = name + ": " + error.message;
+    return tl::unexpected(std::move(error));
+  };
+  for (const auto& seat : placement_.seats) {
+    if (seat.host != host) continue;
+    if (const auto gpus = core::gpus_suffice(job_, facts, seat.local_size); !gpus) return named(gpus.error());
+    if (const auto cpus = core::cpus_for(job_, facts, seat.local_rank, seat.local_size); !cpus)
+      return named(cpus.error());
+  }
+  return {};
+}
+
+core::FactsByHost Fleet::facts() const {
+  core::FactsByHost all;
+  for (const auto& [host, session] : sessions_) all[host] = &session->facts();
+  return all;
+}
+
+void Fleet::abandon(HostIndex host) { sessions_.at(host)->close(); }
+
+void Fleet::pay_credit() {
+  for (const auto& [host, session] : sessions_) session->pay_credit();
+}
+
+void Fleet::pause(bool on, std::function<void()> done) {
+  auto waiting = std::make_shared<int>(0);
+  for (const auto& [host, session] : sessions_) *waiting += session->state() == Session::State::ready ? 1 : 0;
+  if (*waiting == 0) return done();
+  for (const auto& [host, session] : sessions_) {
+    if (session->state() != Session::State::ready) continue;
+    session->pause(on, [waiting, done] {
+      if (--*waiting == 0) done();
+    });
+  }
+}
+
+}  // namespace trainrun

@@ -1,0 +1,67 @@
+// The agents of all hosts that take part: which transport reaches which host, and one Session each.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/core/addresses.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/core/placement.h"
+#include "launcher/session.h"
+#include "launcher/transport/transport.h"
+
+namespace trainrun {
+
+class Fleet {
+ public:
+  struct Handlers {
+    std::function<void(HostIndex)> ready;
+    std::function<void(HostIndex, Error)> failed;
+    std::function<void(HostIndex, std::string reason)> lost;
+    std::function<void(HostIndex, const wire::Frame&)> message;
+    std::function<void(HostIndex, const wire::Stopped&)> stopped;
+    std::function<void(const std::string&)> detail;  // for -v: what a login shell printed
+  };
+
+  // `job` and `placement` must outlive the fleet. `key` is the job's; agents write it to a file for their
+  // workers.
+  Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& placement, std::string key,
+        Handlers handlers);
+  ~Fleet();
+
+  void dial_all();
+  [[nodiscard]] Session& at(HostIndex host) { return *sessions_.at(host); }
+  // Hosts that are ready; complete once all are.
+  [[nodiscard]] core::FactsByHost facts() const;
+  [[nodiscard]] bool is_local(HostIndex host) const;
+  void abandon(HostIndex host);
+  template <class Message>
+  void send_all(const Message& message) {
+    for (const auto& [host, session] : sessions_) session->send(message);
+  }
+  void pay_credit();
+  // ^Z and fg; `done` is called when every agent has heard it.
+  void pause(bool on, std::function<void()> done);
+
+ private:
+  void dial(HostIndex host);
+  [[nodiscard]] wire::Setup setup_for(HostIndex host) const;
+  [[nodiscard]] Result<void> suits(HostIndex host) const;
+  transport::Transport& transport_for(HostIndex host);
+
+  io::Loop& loop_;
+  const JobSpec& job_;
+  const core::Placement& placement_;
+  std::string key_;
+  Handlers handlers_;
+  std::map<HostIndex, std::unique_ptr<Session>> sessions_;
+  std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
+};
+
+// local for this host, ssh for the rest, unless the user chose.
+TransportKind transport_kind(const JobSpec& job, const Host& host);
+
+}  // namespace trainrun

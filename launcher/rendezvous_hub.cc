@@ -1,0 +1,107 @@
+#include "launcher/rendezvous_hub.h"
+
+#include <algorithm>
+
+#include "launcher/base/check.h"
+
+namespace trainrun {
+namespace {
+
+rendezvous::Key as_key(const std::string& bytes) {
+  rendezvous::Key key{};
+  TRAINRUN_CHECK(bytes.size() == key.size());
+  std::copy(bytes.begin(), bytes.end(), key.begin());
+  return key;
+}
+
+}  // namespace
+
+RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send)
+    : send_(std::move(send)),
+      service_(as_key(key), {[this](std::uint32_t connection, std::string bytes) {
+                               const auto it = places_.find(connection);
+                               if (it != places_.end())
+                                 send_(it->second.first, it->second.second, std::move(bytes), false);
+                             },
+                             [this](std::uint32_t connection) {
+                               const auto it = places_.find(connection);
+                               if (it == places_.end()) return;
+                               const auto place = it->second;
+                               places_.erase(it);
+                               connections_.erase(place);
+                               send_(place.first, place.second, {}, true);
+                             }}),
+      timer_(loop) {}
+
+void RendezvousHub::begin(Generation generation, const std::vector<Member>& members) {
+  rendezvous::World world;
+  world.generation = generation.value;
+  world.size = static_cast<std::uint32_t>(members.size());
+  for (const auto& member : members) {
+    world.members.push_back({member.seat.rank.value, member.host, member.address, member.seat.local_rank,
+                             member.seat.local_size});
+  }
+  service_.begin_generation(generation, std::move(world), io::Loop::now());
+  arm();
+}
+
+void RendezvousHub::end(Generation generation, const std::string& reason) {
+  service_.end_generation(generation, reason, io::Loop::now());
+  arm();
+}
+
+void RendezvousHub::member_lost(Generation generation, Rank rank, const std::string& host,
+                                const std::string& how) {
+  service_.member_lost(generation, rank, host, how, io::Loop::now());
+  arm();
+}
+
+void RendezvousHub::opened(HostIndex host, StreamId stream) {
+  const auto connection = ++last_connection_;
+  connections_[{host, stream}] = connection;
+  places_[connection] = {host, stream};
+  service_.opened(connection, io::Loop::now());
+  arm();
+}
+
+void RendezvousHub::received(HostIndex host, StreamId stream, const std::string& bytes, bool end) {
+  const auto it = connections_.find({host, stream});
+  if (it == connections_.end()) {
+    if (!end) send_(host, stream, {}, true);
+    return;
+  }
+  const auto connection = it->second;
+  if (!bytes.empty()) service_.received(connection, bytes, io::Loop::now());
+  if (end && places_.contains(connection)) {
+    service_.closed(connection, io::Loop::now());
+    places_.erase(connection);
+    connections_.erase({host, stream});
+    send_(host, stream, {}, true);
+  }
+  arm();
+}
+
+void RendezvousHub::host_gone(HostIndex host) {
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    if (it->first.first != host) {
+      ++it;
+      continue;
+    }
+    const auto connection = it->second;
+    places_.erase(connection);
+    it = connections_.erase(it);
+    service_.closed(connection, io::Loop::now());
+  }
+  arm();
+}
+
+void RendezvousHub::arm() {
+  const auto next = service_.next_deadline();
+  if (!next) return timer_.disarm();
+  timer_.arm(*next, [this] {
+    service_.advance(io::Loop::now());
+    arm();
+  });
+}
+
+}  // namespace trainrun

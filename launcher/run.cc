@@ -1,0 +1,92 @@
+#include "launcher/run.h"
+
+#include <signal.h>
+#include <sys/random.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <cstdio>
+
+#include "cli/exit_code.h"
+#include "launcher/base/strings.h"
+#include "launcher/controller.h"
+
+namespace trainrun {
+namespace {
+
+std::string fresh_key() {
+  std::string key(32, '\0');
+  if (::getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) return {};
+  return key;
+}
+
+bool ignored(int number) {
+  struct sigaction action {};
+  ::sigaction(number, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
+int print_error(const Error& error) {
+  std::fprintf(stderr, "trainrun: %s\n", error.message.c_str());
+  if (!error.hint.empty()) std::fprintf(stderr, "  try: %s\n", error.hint.c_str());
+  return static_cast<int>(exit_code_of(error.code));
+}
+
+// Signals of the user and of batch systems, for as long as this object lives.
+class Signals {
+ public:
+  Signals(io::Loop& loop, Controller& controller) : controller_(controller), set_(loop.context()) {
+    ::signal(SIGPIPE, SIG_IGN);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+      // What was ignored when we were started stays so: nohup, and `&` in a script.
+      if (!ignored(number)) set_.add(number);
+    }
+    wait();
+  }
+
+ private:
+  void wait() {
+    set_.async_wait([this](const boost::system::error_code& error, int number) {
+      if (error) return;
+      switch (number) {
+        case SIGTSTP:
+          controller_.suspend();
+          break;
+        case SIGUSR1:
+        case SIGUSR2:
+        case SIGCONT:
+          controller_.forward_signal(number);
+          break;
+        default:
+          controller_.user_signal(number);
+          break;
+      }
+      wait();
+    });
+  }
+
+  Controller& controller_;
+  boost::asio::signal_set set_;
+};
+
+}  // namespace
+
+int run_job(const JobSpec& job, const std::vector<std::string>& notes) {
+  const auto placement = core::place(job, Generation{1});
+  if (!placement) return print_error(placement.error());
+  auto key = fresh_key();
+  if (key.empty()) return print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
+  io::Loop loop;
+  Controller controller(loop, job, *placement, std::move(key));
+  Signals signals(loop, controller);
+  for (const auto& note : notes) controller.say(note);
+  if (!job.not_forwarded.empty() && !job.inherit_all) {
+    controller.say(
+        fmt::format("not forwarded: {} (add -x NAME or --env all)", list_names(job.not_forwarded)));
+  }
+  if (const auto started = controller.start(); !started) return print_error(started.error());
+  loop.run();
+  return controller.exit_code();
+}
+
+}  // namespace trainrun

@@ -1,0 +1,167 @@
+#include "launcher/transport/dial_socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "launcher/transport/ssh_words.h"
+
+namespace trainrun::transport {
+
+Patience::Wake Patience::wait(int fd, short events, Duration at_most) const {
+  const auto begun = std::chrono::steady_clock::now();
+  for (;;) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto left =
+        std::min<Duration>(deadline_ - now, at_most == Duration::max() ? at_most : at_most - (now - begun));
+    std::array<pollfd, 2> fds{{{cancel_fd_, POLLIN, 0}, {fd, events, 0}}};
+    const auto ms = std::clamp<std::int64_t>((left.count() + 999'999) / 1'000'000, 0, 3'600'000);
+    const int count = poll(fds.data(), fds.size(), static_cast<int>(ms));
+    if (count < 0 && errno == EINTR) continue;
+    if ((fds[0].revents & POLLIN) != 0) return Wake::cancelled;
+    if (fds[1].revents != 0) return Wake::ready;
+    const auto later = std::chrono::steady_clock::now();
+    if (later >= deadline_) return Wake::too_late;
+    if (at_most != Duration::max() && later - begun >= at_most) return Wake::ready;
+  }
+}
+
+Error Patience::error(Wake wake, const std::string& host, const std::string& step) const {
+  if (wake == Wake::cancelled) return {Code::lost, host + ": the dial was abandoned"};
+  return silent_host(host, step, spent());
+}
+
+void acknowledge_at_once(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
+namespace {
+
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+  int family = AF_UNSPEC;
+};
+
+struct Answer {
+  std::vector<Address> addresses;
+  std::string failure;
+};
+
+Answer ask_resolver(const std::string& name, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  const int rc = getaddrinfo(name.c_str(), nullptr, &hints, &list);
+  if (rc != 0) return {{}, rc == EAI_SYSTEM ? errno_text(errno) : gai_strerror(rc)};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  Answer answer;
+  for (const auto* each = list; each != nullptr && answer.addresses.size() < 8; each = each->ai_next) {
+    Address address;
+    if (each->ai_addrlen > sizeof address.bytes) continue;
+    std::copy_n(reinterpret_cast<const char*>(each->ai_addr), each->ai_addrlen,
+                reinterpret_cast<char*>(&address.bytes));
+    address.size = each->ai_addrlen;
+    address.family = each->ai_family;
+    answer.addresses.push_back(address);
+  }
+  return answer;
+}
+
+// getaddrinfo has no deadline and cannot be called off, so it runs in a thread that owns what it touches:
+// when nobody waits any more, it ends by itself whenever the resolver gives up.
+Result<Answer> resolve(const std::string& host, const std::string& name, const Patience& patience) {
+  if (auto numeric = ask_resolver(name, AI_NUMERICHOST); numeric.failure.empty()) return numeric;
+  struct Shared {
+    std::mutex mutex;
+    Answer answer;
+    Fd done;
+  };
+  const auto shared = std::make_shared<Shared>();
+  shared->done = Fd(eventfd(0, EFD_CLOEXEC));
+  if (!shared->done) return fail(Code::internal, "eventfd: " + errno_text(errno));
+  try {
+    std::thread([shared, name] {
+      auto answer = ask_resolver(name, AI_ADDRCONFIG);
+      const std::lock_guard lock(shared->mutex);
+      shared->answer = std::move(answer);
+      eventfd_write(shared->done.get(), 1);
+    }).detach();
+  } catch (const std::system_error& error) {
+    return fail(Code::try_again, host + ": no thread for the resolver: " + error.what());
+  }
+  const auto wake = patience.wait(shared->done.get(), POLLIN);
+  if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, "looking up its name"));
+  const std::lock_guard lock(shared->mutex);
+  return std::move(shared->answer);
+}
+
+std::string number_of(Address address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* bytes =
+      address.family == AF_INET6
+          ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(&address.bytes)->sin6_addr)
+          : static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(&address.bytes)->sin_addr);
+  return inet_ntop(address.family, bytes, text.data(), text.size()) == nullptr ? std::string() : text.data();
+}
+
+}  // namespace
+
+Result<Fd> dial_socket(const std::string& host, const std::string& address, std::uint16_t port,
+                       const Patience& patience) {
+  auto answer = resolve(host, address, patience);
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->failure.empty()) return tl::unexpected(unreachable_host(host, {}, port, answer->failure));
+
+  Error last = unreachable_host(host, {}, port, "its name has no address");
+  for (auto& each : answer->addresses) {
+    if (each.family == AF_INET6) {
+      reinterpret_cast<sockaddr_in6*>(&each.bytes)->sin6_port = htons(port);
+    } else {
+      reinterpret_cast<sockaddr_in*>(&each.bytes)->sin_port = htons(port);
+    }
+    Fd fd(socket(each.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    int number = 0;
+    if (!fd || connect(fd.get(), reinterpret_cast<sockaddr*>(&each.bytes), each.size) != 0) number = errno;
+    if (number == EINPROGRESS) {
+      // With other addresses left, a dead one may use up only a part of the time.
+      const auto at_most = answer->addresses.size() > 1 && &each != &answer->addresses.back()
+                               ? Duration(seconds(5))
+                               : Duration::max();
+      const auto wake = patience.wait(fd.get(), POLLOUT, at_most);
+      if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, "connecting"));
+      socklen_t size = sizeof number;
+      getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &number, &size);
+      sockaddr_storage peer{};
+      socklen_t peer_size = sizeof peer;
+      if (number == 0 && getpeername(fd.get(), reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) {
+        number = ETIMEDOUT;
+      }
+    }
+    if (number == 0) {
+      const int on = 1;
+      setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      acknowledge_at_once(fd.get());
+      return fd;
+    }
+    last = unreachable_host(host, number_of(each), port, errno_text(number));
+  }
+  return tl::unexpected(last);
+}
+
+}  // namespace trainrun::transport

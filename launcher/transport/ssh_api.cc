@@ -1,0 +1,38 @@
+#include "launcher/transport/ssh_api.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace trainrun::transport {
+
+namespace {
+
+Result<SshApi> load() {
+  const std::string cure = "apt install libssh-4, or use --transport openssh";
+  void* library = dlopen("libssh.so.4", RTLD_NOW | RTLD_LOCAL);  // never closed: it has threads' data
+  if (library == nullptr)
+    return fail(Code::not_found, fmt::format("libssh cannot be loaded: {}", dlerror()), cure);
+  SshApi api;
+#define TRAINRUN_SSH_LOAD(name)                                                              \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, #name));                    \
+  if (api.name == nullptr) {                                                                 \
+    return fail(Code::not_found, "this libssh is too old: it has no function " #name, cure); \
+  }
+  TRAINRUN_SSH_FUNCTIONS(TRAINRUN_SSH_LOAD)
+#undef TRAINRUN_SSH_LOAD
+  if (api.ssh_version(SSH_VERSION_INT(0, 10, 0)) == nullptr) {
+    return fail(Code::not_found, fmt::format("libssh {} is too old: 0.10 is needed", api.ssh_version(0)),
+                cure);
+  }
+  return api;
+}
+
+}  // namespace
+
+Result<const SshApi*> load_ssh_api() {
+  static const Result<SshApi> api = load();
+  if (!api) return tl::unexpected(api.error());
+  return &*api;
+}
+
+}  // namespace trainrun::transport

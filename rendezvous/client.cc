@@ -1,0 +1,176 @@
+#include "rendezvous/client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "rendezvous/protocol.h"
+#include "rendezvous/socket.h"
+
+namespace trainrun::rendezvous {
+namespace {
+
+// What the network and a busy server may take on top of the time that a call may wait.
+constexpr Duration slack = seconds(10);
+constexpr Duration retry_every = milliseconds(100);
+
+tl::unexpected<Failure> failure(FailureKind kind, std::string message) {
+  return tl::unexpected(Failure{kind, std::move(message), 0, {}, {}});
+}
+
+std::uint32_t wait_ms(Duration within) {
+  const auto count = std::chrono::ceil<milliseconds>(within).count();
+  return static_cast<std::uint32_t>(std::clamp<long long>(count, 0, max_wait_ms));
+}
+
+}  // namespace
+
+struct Client::State {
+  State(Socket the_socket, SecureChannel the_channel, Generation the_generation, std::string the_address)
+      : socket(std::move(the_socket)),
+        channel(std::move(the_channel)),
+        generation(the_generation),
+        address(std::move(the_address)) {}
+
+  tl::unexpected<Failure> broken(const Error& error) {
+    const auto kind = error.code == Code::refused || error.code == Code::protocol ? FailureKind::refused
+                                                                                  : FailureKind::disconnected;
+    dead = failure(kind, fmt::format("rendezvous at {}: {}", address, error.message)).value();
+    return tl::unexpected(*dead);
+  }
+  // Sends what the channel has for the peer.
+  Result<void> flush(Instant deadline) { return socket.send(channel.take_output(), deadline); }
+  Result<void> read_some(Instant deadline) {
+    auto bytes = socket.receive(deadline);
+    if (!bytes) return tl::unexpected(bytes.error());
+    return channel.receive(*bytes);
+  }
+
+  Socket socket;
+  SecureChannel channel;
+  Generation generation;
+  std::string address;
+  std::uint32_t last_id = 0;
+  std::optional<Failure> dead;  // after the first failure of the connection itself
+};
+
+Client::Client(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Client::~Client() = default;
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+
+Answer<Client> Client::connect(const std::string& address, const Key& key, Generation generation,
+                               Duration within) {
+  const auto deadline = std::chrono::steady_clock::now() + within;
+  auto socket = Socket::connect(address, deadline);
+  while (!socket && socket.error().code == Code::unreachable &&
+         std::chrono::steady_clock::now() + retry_every < deadline) {
+    // Nothing can tell us when a server begins to listen, so this one wait has no event.
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable().wait_for(lock, retry_every);
+    socket = Socket::connect(address, deadline);
+  }
+  if (!socket) return failure(FailureKind::disconnected, "rendezvous: " + socket.error().message);
+  auto state = std::make_unique<State>(
+      std::move(*socket), SecureChannel(SecureChannel::Role::client, key, max_reply), generation, address);
+  auto sent = state->flush(deadline);
+  while (sent && !state->channel.established()) sent = state->read_some(deadline);
+  if (sent) sent = state->flush(deadline);
+  if (!sent) return state->broken(sent.error());
+  return Client(std::move(state));
+}
+
+template <class Wanted, class Body>
+Answer<Wanted> Client::call(Body body, Duration within) {
+  auto& s = *state_;
+  if (s.dead) return tl::unexpected(*s.dead);
+  const auto deadline = std::chrono::steady_clock::now() + within + slack;
+  const auto id = ++s.last_id;
+  const auto bytes = encode(Request{id, s.generation.value, std::move(body)});
+  if (bytes.size() > max_request)
+    return failure(FailureKind::limit,
+                   fmt::format("a request of {} bytes is above the limit of {}", bytes.size(), max_request));
+  s.channel.send(bytes);
+  if (const auto sent = s.flush(deadline); !sent) return s.broken(sent.error());
+  for (;;) {
+    while (const auto message = s.channel.next()) {
+      auto reply = decode_reply(*message);
+      if (!reply) return s.broken(reply.error());
+      if (reply->id != id) continue;  // of a call that gave up earlier
+      if (auto* wanted = std::get_if<Wanted>(&reply->body)) return std::move(*wanted);
+      if (auto* refusal = std::get_if<Failure>(&reply->body)) return tl::unexpected(std::move(*refusal));
+      return s.broken({Code::protocol, "the server answered another question", {}});
+    }
+    if (const auto read = s.read_some(deadline); !read) return s.broken(read.error());
+  }
+}
+
+Answer<Joined> Client::join(std::optional<Rank> rank, std::string host, std::string address,
+                            Duration within) {
+  std::optional<std::uint32_t> number;
+  if (rank) number = rank->value;
+  return call<Joined>(Join{number, std::move(host), std::move(address), wait_ms(within)}, within);
+}
+
+Answer<void> Client::leave() {
+  return call<Done>(Leave{}).map([](const Done&) {});
+}
+
+Answer<void> Client::put(std::string key, std::string value) {
+  return call<Done>(Put{std::move(key), std::move(value)}).map([](const Done&) {});
+}
+
+Answer<std::string> Client::get(std::string key) {
+  auto values = call<Values>(Get{std::move(key)});
+  if (!values) return tl::unexpected(values.error());
+  if (values->values.size() != 1) return state_->broken({Code::protocol, "a get has one value", {}});
+  return std::move(values->values.front());
+}
+
+Answer<std::vector<std::string>> Client::wait(std::vector<std::string> keys, Duration within) {
+  return call<Values>(Wait{std::move(keys), wait_ms(within)}, within).map([](Values v) { return v.values; });
+}
+
+Answer<Swapped> Client::compare_and_set(std::string key, std::optional<std::string> expected,
+                                        std::string desired) {
+  return call<Swapped>(CompareAndSet{std::move(key), std::move(expected), std::move(desired)});
+}
+
+Answer<std::vector<std::string>> Client::gather(std::string prefix, std::uint32_t count, Duration within) {
+  return call<Values>(Gather{std::move(prefix), count, wait_ms(within)}, within).map([](Values v) {
+    return v.values;
+  });
+}
+
+Answer<void> Client::barrier(std::string name, std::vector<std::uint32_t> ranks, Duration within) {
+  return call<Done>(Barrier{std::move(name), std::move(ranks), wait_ms(within)}, within).map([](const Done&) {
+  });
+}
+
+Answer<void> Client::publish_ids(std::string group, std::vector<std::uint32_t> ranks,
+                                 std::vector<std::string> ids) {
+  return call<Done>(PublishIds{std::move(group), std::move(ranks), std::move(ids)}).map([](const Done&) {});
+}
+
+Answer<std::vector<std::string>> Client::fetch_ids(std::string group, Rank first, std::uint32_t size,
+                                                   Duration within) {
+  return call<Values>(FetchIds{std::move(group), first.value, size, wait_ms(within)}, within)
+      .map([](Values v) { return v.values; });
+}
+
+Answer<Verdict> Client::watch(Duration within) {
+  return call<Over>(Watch{wait_ms(within)}, within).map([](Over over) { return over.verdict; });
+}
+
+Answer<void> Client::abort(std::string why, std::vector<std::uint32_t> missing) {
+  return call<Done>(Abort{std::move(why), std::move(missing)}).map([](const Done&) {});
+}
+
+void Client::interrupt() { state_->socket.shut_down(); }
+std::string Client::local_address() const { return state_->socket.local_address(); }
+
+}  // namespace trainrun::rendezvous

@@ -1,0 +1,61 @@
+// A member's side of the rendezvous: blocking calls with deadlines over one connection. Not thread-safe, but
+// for interrupt(); one that waits long (watch) uses a Client of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/base/id.h"
+#include "launcher/base/time.h"
+#include "rendezvous/messages.h"
+#include "rendezvous/secure_channel.h"
+
+namespace trainrun::rendezvous {
+
+template <class T>
+using Answer = tl::expected<T, Failure>;
+
+class Client {
+ public:
+  // Connects and proves the key to the server, and has the server prove it. All later calls are about
+  // `generation`. A server that does not listen yet is tried again until `within` has passed.
+  static Answer<Client> connect(const std::string& address, const Key& key, Generation generation,
+                                Duration within);
+  ~Client();
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+
+  // Each wait is answered by the server within the given time; a server that does not answer at all makes the
+  // call fail as disconnected a few seconds later.
+  Answer<Joined> join(std::optional<Rank> rank, std::string host, std::string address, Duration within);
+  Answer<void> leave();
+  Answer<void> put(std::string key, std::string value);
+  Answer<std::string> get(std::string key);
+  Answer<std::vector<std::string>> wait(std::vector<std::string> keys, Duration within);
+  Answer<Swapped> compare_and_set(std::string key, std::optional<std::string> expected, std::string desired);
+  Answer<std::vector<std::string>> gather(std::string prefix, std::uint32_t count, Duration within);
+  Answer<void> barrier(std::string name, std::vector<std::uint32_t> ranks, Duration within);
+  Answer<void> publish_ids(std::string group, std::vector<std::uint32_t> ranks, std::vector<std::string> ids);
+  Answer<std::vector<std::string>> fetch_ids(std::string group, Rank first, std::uint32_t size,
+                                             Duration within);
+  // How the generation ended, once it has.
+  Answer<Verdict> watch(Duration within);
+  Answer<void> abort(std::string why, std::vector<std::uint32_t> missing);
+
+  // From any thread: the call that runs and all later ones fail as disconnected.
+  void interrupt();
+  [[nodiscard]] std::string local_address() const;
+
+ private:
+  struct State;
+  explicit Client(std::unique_ptr<State> state);
+  template <class Reply, class Body>
+  Answer<Reply> call(Body body, Duration within = Duration::zero());
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trainrun::rendezvous

@@ -1,0 +1,48 @@
+#include "rendezvous/job_key.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <charconv>
+
+#include "launcher/base/fd.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::rendezvous {
+
+Result<Key> read_key_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    return fail(Code::config, fmt::format("cannot read the key file {}: {}", quoted(path), errno_text(errno)),
+                "the key is written by trainrun rendezvous or by the launcher");
+  if ((status.st_mode & 077) != 0)
+    return fail(Code::config, fmt::format("the key file {} can be read by others", quoted(path)),
+                fmt::format("chmod 600 {}", shell_quote(path)));
+  const auto text = read_file(path, 256);
+  if (!text) return tl::unexpected(text.error());
+  const auto digits = trim(*text);
+  Key key;
+  bool good = digits.size() == 2 * key.bytes.size();
+  for (std::size_t i = 0; good && i < key.bytes.size(); ++i) {
+    const auto* first = digits.data() + 2 * i;
+    const auto [end, error] = std::from_chars(first, first + 2, key.bytes[i], 16);
+    good = error == std::errc{} && end == first + 2;
+  }
+  if (!good)
+    return fail(Code::config,
+                fmt::format("the key file {} does not hold 64 hexadecimal digits", quoted(path)));
+  return key;
+}
+
+Result<void> write_key_file(const std::string& path, const Key& key) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file)
+    return fail(Code::config,
+                fmt::format("cannot make the key file {}: {}", quoted(path), errno_text(errno)));
+  const std::string_view bytes(reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size());
+  return write_all(file.get(), hex(bytes) + "\n");
+}
+
+}  // namespace trainrun::rendezvous

@@ -1,0 +1,16 @@
+// The job's key in a file: 64 hexadecimal digits and a newline, readable by its owner alone.
+#pragma once
+
+#include <string>
+
+#include "launcher/base/error.h"
+#include "rendezvous/secure_channel.h"
+
+namespace trainrun::rendezvous {
+
+// Refuses a file that others may read, as ssh does with private keys.
+Result<Key> read_key_file(const std::string& path);
+// Makes a new file with mode 0600; an error if there is one.
+Result<void> write_key_file(const std::string& path, const Key& key);
+
+}  // namespace trainrun::rendezvous

@@ -1,0 +1,271 @@
+// What members and the rendezvous server say to each other, as plain values. PROTOCOL.md specifies the bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/base/id.h"
+
+namespace trainrun::rendezvous {
+
+struct Member {
+  std::uint32_t rank = 0;
+  std::string host;     // as the launcher or the member named it
+  std::string address;  // numeric address at which the other members reach it; may be empty
+  std::uint32_t local_rank = 0, local_size = 1;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.rank, self.host, self.address, self.local_rank, self.local_size);
+  }
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+struct World {
+  std::uint32_t generation = 1;
+  std::uint32_t size = 1;
+  std::string job;              // the job's id; may be empty
+  std::vector<Member> members;  // by rank. Empty in begin(): whoever comes, `size` of them
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.generation, self.size, self.job, self.members);
+  }
+  friend bool operator==(const World&, const World&) = default;
+};
+
+// How a generation ended.
+struct Verdict {
+  enum class Kind : std::uint8_t {
+    ended,    // as planned: all left, or the next generation begins
+    lost,     // a member died
+    aborted,  // a member or the launcher gave up
+    stalled,  // members waited in vain for others
+  };
+  Kind kind = Kind::ended;
+  std::optional<std::uint32_t> culprit;  // rank
+  std::string host;                      // the culprit's
+  std::string how;                       // for people: "was killed by SIGKILL"
+  std::vector<std::uint32_t> missing;    // stalled: the ranks that did not come
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.kind, self.culprit, self.host, self.how, self.missing);
+  }
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+constexpr Verdict::Kind last_of(Verdict::Kind) { return Verdict::Kind::stalled; }
+// "rank 3 on gpu2 was lost: was killed by SIGKILL".
+std::string describe(const Verdict& verdict);
+
+// --- requests; a `wait_ms` is how long the server may take before it answers `timeout` ---
+
+// Answered with Joined when all members of the generation are here. Without a rank, free ranks are given in
+// the order of arrival.
+struct Join {
+  std::optional<std::uint32_t> rank;
+  std::string host, address;
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.rank, self.host, self.address, self.wait_ms);
+  }
+};
+// The member is done; its connection may close afterwards. Done.
+struct Leave {
+  template <class Self, class V>
+  static void fields(Self&, V&) {}
+};
+// Done.
+struct Put {
+  std::string key, value;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.key, self.value);
+  }
+};
+// Values of one, or not_found.
+struct Get {
+  std::string key;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.key);
+  }
+};
+// Values of all the keys, once all exist.
+struct Wait {
+  std::vector<std::string> keys;
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.keys, self.wait_ms);
+  }
+};
+// Sets the key if its value is `expected` (nothing: if it does not exist). Swapped.
+struct CompareAndSet {
+  std::string key;
+  std::optional<std::string> expected;
+  std::string desired;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.key, self.expected, self.desired);
+  }
+};
+// Values of prefix0 .. prefix<count-1>, once all exist.
+struct Gather {
+  std::string prefix;
+  std::uint32_t count = 0;
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.prefix, self.count, self.wait_ms);
+  }
+};
+// Done for all the ranks (none named: all of the world) once all of them are in it. The name may be used
+// again.
+struct Barrier {
+  std::string name;
+  std::vector<std::uint32_t> ranks;
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.name, self.ranks, self.wait_ms);
+  }
+};
+// From the first of `ranks`: the NCCL unique ids of one communicator, nccl_id_count(ranks) of them. Done.
+struct PublishIds {
+  std::string group;
+  std::vector<std::uint32_t> ranks;
+  std::vector<std::string> ids;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.group, self.ranks, self.ids);
+  }
+};
+// Values: the ids of the group of `size` ranks whose first is `first`, once they are published.
+struct FetchIds {
+  std::string group;
+  std::uint32_t first = 0, size = 1;
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.group, self.first, self.size, self.wait_ms);
+  }
+};
+// Over, when the generation ends.
+struct Watch {
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.wait_ms);
+  }
+};
+// Ends the generation for everybody. With missing ranks the verdict is `stalled`, else `aborted`. Done.
+struct Abort {
+  std::string why;
+  std::vector<std::uint32_t> missing;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.why, self.missing);
+  }
+};
+
+struct Request {
+  std::uint32_t id = 0;  // chosen by the client, returned in the reply
+  std::uint32_t generation = 0;
+  std::variant<Join, Leave, Put, Get, Wait, CompareAndSet, Gather, Barrier, PublishIds, FetchIds, Watch,
+               Abort>
+      body;
+};
+
+// --- replies ---
+
+struct Done {
+  template <class Self, class V>
+  static void fields(Self&, V&) {}
+};
+struct Joined {
+  std::uint32_t rank = 0;
+  World world;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.rank, self.world);
+  }
+};
+struct Values {
+  std::vector<std::string> values;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.values);
+  }
+};
+struct Swapped {
+  bool swapped = false;
+  std::optional<std::string> current;  // the value after the call
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.swapped, self.current);
+  }
+};
+struct Over {
+  Verdict verdict;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.verdict);
+  }
+};
+
+enum class FailureKind : std::uint8_t {
+  invalid,    // the request makes no sense here
+  not_found,  // no such key
+  exists,     // the rank or the NCCL group is taken
+  limit,      // a size or a number is above the protocol's limits
+  timeout,    // the deadline passed; `missing` says who did not come
+  stale,      // another generation than the current one, which `current` names
+  over,       // the generation has ended; `verdict` says how
+  left,       // a member that is needed has left; `missing` names it
+  // Never sent; the client says these by itself:
+  disconnected,  // the server cannot be reached, or the connection broke
+  refused,       // the peer does not have the key, or does not speak this protocol
+};
+constexpr FailureKind last_of(FailureKind) { return FailureKind::left; }
+
+struct Failure {
+  FailureKind kind = FailureKind::invalid;
+  std::string message;  // one line for people
+  std::uint32_t current = 0;
+  std::vector<std::uint32_t> missing;  // ranks
+  std::optional<Verdict> verdict;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.kind, self.message, self.current, self.missing, self.verdict);
+  }
+};
+
+using ReplyBody = std::variant<Done, Joined, Values, Swapped, Over, Failure>;
+
+struct Reply {
+  std::uint32_t id = 0;
+  ReplyBody body;
+};
+
+}  // namespace trainrun::rendezvous

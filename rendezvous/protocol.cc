@@ -1,0 +1,116 @@
+#include "rendezvous/protocol.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "launcher/base/strings.h"
+#include "rendezvous/codec.h"
+
+namespace trainrun::rendezvous {
+namespace {
+
+// A message's verb is the position of its type in the variant, from 1; the order is part of the protocol.
+template <class Variant, std::size_t index = 0>
+bool read_body(std::size_t wanted, Variant& body, Reader& reader) {
+  if constexpr (index < std::variant_size_v<Variant>) {
+    if (wanted == index) {
+      reader(body.template emplace<index>());
+      return reader.finished();
+    }
+    return read_body<Variant, index + 1>(wanted, body, reader);
+  } else {
+    return false;
+  }
+}
+
+template <class Variant>
+void write_body(const Variant& body, Writer& writer) {
+  std::visit([&](const auto& value) { writer(value); }, body);
+}
+
+}  // namespace
+
+std::string describe(const Verdict& verdict) {
+  const std::string who = verdict.culprit
+                              ? fmt::format("rank {}{}", *verdict.culprit,
+                                            verdict.host.empty() ? "" : fmt::format(" on {}", verdict.host))
+                              : std::string("a member");
+  switch (verdict.kind) {
+    case Verdict::Kind::ended:
+      return verdict.how.empty() ? "the generation ended" : "the generation ended: " + verdict.how;
+    case Verdict::Kind::lost:
+      return fmt::format("{} was lost: {}", who, verdict.how);
+    case Verdict::Kind::aborted:
+      return fmt::format("{} aborted: {}", who, verdict.how);
+    case Verdict::Kind::stalled:
+      return verdict.how;
+  }
+  return {};
+}
+
+std::string encode(const Request& request) {
+  Writer writer;
+  writer(static_cast<std::uint8_t>(request.body.index() + 1), request.id, request.generation);
+  write_body(request.body, writer);
+  return writer.take();
+}
+
+std::string encode_reply(std::uint32_t id, const ReplyBody& body) {
+  Writer writer;
+  writer(static_cast<std::uint8_t>(body.index() + 1), id);
+  write_body(body, writer);
+  return writer.take();
+}
+
+Result<Request> decode_request(std::string_view bytes) {
+  Request request;
+  Reader reader(bytes);
+  std::uint8_t verb = 0;
+  reader(verb, request.id, request.generation);
+  if (!reader.ok() || verb == 0 || !read_body(std::size_t{verb} - 1, request.body, reader))
+    return fail(Code::protocol,
+                fmt::format("a rendezvous request of {} bytes (verb {}) is malformed", bytes.size(), verb));
+  return request;
+}
+
+Result<Reply> decode_reply(std::string_view bytes) {
+  Reply reply;
+  Reader reader(bytes);
+  std::uint8_t verb = 0;
+  reader(verb, reply.id);
+  if (!reader.ok() || verb == 0 || !read_body(std::size_t{verb} - 1, reply.body, reader))
+    return fail(Code::protocol,
+                fmt::format("a rendezvous reply of {} bytes (verb {}) is malformed", bytes.size(), verb));
+  return reply;
+}
+
+void RecordReader::feed(std::string_view bytes) {
+  if (taken_ > 0) {
+    buffer_.erase(0, taken_);
+    taken_ = 0;
+  }
+  buffer_ += bytes;
+}
+
+Result<std::optional<std::string>> RecordReader::next() {
+  const auto rest = std::string_view(buffer_).substr(taken_);
+  Reader reader(rest);
+  std::uint32_t size = 0;
+  reader(size);
+  if (!reader.ok()) return std::nullopt;
+  if (size > limit_)
+    return fail(Code::protocol,
+                fmt::format("a rendezvous record of {} bytes is above the limit of {}", size, limit_));
+  if (rest.size() - 4 < size) return std::nullopt;
+  taken_ += 4 + std::size_t{size};
+  return std::string(rest.substr(4, size));
+}
+
+std::string record_length(std::size_t size) {
+  Writer writer;
+  writer(static_cast<std::uint32_t>(size));
+  return writer.take();
+}
+
+}  // namespace trainrun::rendezvous

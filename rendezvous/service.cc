@@ -1,0 +1,90 @@
+#include "rendezvous/service.h"
+
+#include "rendezvous/protocol.h"
+
+namespace trainrun::rendezvous {
+
+Service::Service(Key key, Callbacks callbacks) : key_(key), callbacks_(std::move(callbacks)) {}
+
+void Service::opened(std::uint32_t connection, Instant now) {
+  if (sessions_.size() >= max_connections || sessions_.contains(connection))
+    return callbacks_.close(connection);
+  if (handshakes_.size() >= max_handshakes) drop(handshakes_.begin()->second, now);
+  const auto prove_by = now + handshake_time;
+  sessions_.emplace(connection,
+                    Session{SecureChannel(SecureChannel::Role::server, key_, max_request), prove_by});
+  handshakes_.emplace(prove_by, connection);
+}
+
+void Service::received(std::uint32_t connection, std::string_view bytes, Instant now) {
+  const auto at = sessions_.find(connection);
+  if (at == sessions_.end()) return;
+  auto& session = at->second;
+  const auto taken = session.channel.receive(bytes);
+  if (auto output = session.channel.take_output(); !output.empty())
+    callbacks_.send(connection, std::move(output));
+  if (session.prove_by && session.channel.established()) {
+    handshakes_.erase({*session.prove_by, connection});
+    session.prove_by.reset();
+  }
+  while (const auto message = session.channel.next()) {
+    const auto request = decode_request(*message);
+    if (!request) return drop(connection, now);
+    deliver(table_.apply(connection, *request, now));
+  }
+  if (!taken) drop(connection, now);
+}
+
+void Service::closed(std::uint32_t connection, Instant now) {
+  const auto at = sessions_.find(connection);
+  if (at == sessions_.end()) return;
+  if (at->second.prove_by) handshakes_.erase({*at->second.prove_by, connection});
+  sessions_.erase(at);
+  deliver(table_.closed(connection, now));
+}
+
+void Service::drop(std::uint32_t connection, Instant now) {
+  callbacks_.close(connection);
+  closed(connection, now);
+}
+
+void Service::begin_generation(Generation generation, World world, Instant now) {
+  world.generation = generation.value;
+  deliver(table_.begin(std::move(world), now));
+  told_over_ = false;
+}
+
+void Service::member_lost(Generation generation, Rank rank, std::string host, std::string how, Instant) {
+  deliver(table_.lost(generation, rank, std::move(host), std::move(how)));
+}
+
+void Service::end_generation(Generation generation, std::string reason, Instant) {
+  deliver(table_.end(generation, std::move(reason)));
+}
+
+std::optional<Instant> Service::next_deadline() const {
+  auto next = table_.next_deadline();
+  if (!handshakes_.empty() && (!next || handshakes_.begin()->first < *next))
+    next = handshakes_.begin()->first;
+  return next;
+}
+
+void Service::advance(Instant now) {
+  while (!handshakes_.empty() && handshakes_.begin()->first <= now) drop(handshakes_.begin()->second, now);
+  deliver(table_.advance(now));
+}
+
+void Service::deliver(Outbox outbox) {
+  for (const auto& item : outbox) {
+    const auto at = sessions_.find(item.connection);
+    if (at == sessions_.end()) continue;
+    at->second.channel.send(encode_reply(item.request, *item.body));
+    callbacks_.send(item.connection, at->second.channel.take_output());
+  }
+  if (table_.verdict() && !told_over_) {
+    told_over_ = true;
+    if (callbacks_.over) callbacks_.over(*table_.verdict());
+  }
+}
+
+}  // namespace trainrun::rendezvous

@@ -1,0 +1,72 @@
+// The rendezvous server without its sockets: many connections of bytes in, bytes out. Each must first prove
+// that it has the job's key; before that it costs a few hundred bytes and nobody hears of it.
+//
+// Not thread-safe. The callbacks must not call back into the service; the transport drops a connection's
+// later bytes once `close` was asked for it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "launcher/base/id.h"
+#include "launcher/base/time.h"
+#include "rendezvous/messages.h"
+#include "rendezvous/secure_channel.h"
+#include "rendezvous/table.h"
+
+namespace trainrun::rendezvous {
+
+class Service {
+ public:
+  struct Callbacks {
+    std::function<void(std::uint32_t connection, std::string bytes)> send;
+    // After everything that was sent; closed() need not be called for it any more.
+    std::function<void(std::uint32_t connection)> close;
+    // The current generation is over; once a generation, after the members were told. May be empty.
+    std::function<void(const Verdict&)> over{};
+  };
+  static constexpr Duration handshake_time = seconds(10);
+  static constexpr std::size_t max_connections = 65536;
+  static constexpr std::size_t max_handshakes = 1024;  // above, the oldest unproven connection is closed
+
+  Service(Key key, Callbacks callbacks);
+
+  void opened(std::uint32_t connection, Instant now);
+  void received(std::uint32_t connection, std::string_view bytes, Instant now);
+  void closed(std::uint32_t connection, Instant now);
+
+  // `world` as in Table::begin; its generation is `generation`.
+  void begin_generation(Generation generation, World world, Instant now);
+  void member_lost(Generation generation, Rank rank, std::string host, std::string how, Instant now);
+  void end_generation(Generation generation, std::string reason, Instant now);
+
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+  void advance(Instant now);
+
+  [[nodiscard]] const Table& table() const { return table_; }
+  [[nodiscard]] std::size_t connections() const { return sessions_.size(); }
+
+ private:
+  struct Session {
+    SecureChannel channel;
+    std::optional<Instant> prove_by;  // nothing: it has proven
+  };
+
+  void deliver(Outbox outbox);
+  void drop(std::uint32_t connection, Instant now);
+
+  Key key_;
+  Callbacks callbacks_;
+  Table table_;
+  std::map<std::uint32_t, Session> sessions_;
+  std::set<std::pair<Instant, std::uint32_t>> handshakes_;
+  bool told_over_ = false;
+};
+
+}  // namespace trainrun::rendezvous

@@ -1,0 +1,328 @@
+// The life of a generation: begin, join, leave, loss, verdict; waiters and their deadlines. The other verbs
+// are in table_verbs.cc.
+#include "rendezvous/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/base/strings.h"
+#include "rendezvous/protocol.h"
+
+namespace trainrun::rendezvous {
+
+Outbox Table::begin(World world, Instant) {
+  if (world_.generation != 0 && !verdict_)
+    finish({Verdict::Kind::ended, {}, {}, fmt::format("generation {} begins", world.generation), {}});
+  auto due = take();
+  *this = Table(patience_);
+  world_ = std::move(world);
+  described_ = !world_.members.empty();
+  if (!described_) world_.members.resize(world_.size);
+  for (std::uint32_t rank = 0; rank < world_.members.size(); ++rank) world_.members[rank].rank = rank;
+  world_.size = static_cast<std::uint32_t>(world_.members.size());
+  seats_.resize(world_.size);
+  return due;
+}
+
+Outbox Table::apply(std::uint32_t connection, const Request& request, Instant now) {
+  Waiter waiter;
+  waiter.connection = connection;
+  waiter.request = request.id;
+  const auto pending = waiters_of_.find(connection);
+  if (request.generation != world_.generation || world_.generation == 0) {
+    refuse(waiter, FailureKind::stale,
+           fmt::format("generation {} is not the current one, which is {}", request.generation,
+                       world_.generation));
+  } else if (verdict_) {
+    if (std::holds_alternative<Watch>(request.body))
+      answer(waiter, Over{*verdict_});
+    else if (std::holds_alternative<Leave>(request.body))
+      answer(waiter, Done{});
+    else
+      refuse(waiter, FailureKind::over, describe(*verdict_));
+  } else if (pending != waiters_of_.end() && pending->second.size() >= max_waits) {
+    refuse(waiter, FailureKind::limit,
+           fmt::format("a connection may have {} unanswered requests, not more", max_waits));
+  } else {
+    std::visit([&](const auto& body) { handle(body, waiter, now); }, request.body);
+  }
+  return take();
+}
+
+void Table::handle(const Join& join, Waiter waiter, Instant now) {
+  waiter.kind = Waiter::Kind::join;
+  waiter.member.host = join.host;
+  waiter.member.address = join.address;
+  waiter.by_arrival = !join.rank.has_value();
+  waiter.rank = join.rank.value_or(0);
+  const auto arrivals = std::count_if(waiters_.begin(), waiters_.end(), [&](const auto& entry) {
+    return entry.second.kind == Waiter::Kind::join && entry.second.by_arrival;
+  });
+  const bool twice =
+      seat_of_.contains(waiter.connection) ||
+      std::any_of(waiters_.begin(), waiters_.end(), [&](const auto& entry) {
+        return entry.second.kind == Waiter::Kind::join && entry.second.connection == waiter.connection;
+      });
+  if (join.host.size() > max_name || join.address.size() > max_name)
+    return refuse(waiter, FailureKind::limit,
+                  fmt::format("a host or address is longer than {} bytes", max_name));
+  if (twice) return refuse(waiter, FailureKind::invalid, "this connection has joined already");
+  if (join.rank && *join.rank >= world_.size)
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("rank {} does not exist in a world of {}", *join.rank, world_.size));
+  if (join.rank && seats_[*join.rank].state != Seat::State::empty)
+    return refuse(waiter, FailureKind::exists,
+                  fmt::format("rank {} is taken by {}", *join.rank, name_ranks({*join.rank})));
+  if (formed_ || absent().size() <= static_cast<std::size_t>(arrivals))
+    return refuse(
+        waiter, FailureKind::exists,
+        fmt::format("all {} members of generation {} are here already", world_.size, world_.generation));
+
+  const auto connection = waiter.connection;
+  if (join.rank && !described_) world_.members[*join.rank].host = join.host;
+  const auto number = add(std::move(waiter), join.wait_ms, now);
+  if (join.rank) {
+    seats_[*join.rank] = {Seat::State::waiting, connection, number};
+    seat_of_[connection] = *join.rank;
+  }
+  form_if_complete();
+}
+
+void Table::form_if_complete() {
+  std::vector<WaiterNumber> joins;
+  for (const auto& [number, waiter] : waiters_)
+    if (waiter.kind == Waiter::Kind::join) joins.push_back(number);
+  if (joins.size() < world_.size) return;
+
+  formed_ = true;
+  std::uint32_t next_free = 0;
+  std::vector<Waiter> joined;
+  for (const auto number : joins) {
+    auto waiter = waiters_.at(number);
+    if (waiter.by_arrival) {
+      while (seats_[next_free].state != Seat::State::empty) ++next_free;
+      waiter.rank = next_free;
+      seats_[next_free] = {Seat::State::waiting, waiter.connection, number};
+    }
+    auto& member = world_.members[waiter.rank];
+    if (!described_) member.host = waiter.member.host;
+    if (!waiter.member.address.empty()) member.address = waiter.member.address;
+    joined.push_back(std::move(waiter));
+  }
+  for (std::size_t i = 0; i < joins.size(); ++i) {
+    remove(joins[i]);
+    seats_[joined[i].rank] = {Seat::State::taken, joined[i].connection, 0};
+    seat_of_[joined[i].connection] = joined[i].rank;
+  }
+  if (!described_) {  // members of one host, in the order of their ranks
+    std::map<std::string, std::uint32_t> on_host;
+    for (auto& member : world_.members) member.local_rank = on_host[member.host]++;
+    for (auto& member : world_.members) member.local_size = on_host[member.host];
+  }
+  for (const auto& waiter : joined) answer(waiter, Joined{waiter.rank, world_});
+}
+
+void Table::handle(const Leave&, const Waiter& waiter, Instant) {
+  const auto rank = rank_of(waiter.connection);
+  if (!rank || seats_[*rank].state != Seat::State::taken)
+    return refuse(waiter, FailureKind::invalid, "this connection has not joined, so it cannot leave");
+  seats_[*rank].state = Seat::State::left;
+  seat_of_.erase(waiter.connection);
+  answer(waiter, Done{});
+  // A barrier that needs the member can never be complete.
+  std::vector<WaiterNumber> hopeless;
+  for (const auto& [name, meeting] : meetings_)
+    if (std::find(meeting.ranks.begin(), meeting.ranks.end(), *rank) != meeting.ranks.end())
+      for (const auto& [other, number] : meeting.here) hopeless.push_back(number);
+  for (const auto number : hopeless) {
+    const auto other = remove(number);
+    refuse(other, FailureKind::left,
+           fmt::format("barrier {} cannot be complete: {} has left", quoted(other.name), name_ranks({*rank})),
+           {*rank});
+  }
+  if (everybody_left()) finish({Verdict::Kind::ended, {}, {}, "all members have left", {}});
+}
+
+void Table::handle(const Watch& watch, Waiter waiter, Instant now) {
+  waiter.kind = Waiter::Kind::watch;
+  add(std::move(waiter), watch.wait_ms, now);
+}
+
+void Table::handle(const Abort& abort, const Waiter& waiter, Instant) {
+  if (abort.why.size() > max_text || !acceptable_ranks(abort.missing))
+    return refuse(waiter, FailureKind::invalid, "the reason is too long, or a missing rank does not exist");
+  const auto rank = rank_of(waiter.connection);
+  answer(waiter, Done{});
+  if (!abort.missing.empty()) {
+    std::optional<std::uint32_t> culprit;
+    if (abort.missing.size() == 1) culprit = abort.missing.front();
+    finish({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "", abort.why,
+            abort.missing});
+  } else {
+    finish({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", abort.why, {}});
+  }
+}
+
+Outbox Table::closed(std::uint32_t connection, Instant now) {
+  const auto rank = rank_of(connection);
+  if (const auto mine = waiters_of_.find(connection); mine != waiters_of_.end())
+    for (const auto number : std::vector<WaiterNumber>(mine->second.begin(), mine->second.end()))
+      remove(number);
+  seat_of_.erase(connection);
+  if (!rank || verdict_) return take();
+  if (!described_) {
+    finish({Verdict::Kind::lost,
+            *rank,
+            world_.members[*rank].host,
+            "its connection closed and it had not left",
+            {}});
+  } else if (!suspect_) {
+    suspect_ = {now + patience_, *rank};
+  }
+  return take();
+}
+
+Outbox Table::lost(Generation generation, Rank rank, std::string host, std::string how) {
+  if (generation.value == world_.generation && !verdict_ && rank.value < world_.size)
+    finish({Verdict::Kind::lost, rank.value, std::move(host), std::move(how), {}});
+  return take();
+}
+
+Outbox Table::end(Generation generation, std::string reason) {
+  if (generation.value == world_.generation && !verdict_)
+    finish({Verdict::Kind::ended, {}, {}, std::move(reason), {}});
+  return take();
+}
+
+void Table::finish(Verdict verdict) {
+  verdict_ = std::move(verdict);
+  suspect_.reset();
+  while (!waiters_.empty()) {
+    const auto waiter = remove(waiters_.begin()->first);
+    if (waiter.kind == Waiter::Kind::watch)
+      answer(waiter, Over{*verdict_});
+    else
+      refuse(waiter, FailureKind::over, describe(*verdict_));
+  }
+  store_ = Store();
+}
+
+std::optional<Instant> Table::next_deadline() const {
+  std::optional<Instant> next;
+  if (!deadlines_.empty()) next = deadlines_.begin()->first;
+  if (suspect_ && (!next || suspect_->first < *next)) next = suspect_->first;
+  return next;
+}
+
+Outbox Table::advance(Instant now) {
+  if (suspect_ && suspect_->first <= now) {
+    const auto rank = suspect_->second;
+    finish({Verdict::Kind::lost,
+            rank,
+            world_.members[rank].host,
+            "its connection closed and it had not left",
+            {}});
+  }
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) time_out(deadlines_.begin()->second);
+  return take();
+}
+
+void Table::time_out(WaiterNumber number) {
+  const auto& waiter = waiters_.at(number);
+  std::vector<std::uint32_t> missing;
+  std::string message;
+  switch (waiter.kind) {
+    case Waiter::Kind::join:
+      missing = absent();
+      message = fmt::format("{} of {} members have not joined generation {}: {}", missing.size(), world_.size,
+                            world_.generation, name_ranks(missing));
+      break;
+    case Waiter::Kind::keys: {
+      const auto& keys = store_.wanted(number);
+      const auto lacking = store_.lacking(keys);
+      std::vector<std::string> names;
+      for (const auto index : lacking) names.push_back(quoted(keys[index]));
+      // In a gather over the whole world key i is rank i's.
+      if (!waiter.name.empty() && keys.size() == world_.size) missing = lacking;
+      message = fmt::format("nobody has put {}{}", list_names(names),
+                            missing.empty() ? "" : fmt::format(" (missing: {})", name_ranks(missing)));
+      break;
+    }
+    case Waiter::Kind::ids:
+      missing = {waiter.rank};
+      message = fmt::format("{}, the first of group {}, has not published its NCCL ids", name_ranks(missing),
+                            quoted(waiter.name));
+      break;
+    case Waiter::Kind::barrier: {
+      const auto& meeting = meetings_.at(waiter.name);
+      for (const auto rank : meeting.ranks)
+        if (!meeting.here.contains(rank)) missing.push_back(rank);
+      message = fmt::format("barrier {}: {} did not come", quoted(waiter.name), name_ranks(missing));
+      break;
+    }
+    case Waiter::Kind::watch:
+      message = fmt::format("generation {} goes on", world_.generation);
+      break;
+  }
+  refuse(remove(number), FailureKind::timeout, std::move(message), std::move(missing));
+}
+
+bool Table::everybody_left() const {
+  return formed_ && std::all_of(seats_.begin(), seats_.end(),
+                                [](const Seat& seat) { return seat.state == Seat::State::left; });
+}
+
+std::optional<std::uint32_t> Table::rank_of(std::uint32_t connection) const {
+  const auto at = seat_of_.find(connection);
+  if (at == seat_of_.end()) return std::nullopt;
+  return at->second;
+}
+
+std::vector<std::uint32_t> Table::absent() const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < world_.size; ++rank)
+    if (seats_[rank].state == Seat::State::empty) ranks.push_back(rank);
+  return ranks;
+}
+
+std::string Table::name_ranks(const std::vector<std::uint32_t>& ranks) const {
+  std::vector<std::string> names;
+  for (const auto rank : ranks) {
+    const auto& host = world_.members[rank].host;
+    names.push_back(host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host));
+  }
+  return list_names(names);
+}
+
+WaiterNumber Table::add(Waiter waiter, std::uint32_t wait_ms, Instant now) {
+  const auto number = ++last_waiter_;
+  waiter.deadline = now + milliseconds(std::min(wait_ms, max_wait_ms));
+  deadlines_.emplace(waiter.deadline, number);
+  waiters_of_[waiter.connection].insert(number);
+  waiters_.emplace(number, std::move(waiter));
+  return number;
+}
+
+Table::Waiter Table::remove(WaiterNumber number) {
+  auto node = waiters_.extract(number);
+  auto waiter = std::move(node.mapped());
+  deadlines_.erase({waiter.deadline, number});
+  if (auto mine = waiters_of_.find(waiter.connection); mine != waiters_of_.end()) {
+    mine->second.erase(number);
+    if (mine->second.empty()) waiters_of_.erase(mine);
+  }
+  if (waiter.kind == Waiter::Kind::join && !waiter.by_arrival) {
+    seats_[waiter.rank] = Seat{};
+    seat_of_.erase(waiter.connection);
+  }
+  if (waiter.kind == Waiter::Kind::barrier)
+    if (const auto at = meetings_.find(waiter.name); at != meetings_.end()) {
+      at->second.here.erase(waiter.rank);
+      if (at->second.here.empty()) meetings_.erase(at);
+    }
+  store_.forget(number);
+  return waiter;
+}
+
+}  // namespace trainrun::rendezvous

@@ -1,0 +1,136 @@
+// The rendezvous itself: who is in the world of this generation, what they have put down for each other, and
+// who waits for what until when. Pure: it reads no clock and owns no connection; every call returns the
+// replies that are now due. Requests of another generation than the current one are refused, and a new
+// generation starts with nothing of the old one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "launcher/base/id.h"
+#include "launcher/base/time.h"
+#include "rendezvous/messages.h"
+#include "rendezvous/store.h"
+
+namespace trainrun::rendezvous {
+
+struct Outgoing {
+  std::uint32_t connection = 0;
+  std::uint32_t request = 0;              // the id that the client gave it
+  std::shared_ptr<const ReplyBody> body;  // replies to many waiters share one
+};
+using Outbox = std::vector<Outgoing>;
+
+class Table {
+ public:
+  // `patience`: how long, in a world that was described beforehand, the table waits for lost() after a
+  // member's connection closed without leave, since the launcher knows better how the member ended. In an
+  // open world nobody knows better, and the verdict comes at once.
+  explicit Table(Duration patience = milliseconds(200)) : patience_(patience) {}
+
+  // Starts a generation; one that runs is ended. With members (one a rank, in order) they alone may join;
+  // with none, the first `size` that come.
+  Outbox begin(World world, Instant now);
+  Outbox apply(std::uint32_t connection, const Request& request, Instant now);
+  Outbox closed(std::uint32_t connection, Instant now);
+  // The launcher's word about a member. Ignored for another generation, and when the verdict is out already.
+  Outbox lost(Generation generation, Rank rank, std::string host, std::string how);
+  Outbox end(Generation generation, std::string reason);
+
+  // When advance() has something to do.
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+  Outbox advance(Instant now);
+
+  [[nodiscard]] Generation generation() const { return {world_.generation}; }
+  [[nodiscard]] const std::optional<Verdict>& verdict() const { return verdict_; }
+  // All members came and left again.
+  [[nodiscard]] bool everybody_left() const;
+
+ private:
+  struct Seat {
+    enum class State : std::uint8_t { empty, waiting, taken, left };
+    State state = State::empty;
+    std::uint32_t connection = 0;
+    WaiterNumber waiter = 0;  // waiting only
+  };
+  struct Waiter {
+    enum class Kind : std::uint8_t { join, keys, ids, barrier, watch };
+    Kind kind = Kind::watch;
+    std::uint32_t connection = 0, request = 0;
+    Instant deadline{};
+    std::uint32_t rank = 0;   // join with a rank, barrier; ids: the rank that mints
+    bool by_arrival = false;  // join without a rank
+    Member member{};          // join
+    std::string name{};       // barrier, ids, gather: for messages
+  };
+  struct Meeting {  // a barrier that is under way
+    std::vector<std::uint32_t> ranks;
+    std::map<std::uint32_t, WaiterNumber> here;
+  };
+
+  void handle(const Join& join, Waiter waiter, Instant now);
+  void handle(const Leave& leave, const Waiter& waiter, Instant now);
+  void handle(const Put& put, const Waiter& waiter, Instant now);
+  void handle(const Get& get, const Waiter& waiter, Instant now);
+  void handle(const Wait& wait, Waiter waiter, Instant now);
+  void handle(const CompareAndSet& swap, const Waiter& waiter, Instant now);
+  void handle(const Gather& gather, Waiter waiter, Instant now);
+  void handle(const Barrier& barrier, Waiter waiter, Instant now);
+  void handle(const PublishIds& publish, const Waiter& waiter, Instant now);
+  void handle(const FetchIds& fetch, Waiter waiter, Instant now);
+  void handle(const Watch& watch, Waiter waiter, Instant now);
+  void handle(const Abort& abort, const Waiter& waiter, Instant now);
+
+  template <class Body>
+  void answer(const Waiter& waiter, Body body) {
+    outbox_.push_back(
+        {waiter.connection, waiter.request, std::make_shared<const ReplyBody>(std::move(body))});
+  }
+  void refuse(const Waiter& waiter, FailureKind kind, std::string message,
+              std::vector<std::uint32_t> missing = {});
+  [[nodiscard]] ReplyBody values_of(const std::vector<std::string>& keys) const;
+  void wait_for_keys(Waiter waiter, const std::string& shared, std::vector<std::string> keys,
+                     std::uint32_t wait_ms, Instant now);
+  void grant_waits_for(const std::string& key);
+  bool store_put(const Waiter& waiter, const std::string& key, const std::string& value);
+  bool acceptable_key(const Waiter& waiter, const std::string& key, bool to_write);
+  [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;
+
+  WaiterNumber add(Waiter waiter, std::uint32_t wait_ms, Instant now);
+  Waiter remove(WaiterNumber number);  // also from seats, meetings and wishes
+  void time_out(WaiterNumber number);
+  void form_if_complete();
+  void meet_if_complete(const std::string& name);
+  void finish(Verdict verdict);  // the generation is over: everybody who waits hears it
+  [[nodiscard]] std::optional<std::uint32_t> rank_of(std::uint32_t connection) const;
+  [[nodiscard]] std::vector<std::uint32_t> absent() const;  // ranks that have not joined
+  [[nodiscard]] std::string name_ranks(const std::vector<std::uint32_t>& ranks) const;
+  [[nodiscard]] Outbox take() { return std::exchange(outbox_, {}); }
+
+  Duration patience_;
+  World world_{.generation = 0, .size = 0, .job = {}, .members = {}};
+  bool described_ = false;  // the members were known beforehand
+  bool formed_ = false;     // all have joined
+  std::vector<Seat> seats_;
+  std::unordered_map<std::uint32_t, std::uint32_t> seat_of_;  // connection -> rank, taken or waiting
+  std::optional<Verdict> verdict_;
+  std::optional<std::pair<Instant, std::uint32_t>>
+      suspect_;  // a closed member: until when we wait for lost()
+
+  Store store_;
+  std::map<std::string, Meeting> meetings_;
+  WaiterNumber last_waiter_ = 0;
+  std::map<WaiterNumber, Waiter> waiters_;
+  std::map<std::uint32_t, std::set<WaiterNumber>> waiters_of_;  // by connection
+  std::set<std::pair<Instant, WaiterNumber>> deadlines_;
+  Outbox outbox_;
+};
+
+}  // namespace trainrun::rendezvous

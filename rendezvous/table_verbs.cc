@@ -1,0 +1,225 @@
+// The verbs of the table that are not about membership: blobs, barriers, NCCL ids.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/base/strings.h"
+#include "rendezvous/protocol.h"
+#include "rendezvous/table.h"
+
+namespace trainrun::rendezvous {
+namespace {
+
+constexpr std::string_view nccl_prefix = "nccl/";
+
+std::string id_key(std::uint32_t generation, const std::string& group, std::uint32_t index) {
+  return fmt::format("{}{}/{}/{}", nccl_prefix, generation, group, index);
+}
+
+}  // namespace
+
+void Table::refuse(const Waiter& waiter, FailureKind kind, std::string message,
+                   std::vector<std::uint32_t> missing) {
+  answer(waiter, Failure{kind, std::move(message), world_.generation, std::move(missing),
+                         kind == FailureKind::over ? verdict_ : std::nullopt});
+}
+
+bool Table::acceptable_key(const Waiter& waiter, const std::string& key, bool to_write) {
+  if (key.empty() || key.size() > max_key)
+    refuse(waiter, FailureKind::limit, fmt::format("a key has 1 to {} bytes, not {}", max_key, key.size()));
+  else if (to_write && key.starts_with(nccl_prefix))
+    refuse(waiter, FailureKind::invalid, "keys under nccl/ are set by publishing NCCL ids");
+  else
+    return true;
+  return false;
+}
+
+bool Table::acceptable_ranks(const std::vector<std::uint32_t>& ranks) const {
+  const std::set<std::uint32_t> distinct(ranks.begin(), ranks.end());
+  return distinct.size() == ranks.size() && (distinct.empty() || *distinct.rbegin() < world_.size);
+}
+
+bool Table::store_put(const Waiter& waiter, const std::string& key, const std::string& value) {
+  if (value.size() > max_value) {
+    refuse(waiter, FailureKind::limit,
+           fmt::format("a value has at most {} bytes, not {}", max_value, value.size()));
+    return false;
+  }
+  if (const auto stored = store_.put(key, value); !stored) {
+    refuse(waiter, FailureKind::limit, stored.error().message);
+    return false;
+  }
+  return true;
+}
+
+void Table::handle(const Put& put, const Waiter& waiter, Instant) {
+  if (!acceptable_key(waiter, put.key, true) || !store_put(waiter, put.key, put.value)) return;
+  answer(waiter, Done{});
+  grant_waits_for(put.key);
+}
+
+void Table::handle(const Get& get, const Waiter& waiter, Instant) {
+  if (!acceptable_key(waiter, get.key, false)) return;
+  if (store_.find(get.key) == nullptr)
+    return refuse(waiter, FailureKind::not_found, fmt::format("nobody has put {}", quoted(get.key)));
+  answer(waiter, values_of({get.key}));
+}
+
+void Table::handle(const Wait& wait, Waiter waiter, Instant now) {
+  if (wait.keys.empty() || wait.keys.size() > max_wait_keys)
+    return refuse(waiter, FailureKind::limit,
+                  fmt::format("one may wait for 1 to {} keys, not {}", max_wait_keys, wait.keys.size()));
+  for (const auto& key : wait.keys)
+    if (!acceptable_key(waiter, key, false)) return;
+  waiter.kind = Waiter::Kind::keys;
+  wait_for_keys(std::move(waiter), "", wait.keys, wait.wait_ms, now);
+}
+
+void Table::handle(const CompareAndSet& swap, const Waiter& waiter, Instant) {
+  if (!acceptable_key(waiter, swap.key, true)) return;
+  const auto* present = store_.find(swap.key);
+  const bool same = present == nullptr ? !swap.expected : swap.expected == *present;
+  if (!same) return answer(waiter, Swapped{false, present ? std::optional(*present) : std::nullopt});
+  if (!store_put(waiter, swap.key, swap.desired)) return;
+  answer(waiter, Swapped{true, swap.desired});
+  grant_waits_for(swap.key);
+}
+
+void Table::handle(const Gather& gather, Waiter waiter, Instant now) {
+  if (gather.prefix.size() + 10 > max_key || gather.count == 0 || gather.count > max_world)
+    return refuse(
+        waiter, FailureKind::limit,
+        fmt::format("a gather has a prefix of at most {} bytes and 1 to {} keys", max_key - 10, max_world));
+  waiter.kind = Waiter::Kind::keys;
+  waiter.name = fmt::format("gather {} {}", gather.count, gather.prefix);
+  const auto shared = waiter.name;
+  if (store_.somebody_wants(shared))  // spares the keys of all but the first
+    return store_.want(add(std::move(waiter), gather.wait_ms, now), shared, {});
+  std::vector<std::string> keys;
+  for (std::uint32_t i = 0; i < gather.count; ++i) keys.push_back(fmt::format("{}{}", gather.prefix, i));
+  wait_for_keys(std::move(waiter), shared, std::move(keys), gather.wait_ms, now);
+}
+
+void Table::handle(const FetchIds& fetch, Waiter waiter, Instant now) {
+  if (fetch.group.empty() || fetch.group.size() > max_name || fetch.size == 0 || fetch.size > world_.size ||
+      fetch.first >= world_.size)
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("no group of this world has the name {}, {} ranks and the first rank {}",
+                              quoted(fetch.group), fetch.size, fetch.first));
+  waiter.kind = Waiter::Kind::ids;
+  waiter.name = fetch.group;
+  waiter.rank = fetch.first;
+  const auto count = nccl_id_count(fetch.size);
+  std::vector<std::string> keys;
+  for (std::uint32_t i = 0; i < count; ++i) keys.push_back(id_key(world_.generation, fetch.group, i));
+  // All ids of a group come at once, so a group of another size shows at once as well.
+  if (store_.find(keys.front()) != nullptr &&
+      (!store_.has_all(keys) || store_.find(id_key(world_.generation, fetch.group, count)) != nullptr))
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("group {} was published with another number of ranks", quoted(fetch.group)));
+  wait_for_keys(std::move(waiter), "", std::move(keys), fetch.wait_ms, now);
+}
+
+void Table::wait_for_keys(Waiter waiter, const std::string& shared, std::vector<std::string> keys,
+                          std::uint32_t wait_ms, Instant now) {
+  if (store_.has_all(keys)) return answer(waiter, values_of(keys));
+  store_.want(add(std::move(waiter), wait_ms, now), shared, std::move(keys));
+}
+
+void Table::grant_waits_for(const std::string& key) {
+  for (const auto& granted : store_.granted_by(key)) {
+    const auto body = std::make_shared<const ReplyBody>(values_of(granted.keys));
+    for (const auto number : granted.waiters) {
+      const auto waiter = remove(number);
+      outbox_.push_back({waiter.connection, waiter.request, body});
+    }
+  }
+}
+
+ReplyBody Table::values_of(const std::vector<std::string>& keys) const {
+  std::size_t bytes = 64;
+  for (const auto& key : keys) bytes += store_.find(key)->size() + 4;
+  if (bytes > max_reply)
+    return Failure{
+        FailureKind::limit,
+        fmt::format("the {} values are longer together than the limit of {} bytes", keys.size(), max_reply),
+        world_.generation,
+        {},
+        {}};
+  Values values;
+  for (const auto& key : keys) values.values.push_back(*store_.find(key));
+  return values;
+}
+
+void Table::handle(const Barrier& barrier, Waiter waiter, Instant now) {
+  const auto rank = rank_of(waiter.connection);
+  auto ranks = barrier.ranks;
+  if (ranks.empty())
+    for (std::uint32_t r = 0; r < world_.size; ++r) ranks.push_back(r);
+  if (barrier.name.size() > max_name)
+    return refuse(waiter, FailureKind::limit,
+                  fmt::format("the name of a barrier has at most {} bytes", max_name));
+  if (!rank || !formed_)
+    return refuse(waiter, FailureKind::invalid, "only a member that has joined can be in a barrier");
+  if (!acceptable_ranks(ranks) || std::find(ranks.begin(), ranks.end(), *rank) == ranks.end())
+    return refuse(waiter, FailureKind::invalid,
+                  "a barrier names ranks of the world, each once, the caller's among them");
+  const auto meeting = meetings_.find(barrier.name);
+  if (meeting != meetings_.end() && meeting->second.ranks != ranks)
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("barrier {} was entered with other ranks", quoted(barrier.name)));
+  if (meeting != meetings_.end() && meeting->second.here.contains(*rank))
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("this member is in barrier {} already", quoted(barrier.name)));
+  for (const auto other : ranks)
+    if (seats_[other].state == Seat::State::left)
+      return refuse(waiter, FailureKind::left,
+                    fmt::format("barrier {} cannot be complete: {} has left", quoted(barrier.name),
+                                name_ranks({other})),
+                    {other});
+  waiter.kind = Waiter::Kind::barrier;
+  waiter.rank = *rank;
+  waiter.name = barrier.name;
+  const auto number = add(std::move(waiter), barrier.wait_ms, now);
+  auto& joined = meetings_[barrier.name];
+  joined.ranks = std::move(ranks);
+  joined.here[*rank] = number;
+  meet_if_complete(barrier.name);
+}
+
+void Table::meet_if_complete(const std::string& name) {
+  const auto& meeting = meetings_.at(name);
+  if (meeting.here.size() < meeting.ranks.size()) return;
+  const auto here = meeting.here;
+  for (const auto& [rank, number] : here) answer(remove(number), Done{});
+}
+
+void Table::handle(const PublishIds& publish, const Waiter& waiter, Instant) {
+  const auto rank = rank_of(waiter.connection);
+  const auto& ranks = publish.ranks;
+  if (publish.group.empty() || publish.group.size() > max_name ||
+      publish.group.find('/') != std::string::npos)
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("the name of a group has 1 to {} bytes and no slash", max_name));
+  if (!rank || ranks.empty() || !acceptable_ranks(ranks) || ranks.front() != *rank)
+    return refuse(waiter, FailureKind::invalid, "NCCL ids are published by the first rank of their group");
+  if (publish.ids.size() != nccl_id_count(static_cast<std::uint32_t>(ranks.size())))
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("a group of {} ranks has {} NCCL ids, not {}", ranks.size(),
+                              nccl_id_count(static_cast<std::uint32_t>(ranks.size())), publish.ids.size()));
+  for (const auto& id : publish.ids)
+    if (id.size() != nccl_id_size)
+      return refuse(waiter, FailureKind::invalid,
+                    fmt::format("an NCCL id has {} bytes, not {}", nccl_id_size, id.size()));
+  // An id serves one attempt of one communicator; publishing again would mix two of them.
+  if (store_.find(id_key(world_.generation, publish.group, 0)) != nullptr)
+    return refuse(waiter, FailureKind::exists,
+                  fmt::format("the NCCL ids of group {} are published already", quoted(publish.group)));
+  for (std::uint32_t i = 0; i < publish.ids.size(); ++i)
+    if (!store_put(waiter, id_key(world_.generation, publish.group, i), publish.ids[i])) return;
+  answer(waiter, Done{});
+  for (std::uint32_t i = 0; i < publish.ids.size(); ++i)
+    grant_waits_for(id_key(world_.generation, publish.group, i));
+}
+
+}  // namespace trainrun::rendezvous

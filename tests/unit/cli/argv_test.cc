@@ -1,0 +1,130 @@
+#include "cli/argv.h"
+
+#include <doctest/doctest.h>
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// "np=4 host=a:2 | ./train -x" for one part, parts joined by " / ".
+std::string shown(const Result<std::vector<ArgvPart>>& parts) {
+  if (!parts) return "error: " + parts.error().message;
+  std::string out;
+  for (const auto& part : *parts) {
+    if (!out.empty()) out += " / ";
+    for (const auto& setting : part.settings) {
+      out += std::string(info(setting.option).name.substr(2)) + "=" + setting.value + " ";
+    }
+    out += "|";
+    for (const auto& word : part.program) out += " " + word;
+  }
+  return out;
+}
+
+std::string split_line(const Words& words) { return shown(split_argv(words)); }
+
+}  // namespace
+
+TEST_CASE("ordinary lines of mpirun, horovodrun, torchrun and hydra are understood as typed") {
+  const std::pair<Words, std::string> rows[] = {
+      {{"-np", "16", "-H", "gpu1:8,gpu2:8", "./train"}, "np=16 host=gpu1:8,gpu2:8 | ./train"},
+      {{"-n", "4", "./train"}, "np=4 | ./train"},
+      {{"--np", "4", "./train"}, "np=4 | ./train"},
+      {{"--num-proc", "4", "./train"}, "np=4 | ./train"},
+      {{"--num_proc=4", "./train"}, "np=4 | ./train"},
+      {{"-np=3", "./train"}, "np=3 | ./train"},
+      {{"-n=3", "./train"}, "np=3 | ./train"},
+      {{"-hostfile", "h", "./t"}, "hostfile=h | ./t"},
+      {{"--hostfile", "h", "./t"}, "hostfile=h | ./t"},
+      {{"--machinefile", "h", "./t"}, "hostfile=h | ./t"},
+      {{"-machinefile", "h", "./t"}, "hostfile=h | ./t"},
+      {{"-f", "h", "./t"}, "hostfile=h | ./t"},
+      {{"-host", "a,b", "./t"}, "host=a,b | ./t"},
+      {{"--hosts", "[fd00::1]:2", "./t"}, "host=[fd00::1]:2 | ./t"},
+      {{"-ppn", "2", "./t"}, "ppn=2 | ./t"},
+      {{"-npernode", "2", "./t"}, "ppn=2 | ./t"},
+      {{"--nproc_per_node=8", "train.py"}, "ppn=8 | train.py"},
+      {{"--nproc-per-node", "8", "train.py", "--lr", "1"}, "ppn=8 | train.py --lr 1"},
+      {{"--map-by", "ppr:2:node", "./t"}, "map-by=ppr:2:node | ./t"},
+      {{"-bind-to", "core", "./t"}, "bind-to=core | ./t"},
+      {{"-wdir", "/tmp", "./t"}, "wdir=/tmp | ./t"},
+      {{"-x", "PATH", "-x", "A=b=c", "./t"}, "export=PATH export=A=b=c | ./t"},
+      {{"-x=A=b", "./t"}, "export=A=b | ./t"},
+      {{"--oversubscribe", "-oversubscribe", "./t"}, "oversubscribe=true oversubscribe=true | ./t"},
+      {{"-vv", "./t"}, "verbose=true verbose=true | ./t"},
+      {{"-q", "./t"}, "quiet=true | ./t"},
+      {{"-p", "2222", "-i", "key", "./t"}, "ssh-port=2222 ssh-identity-file=key | ./t"},
+      {{"-m", "pkg.train", "-np", "3"}, "module=pkg.train | -np 3"},
+      {{"-np", "2", "--", "-odd", "--np", "3"}, "np=2 | -odd --np 3"},
+      {{"-np", "2", "./t", "--", "-np", "9"}, "np=2 | ./t -- -np 9"},
+      {{"./t", "-np", "9", "--nonsense"}, "| ./t -np 9 --nonsense"},
+      {{"-np", "1", "./s", "a", ":", "-np", "7", "./c", "b"}, "np=1 | ./s a / np=7 | ./c b"},
+      {{"-np", "1", "-m", "s", ":", "-np", "7", "--", "./c"}, "np=1 module=s | / np=7 | ./c"},
+      {{"--dry-run", "--json", "./t"}, "dry-run=true json=true | ./t"},
+      {{"--help"}, "help= |"},
+      {{"--help", "all"}, "help=all |"},
+      {{"-h"}, "help= |"},
+      {{"--version"}, "version=true |"},
+      {{}, "|"},
+      {{"--stdin", "none", "./t"}, "stdin=none | ./t"},
+      {{"--config", "job.toml"}, "config=job.toml |"},
+      {{"--tag=host", "./t", ""}, "tag=host | ./t "},
+  };
+  for (const auto& [words, expected] : rows) CHECK(split_line(words) == expected);
+}
+
+TEST_CASE("what is no flag of ours before the program is an error that helps") {
+  const std::tuple<Words, std::string, std::string> rows[] = {
+      {{"--npp", "3", "./t"}, "unknown flag '--npp'", "did you mean --np?"},
+      {{"--hostfil", "h", "./t"}, "unknown flag '--hostfil'", "did you mean --hostfile?"},
+      {{"--oversubscibe", "./t"}, "unknown flag '--oversubscibe'", "did you mean --oversubscribe?"},
+      {{"--timout=3", "./t"}, "unknown flag '--timout'", "did you mean --timeout?"},
+      {{"-np3", "./t"}, "unknown flag '-np3'", "write -np 3"},
+      {{"-n4", "./t"}, "unknown flag '-n4'", "write -n 4"},
+      {{"-p2222", "./t"}, "unknown flag '-p2222'", "write -p 2222"},
+      {{"--nnodes", "2", "./t"},
+       "unknown flag '--nnodes'",
+       "name the hosts with -H or --hostfile; --ppn says how many ranks each gets"},
+      {{"--allow-run-as-root", "./t"}, "unknown flag '--allow-run-as-root'", "not needed: leave it out"},
+      {{"-np"}, "-np needs a value", "write -np N"},
+      {{"-np", "-H", "a", "./t"}, "-np needs a value, but the next word is '-H'", "write -np N"},
+      {{"--np=", "./t"}, "--np needs a value, but it is empty", "write --np N"},
+      {{"-H", "", "./t"}, "-H needs a value, but it is empty", "write -H HOST[:SLOTS],..."},
+      {{"--grace", "--", "./t"}, "--grace needs a value, but the next word is '--'", "write --grace TIME"},
+  };
+  for (const auto& [words, message, hint] : rows) {
+    const auto parts = split_argv(words);
+    REQUIRE_FALSE(parts.has_value());
+    CHECK(parts.error().message == message);
+    CHECK(parts.error().hint == hint);
+    CHECK(parts.error().code == Code::usage);
+  }
+}
+
+TEST_CASE("a lone colon needs a program on both sides") {
+  for (const Words& words : {Words{":", "./a"}, Words{"-np", "2", ":", "./a"}, Words{"./a", ":"},
+                             Words{"./a", ":", ":", "./b"}, Words{"--", ":"}, Words{"-np", ":"}}) {
+    CHECK_FALSE(split_argv(words).has_value());
+  }
+}
+
+TEST_CASE("the origin of a setting is the flag as it was typed") {
+  const auto parts = split_argv({"-np", "2", "--num_proc=3", "-vv", "./t"});
+  REQUIRE(parts.has_value());
+  const auto& settings = parts->front().settings;
+  REQUIRE(settings.size() == 4);
+  CHECK(settings[0].origin == "-np");
+  CHECK(settings[1].origin == "--num_proc");
+  CHECK(settings[2].origin == "-v");
+}
+
+TEST_CASE("words that no shell would give are refused and words of the program are not looked at") {
+  CHECK_FALSE(split_argv({std::string("a\0b", 3)}).has_value());
+  CHECK_FALSE(split_argv({"-H", std::string(1024 * 1024, 'a'), "./t"}).has_value());
+  CHECK_FALSE(split_argv({"-" + std::string(1024 * 1024, 'a'), "./t"}).has_value());
+  CHECK(split_argv({"./t", std::string(1024 * 1024, 'a'), "\n\x1b[31m; rm"}).has_value());
+  CHECK_FALSE(split_argv({"\xe2\x80\x93np", "3", "./t"}).has_value());  // a dash of a word processor
+}

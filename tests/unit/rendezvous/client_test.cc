@@ -1,0 +1,208 @@
+#include "rendezvous/client.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "launcher/io/loop.h"
+#include "rendezvous/job_key.h"
+#include "rendezvous/service.h"
+#include "rendezvous/socket.h"
+#include "rendezvous/tcp_listener.h"
+
+using namespace trainrun;
+using namespace trainrun::rendezvous;
+
+namespace {
+
+constexpr Duration patient = seconds(60);  // only against hanging
+
+// A server on a thread of its own, on a port of the kernel's choice.
+class Server {
+ public:
+  explicit Server(std::uint32_t size)
+      : listener_(TcpListener::listen(loop_, "127.0.0.1:0").value()),
+        service_(key, {[this](std::uint32_t c, std::string bytes) { listener_->send(c, std::move(bytes)); },
+                       [this](std::uint32_t c) { listener_->close(c); }}),
+        wake_(loop_) {
+    service_.begin_generation({1}, World{1, size, "job", {}}, io::Loop::now());
+    listener_->serve(service_, {[this] { return ++last_; }, [this] { rearm(); }});
+    address = listener_->address();
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  ~Server() {
+    loop_.post([this] { loop_.stop(); });
+    thread_.join();
+  }
+  void run(std::function<void(Service&)> work) {
+    loop_.post([this, work = std::move(work)] {
+      work(service_);
+      rearm();
+    });
+  }
+  Client client() {
+    auto connected = Client::connect(address, key, {1}, patient);
+    REQUIRE(connected);
+    return std::move(*connected);
+  }
+
+  std::string address;
+  Key key = random_key();
+
+ private:
+  void rearm() {
+    if (const auto next = service_.next_deadline())
+      wake_.arm(*next, [this] {
+        service_.advance(io::Loop::now());
+        rearm();
+      });
+  }
+
+  io::Loop loop_;
+  std::unique_ptr<TcpListener> listener_;
+  Service service_;
+  io::Timer wake_;
+  std::uint32_t last_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("members in threads use every verb over TCP") {
+  Server server(3);
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < 3; ++i)
+    threads.emplace_back([&server, i] {
+      auto client = server.client();
+      const auto joined = client.join(Rank{i}, "h", "127.0.0.1", patient);
+      REQUIRE(joined);
+      CHECK(joined->rank == i);
+      CHECK(joined->world.members.size() == 3);
+      CHECK(joined->world.job == "job");
+      const std::string big(1 << 20, static_cast<char>('a' + i));
+      CHECK(client.put("big/" + std::to_string(i), big));
+      const auto all = client.gather("big/", 3, patient);
+      REQUIRE(all);
+      CHECK((*all)[2] == std::string(1 << 20, 'c'));
+      CHECK(client.barrier("b", {}, patient));
+      const auto won = client.compare_and_set("leader", std::nullopt, std::to_string(i));
+      REQUIRE(won);
+      CHECK(client.get("leader").value() == won->current.value());
+      CHECK(client.wait({"leader", "big/0"}, patient)->size() == 2);
+      const std::vector<std::string> ids{std::string(128, 'n')};
+      if (i == 1) CHECK(client.publish_ids("g", {1, 0, 2}, ids));
+      CHECK(client.fetch_ids("g", {1}, 3, patient) == ids);
+      CHECK(client.leave());
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(server.client().watch(patient)->kind == Verdict::Kind::ended);
+}
+
+TEST_CASE("a wait in vain fails with its own message, and the connection goes on") {
+  Server server(2);
+  auto client = server.client();
+  const auto waited = client.wait({"k"}, milliseconds(20));
+  REQUIRE_FALSE(waited);
+  CHECK(waited.error().kind == FailureKind::timeout);
+  CHECK(waited.error().message == "nobody has put 'k'");
+  CHECK(client.put("k", "v"));
+  CHECK(client.get("k") == "v");
+}
+
+TEST_CASE("a watch is answered when a member's process dies") {
+  Server server(2);
+  auto watcher = server.client();
+  std::thread victim([&server] {
+    auto client = server.client();
+    REQUIRE(client.join(Rank{1}, "h1", "", patient));
+    // Its connection closes here, without leave.
+  });
+  auto client = server.client();
+  REQUIRE(client.join(Rank{0}, "h0", "", patient));
+  victim.join();
+  const auto verdict = watcher.watch(patient);
+  REQUIRE(verdict);
+  CHECK(verdict->kind == Verdict::Kind::lost);
+  CHECK(verdict->culprit == 1);
+  CHECK(verdict->host == "h1");
+  const auto refused = client.put("k", "v");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == FailureKind::over);
+  CHECK(refused.error().verdict == *verdict);
+}
+
+TEST_CASE("a client with a wrong key says so and does nothing") {
+  Server server(1);
+  const auto refused = Client::connect(server.address, random_key(), {1}, patient);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == FailureKind::refused);
+  CHECK(refused.error().message.find("key") != std::string::npos);
+}
+
+TEST_CASE("an address where nobody listens is an error once the time is over") {
+  std::string address;
+  {
+    Server server(1);
+    address = server.address;
+  }
+  const auto refused = Client::connect(address, Key{}, {1}, milliseconds(250));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == FailureKind::disconnected);
+  CHECK(refused.error().message.find(address) != std::string::npos);
+}
+
+TEST_CASE("an interrupted call returns at once") {
+  Server server(1);
+  auto client = server.client();
+  std::thread other([&client] { client.interrupt(); });
+  const auto verdict = client.watch(patient);
+  other.join();
+  REQUIRE_FALSE(verdict);
+  CHECK(verdict.error().kind == FailureKind::disconnected);
+  CHECK_FALSE(client.put("k", "v"));
+}
+
+TEST_CASE("a client whose server goes away is told so") {
+  auto server = std::make_unique<Server>(1);
+  auto client = server->client();
+  server.reset();
+  const auto answer = client.get("k");
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().kind == FailureKind::disconnected);
+}
+
+TEST_CASE("an address is a host and a port, with brackets for IPv6") {
+  CHECK(split_address("gpu1:80") == std::pair<std::string, std::uint16_t>("gpu1", 80));
+  CHECK(split_address("[fd00::2]:65535") == std::pair<std::string, std::uint16_t>("fd00::2", 65535));
+  for (const auto* bad :
+       {"", "gpu1", ":80", "gpu1:", "gpu1:65536", "gpu1:-1", "fd00::2:80", "[]:80", "gpu1:80x"})
+    CHECK_FALSE(split_address(bad));
+}
+
+TEST_CASE("a key file is private, whole and never overwritten") {
+  std::string directory = "/tmp/trainrun-test-XXXXXX";
+  REQUIRE(::mkdtemp(directory.data()) != nullptr);
+  const auto path = directory + "/key";
+  const auto key = random_key();
+  REQUIRE(write_key_file(path, key));
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  CHECK(read_key_file(path) == key);
+  CHECK_FALSE(write_key_file(path, key));
+  CHECK(::chmod(path.c_str(), 0640) == 0);
+  CHECK_FALSE(read_key_file(path));
+  CHECK(::chmod(path.c_str(), 0600) == 0);
+  for (const auto& text :
+       std::vector<std::string>{"", "ab", "zz", std::string(63, 'a'), std::string(65, 'a')}) {
+    std::ofstream(path, std::ios::trunc) << text;
+    CHECK_FALSE(read_key_file(path));
+  }
+  CHECK_FALSE(read_key_file(directory + "/none"));
+  ::unlink(path.c_str());
+  ::rmdir(directory.c_str());
+}

@@ -1,0 +1,168 @@
+#include "rendezvous/service.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <random>
+
+#include "rendezvous/protocol.h"
+
+using namespace trainrun;
+using namespace trainrun::rendezvous;
+
+namespace {
+
+// A service and clients that are only channels; bytes go at once.
+struct Hall {
+  Hall()
+      : service(key, {[this](std::uint32_t c, std::string bytes) { inbox[c] += bytes; },
+                      [this](std::uint32_t c) { hung_up.insert(c); },
+                      [this](const Verdict& verdict) { verdicts.push_back(verdict); }}) {}
+
+  SecureChannel& connect(std::uint32_t c) {
+    service.opened(c, now);
+    auto& channel =
+        channels.emplace(c, SecureChannel(SecureChannel::Role::client, key, max_reply)).first->second;
+    pump(c);
+    pump(c);
+    return channel;
+  }
+  void pump(std::uint32_t c) {
+    auto& channel = channels.at(c);
+    if (const auto out = channel.take_output(); !out.empty()) service.received(c, out, now);
+    REQUIRE(channel.receive(std::exchange(inbox[c], {})));
+  }
+  template <class Body>
+  void ask(std::uint32_t c, Body body) {
+    channels.at(c).send(encode(Request{1, 1, std::move(body)}));
+    pump(c);
+  }
+  std::optional<ReplyBody> told(std::uint32_t c) {
+    REQUIRE(channels.at(c).receive(std::exchange(inbox[c], {})));
+    const auto message = channels.at(c).next();
+    if (!message) return std::nullopt;
+    const auto reply = decode_reply(*message);
+    REQUIRE(reply);
+    return reply->body;
+  }
+
+  Key key = random_key();
+  Instant now{seconds(5000)};
+  std::map<std::uint32_t, std::string> inbox;
+  std::set<std::uint32_t> hung_up;
+  std::vector<Verdict> verdicts;
+  std::map<std::uint32_t, SecureChannel> channels;
+  Service service;
+};
+
+}  // namespace
+
+TEST_CASE("256 members meet through the service, gather their addresses and leave") {
+  Hall hall;
+  constexpr std::uint32_t size = 256;
+  hall.service.begin_generation({1}, World{0, size, "job", {}}, hall.now);
+  const auto started = std::chrono::steady_clock::now();
+  for (std::uint32_t c = 0; c < size; ++c) {
+    hall.connect(c);
+    hall.ask(c, Join{{}, fmt::format("h{}", c / 8), "10.0.0.1", 1000});
+  }
+  for (std::uint32_t c = 0; c < size; ++c) {
+    const auto reply = hall.told(c);
+    REQUIRE(reply);
+    REQUIRE(std::get<Joined>(*reply).rank == c);
+    CHECK(std::get<Joined>(*reply).world.members[c].local_rank == c % 8);
+    hall.ask(c, Put{fmt::format("a/{}", c), "x"});
+    REQUIRE(std::holds_alternative<Done>(*hall.told(c)));
+    hall.ask(c, Gather{"a/", size, 1000});
+  }
+  for (std::uint32_t c = 0; c < size; ++c) {
+    CHECK(std::get<Values>(*hall.told(c)).values.size() == size);
+    hall.ask(c, Leave{});
+  }
+  MESSAGE("256 members, both sides: "
+          << std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - started).count()
+          << " ms");
+  REQUIRE(hall.verdicts.size() == 1);
+  CHECK(hall.verdicts.front().kind == Verdict::Kind::ended);
+}
+
+TEST_CASE("a connection that does not prove the key in time is closed") {
+  Hall hall;
+  hall.service.begin_generation({1}, World{0, 1, {}, {}}, hall.now);
+  hall.service.opened(7, hall.now);
+  hall.service.received(7, "trn", hall.now);
+  REQUIRE(hall.service.next_deadline() == hall.now + Service::handshake_time);
+  hall.service.advance(hall.now + Service::handshake_time - milliseconds(1));
+  CHECK(hall.hung_up.empty());
+  hall.service.advance(hall.now + Service::handshake_time);
+  CHECK(hall.hung_up.contains(7));
+  CHECK(hall.service.connections() == 0);
+  CHECK_FALSE(hall.service.next_deadline());
+}
+
+TEST_CASE("a crowd that proves nothing pushes out its own oldest, never a member") {
+  Hall hall;
+  hall.service.begin_generation({1}, World{0, 2, {}, {}}, hall.now);
+  hall.connect(1);
+  for (std::uint32_t c = 100; c < 100 + Service::max_handshakes + 5; ++c) hall.service.opened(c, hall.now);
+  CHECK(hall.hung_up.size() == 5);
+  CHECK(hall.hung_up.contains(100));
+  CHECK_FALSE(hall.hung_up.contains(1));
+  hall.ask(1, Put{"k", "v"});
+  CHECK(std::holds_alternative<Done>(*hall.told(1)));
+}
+
+TEST_CASE("a client with another key is closed and its requests are not heard") {
+  Hall hall;
+  hall.service.begin_generation({1}, World{0, 1, {}, {}}, hall.now);
+  hall.service.opened(7, hall.now);
+  SecureChannel other(SecureChannel::Role::client, random_key(), 1000);
+  hall.service.received(7, other.take_output(), hall.now);
+  CHECK_FALSE(other.receive(hall.inbox[7]));
+  hall.service.received(7, std::string(45, 'x'), hall.now);
+  CHECK(hall.hung_up.contains(7));
+}
+
+TEST_CASE("a member that talks nonsense is closed, and so lost, after what it said before was heard") {
+  Hall hall;
+  hall.service.begin_generation({1}, World{0, 2, {}, {}}, hall.now);
+  for (std::uint32_t c : {0u, 1u}) {
+    hall.connect(c);
+    hall.ask(c, Join{c, "h", "", 1000});
+  }
+  REQUIRE(std::holds_alternative<Joined>(*hall.told(0)));
+  auto& channel = hall.channels.at(0);
+  channel.send(encode(Request{2, 1, Put{"k", "v"}}));
+  channel.send("nonsense");
+  hall.service.received(0, channel.take_output(), hall.now);
+  CHECK(hall.hung_up.contains(0));
+  CHECK(std::holds_alternative<Done>(*hall.told(0)));
+  REQUIRE(hall.verdicts.size() == 1);
+  CHECK(hall.verdicts.front().kind == Verdict::Kind::lost);
+  CHECK(hall.verdicts.front().culprit == 0);
+}
+
+TEST_CASE("random bytes at any point of a connection's life harm nobody else") {
+  std::mt19937 random(3);
+  Hall hall;
+  hall.service.begin_generation({1}, World{0, 2, {}, {}}, hall.now);
+  hall.connect(1);
+  for (std::uint32_t c = 100; c < 400; ++c) {
+    hall.service.opened(c, hall.now);
+    SecureChannel client(SecureChannel::Role::client, hall.key, 1000);
+    for (std::uint32_t honest = 0; honest < c % 4; ++honest) {
+      if (const auto out = client.take_output(); !out.empty()) hall.service.received(c, out, hall.now);
+      REQUIRE(client.receive(std::exchange(hall.inbox[c], {})));
+      if (honest == 2) client.send(encode(Request{1, 1, Watch{5}}));
+    }
+    std::string bytes(random() % 200 + 64, '\0');
+    for (auto& byte : bytes) byte = static_cast<char>(random());
+    hall.service.received(c, bytes, hall.now);
+    hall.service.closed(c, hall.now);
+  }
+  hall.ask(1, Put{"k", "v"});
+  CHECK(std::holds_alternative<Done>(*hall.told(1)));
+  CHECK(hall.service.connections() == 1);
+  CHECK_FALSE(hall.service.next_deadline());
+}

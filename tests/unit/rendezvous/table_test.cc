@@ -1,0 +1,485 @@
+#include "rendezvous/table.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "rendezvous/protocol.h"
+
+using namespace trainrun;
+using namespace trainrun::rendezvous;
+
+namespace {
+
+// A table, a clock, and what each connection was told. Connection numbers are chosen by the tests.
+struct Scene {
+  explicit Scene(std::uint32_t size, std::vector<std::string> hosts = {}) {
+    World world{1, size, "job", {}};
+    for (const auto& host : hosts) {
+      Member member;
+      member.host = host;
+      world.members.push_back(member);
+    }
+    take(table.begin(world, now));
+  }
+  void take(const Outbox& outbox) {
+    for (const auto& item : outbox) told[item.connection].push_back(*item.body);
+  }
+  template <class Body>
+  void ask(std::uint32_t connection, Body body, std::uint32_t generation = 1) {
+    take(table.apply(connection, Request{++id, generation, std::move(body)}, now));
+  }
+  void pass(Duration time) {
+    now += time;
+    take(table.advance(now));
+  }
+  void join_all(std::uint32_t size) {
+    for (std::uint32_t rank = 0; rank < size; ++rank) ask(rank, Join{rank, "h", "", 1000});
+    told.clear();
+  }
+  // The only thing that the connection was told since the last look.
+  ReplyBody only(std::uint32_t connection) {
+    REQUIRE(told[connection].size() == 1);
+    auto body = told[connection].front();
+    told[connection].clear();
+    return body;
+  }
+  template <class Body>
+  Body only_a(std::uint32_t connection) {
+    const auto body = only(connection);
+    REQUIRE(std::holds_alternative<Body>(body));
+    return std::get<Body>(body);
+  }
+  [[nodiscard]] bool silent(std::uint32_t connection) { return told[connection].empty(); }
+
+  Table table;
+  Instant now{seconds(1000)};
+  std::uint32_t id = 0;
+  std::map<std::uint32_t, std::vector<ReplyBody>> told;
+};
+
+using Ranks = std::vector<std::uint32_t>;
+
+}  // namespace
+
+TEST_CASE("all members hear the whole world once the last has joined") {
+  Scene scene(3);
+  scene.ask(10, Join{2, "b", "10.0.0.2", 1000});
+  scene.ask(11, Join{0, "a", "10.0.0.1", 1000});
+  CHECK(scene.silent(10));
+  scene.ask(12, Join{1, "b", "10.0.0.2", 1000});
+  const auto joined = scene.only_a<Joined>(10);
+  CHECK(joined.rank == 2);
+  CHECK(joined.world.size == 3);
+  CHECK(joined.world.generation == 1);
+  CHECK(joined.world.members == std::vector<Member>{{0, "a", "10.0.0.1", 0, 1},
+                                                    {1, "b", "10.0.0.2", 0, 2},
+                                                    {2, "b", "10.0.0.2", 1, 2}});
+  CHECK(scene.only_a<Joined>(11).rank == 0);
+  CHECK(scene.only_a<Joined>(12).rank == 1);
+  CHECK_FALSE(scene.table.next_deadline());
+}
+
+TEST_CASE("ranks that nobody asked for are given in the order of arrival") {
+  Scene scene(4);
+  scene.ask(10, Join{{}, "a", "", 1000});
+  scene.ask(11, Join{1, "a", "", 1000});
+  scene.ask(12, Join{{}, "a", "", 1000});
+  scene.ask(13, Join{{}, "a", "", 1000});
+  CHECK(scene.only_a<Joined>(10).rank == 0);
+  CHECK(scene.only_a<Joined>(11).rank == 1);
+  CHECK(scene.only_a<Joined>(12).rank == 2);
+  CHECK(scene.only_a<Joined>(13).rank == 3);
+}
+
+TEST_CASE("in a world that the launcher described, the hosts and local ranks are the launcher's") {
+  Scene scene(2, {"gpu1", "gpu2"});
+  scene.ask(10, Join{0, "localhost", "10.0.0.1", 1000});
+  scene.ask(11, Join{1, "localhost", "", 1000});
+  const auto world = scene.only_a<Joined>(10).world;
+  CHECK(world.members[0].host == "gpu1");
+  CHECK(world.members[0].address == "10.0.0.1");
+  CHECK(world.members[1].host == "gpu2");
+}
+
+TEST_CASE("a join that waits in vain names who is missing, and may be tried again") {
+  Scene scene(3, {"a", "b", "c"});
+  scene.ask(10, Join{1, "", "", 500});
+  CHECK(scene.table.next_deadline() == scene.now + milliseconds(500));
+  scene.pass(milliseconds(499));
+  CHECK(scene.silent(10));
+  scene.pass(milliseconds(1));
+  const auto failure = scene.only_a<Failure>(10);
+  CHECK(failure.kind == FailureKind::timeout);
+  CHECK(failure.missing == Ranks{0, 2});
+  CHECK(failure.message == "2 of 3 members have not joined generation 1: rank 0 on a and rank 2 on c");
+  for (std::uint32_t rank = 0; rank < 3; ++rank) scene.ask(10 + rank, Join{rank, "", "", 500});
+  CHECK(scene.only_a<Joined>(10).rank == 0);
+}
+
+TEST_CASE("a rank is given once, and a world has no more members than its size") {
+  Scene scene(2);
+  scene.ask(10, Join{0, "a", "", 1000});
+  scene.ask(11, Join{0, "b", "", 1000});
+  CHECK(scene.only_a<Failure>(11).kind == FailureKind::exists);
+  scene.ask(11, Join{2, "b", "", 1000});
+  CHECK(scene.only_a<Failure>(11).kind == FailureKind::invalid);
+  scene.ask(10, Join{1, "a", "", 1000});
+  CHECK(scene.only_a<Failure>(10).kind == FailureKind::invalid);
+  scene.ask(11, Join{{}, "b", "", 1000});
+  CHECK(scene.only_a<Joined>(11).rank == 1);
+  scene.ask(12, Join{{}, "c", "", 1000});
+  CHECK(scene.only_a<Failure>(12).kind == FailureKind::exists);
+}
+
+TEST_CASE("a value that was put can be read, replaced and missed") {
+  Scene scene(1);
+  scene.ask(5, Get{"k"});
+  CHECK(scene.only_a<Failure>(5).kind == FailureKind::not_found);
+  scene.ask(5, Put{"k", "v"});
+  scene.only_a<Done>(5);
+  scene.ask(5, Put{"k", "w"});
+  scene.only_a<Done>(5);
+  scene.ask(5, Get{"k"});
+  CHECK(scene.only_a<Values>(5).values == std::vector<std::string>{"w"});
+}
+
+TEST_CASE("a wait is answered with all values in the order asked for, when the last of them is put") {
+  Scene scene(1);
+  scene.ask(5, Wait{{"b", "a", "b"}, 1000});
+  scene.ask(6, Put{"a", "1"});
+  CHECK(scene.silent(5));
+  scene.ask(6, Put{"a", "2"});
+  CHECK(scene.silent(5));
+  scene.ask(6, Put{"b", "3"});
+  CHECK(scene.only_a<Values>(5).values == std::vector<std::string>{"3", "2", "3"});
+  CHECK_FALSE(scene.table.next_deadline());
+}
+
+TEST_CASE("a wait in vain names the keys") {
+  Scene scene(1);
+  scene.ask(6, Put{"a", "1"});
+  scene.ask(5, Wait{{"a", "b"}, 100});
+  scene.pass(milliseconds(100));
+  const auto failure = scene.only_a<Failure>(5);
+  CHECK(failure.kind == FailureKind::timeout);
+  CHECK(failure.message == "nobody has put 'b'");
+}
+
+TEST_CASE("compare-and-set lets exactly one of several win") {
+  Scene scene(1);
+  scene.ask(5, CompareAndSet{"leader", {}, "five"});
+  CHECK(scene.only_a<Swapped>(5).swapped);
+  scene.ask(6, CompareAndSet{"leader", {}, "six"});
+  const auto lost = scene.only_a<Swapped>(6);
+  CHECK_FALSE(lost.swapped);
+  CHECK(lost.current == "five");
+  scene.ask(6, CompareAndSet{"leader", "five", "six"});
+  CHECK(scene.only_a<Swapped>(6).current == "six");
+  scene.ask(6, CompareAndSet{"other", "five", "six"});
+  const auto absent = scene.only_a<Swapped>(6);
+  CHECK_FALSE(absent.swapped);
+  CHECK_FALSE(absent.current);
+}
+
+TEST_CASE("a compare-and-set wakes those who wait for the key") {
+  Scene scene(1);
+  scene.ask(5, Wait{{"leader"}, 1000});
+  scene.ask(6, CompareAndSet{"leader", {}, "six"});
+  CHECK(scene.only_a<Values>(5).values == std::vector<std::string>{"six"});
+}
+
+TEST_CASE("a gather answers everybody at once, in the order of the ranks") {
+  Scene scene(12);
+  scene.join_all(12);
+  for (std::uint32_t rank = 11; rank > 0; --rank) {
+    scene.ask(rank, Put{fmt::format("addr/{}", rank), std::to_string(rank)});
+    scene.only_a<Done>(rank);
+    scene.ask(rank, Gather{"addr/", 12, 1000});
+    CHECK(scene.silent(rank));
+  }
+  scene.ask(0, Put{"addr/0", "0"});
+  scene.only_a<Done>(0);
+  scene.ask(0, Gather{"addr/", 12, 1000});
+  for (std::uint32_t rank = 0; rank < 12; ++rank) {
+    const auto values = scene.only_a<Values>(rank).values;
+    REQUIRE(values.size() == 12);
+    CHECK(values[10] == "10");
+  }
+}
+
+TEST_CASE("a gather in vain names the ranks that put nothing") {
+  Scene scene(3);
+  scene.join_all(3);
+  scene.ask(1, Put{"addr/1", "x"});
+  scene.only_a<Done>(1);
+  scene.ask(1, Gather{"addr/", 3, 100});
+  scene.ask(0, Gather{"addr/", 3, 200});
+  scene.pass(milliseconds(100));
+  CHECK(scene.only_a<Failure>(1).missing == Ranks{0, 2});
+  CHECK(scene.silent(0));
+  scene.pass(milliseconds(100));
+  CHECK(scene.only_a<Failure>(0).missing == Ranks{0, 2});
+}
+
+TEST_CASE("a barrier opens when all are in it, and can be used again") {
+  Scene scene(2);
+  scene.join_all(2);
+  for (int round = 0; round < 2; ++round) {
+    scene.ask(0, Barrier{"b", {}, 1000});
+    CHECK(scene.silent(0));
+    scene.ask(1, Barrier{"b", {}, 1000});
+    scene.only_a<Done>(0);
+    scene.only_a<Done>(1);
+  }
+}
+
+TEST_CASE("a barrier in vain names who did not come, and a part of the world has barriers of its own") {
+  Scene scene(4);
+  scene.join_all(4);
+  scene.ask(1, Barrier{"b", {1, 3}, 100});
+  scene.ask(0, Barrier{"b", {}, 100});
+  CHECK(scene.only_a<Failure>(0).kind == FailureKind::invalid);  // other ranks under the same name
+  scene.ask(2, Barrier{"b", {1, 3}, 100});
+  CHECK(scene.only_a<Failure>(2).kind == FailureKind::invalid);  // not one of them
+  scene.pass(milliseconds(100));
+  const auto failure = scene.only_a<Failure>(1);
+  CHECK(failure.kind == FailureKind::timeout);
+  CHECK(failure.missing == Ranks{3});
+  CHECK(failure.message == "barrier 'b': rank 3 on h did not come");
+}
+
+TEST_CASE("a barrier fails at once when a member that it needs leaves or has left") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(0, Barrier{"b", {}, 1000});
+  scene.ask(1, Leave{});
+  const auto failure = scene.only_a<Failure>(0);
+  CHECK(failure.kind == FailureKind::left);
+  CHECK(failure.missing == Ranks{1});
+  scene.ask(0, Barrier{"c", {}, 1000});
+  CHECK(scene.only_a<Failure>(0).kind == FailureKind::left);
+}
+
+TEST_CASE("a request of another generation is refused with the current one") {
+  Scene scene(1);
+  scene.ask(5, Put{"k", "old"});
+  scene.only_a<Done>(5);
+  scene.take(scene.table.begin(World{2, 1, "job", {}}, scene.now));
+  for (const std::uint32_t generation : {1u, 3u}) {
+    scene.ask(5, Get{"k"}, generation);
+    const auto failure = scene.only_a<Failure>(5);
+    CHECK(failure.kind == FailureKind::stale);
+    CHECK(failure.current == 2);
+  }
+  scene.ask(5, Get{"k"}, 2);  // nothing of the old generation is left
+  CHECK(scene.only_a<Failure>(5).kind == FailureKind::not_found);
+}
+
+TEST_CASE("before the first generation everything is refused") {
+  Table table;
+  const auto outbox = table.apply(1, Request{1, 0, Put{"k", "v"}}, Instant{});
+  REQUIRE(outbox.size() == 1);
+  CHECK(std::get<Failure>(*outbox.front().body).kind == FailureKind::stale);
+}
+
+TEST_CASE("whoever waits in a generation hears that the next one begins") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(0, Wait{{"k"}, 1000});
+  scene.ask(1, Watch{1000});
+  scene.take(scene.table.begin(World{2, 2, "job", {}}, scene.now));
+  CHECK(scene.only_a<Failure>(0).kind == FailureKind::over);
+  CHECK(scene.only_a<Over>(1).verdict.kind == Verdict::Kind::ended);
+  CHECK_FALSE(scene.table.next_deadline());
+}
+
+TEST_CASE("in an open world a connection that closes without leave is a lost member, for everybody") {
+  Scene scene(3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    scene.ask(rank, Join{rank, fmt::format("h{}", rank), "", 1000});
+  scene.told.clear();
+  scene.ask(0, Watch{1000});
+  scene.ask(2, Barrier{"b", {}, 1000});
+  scene.take(scene.table.closed(1, scene.now));
+  const auto verdict = scene.only_a<Over>(0).verdict;
+  CHECK(verdict.kind == Verdict::Kind::lost);
+  CHECK(verdict.culprit == 1);
+  CHECK(verdict.host == "h1");
+  const auto failure = scene.only_a<Failure>(2);
+  CHECK(failure.kind == FailureKind::over);
+  CHECK(failure.verdict == verdict);
+  scene.ask(2, Get{"k"});
+  CHECK(scene.only_a<Failure>(2).kind == FailureKind::over);
+  scene.ask(2, Watch{1000});
+  CHECK(scene.only_a<Over>(2).verdict == verdict);
+}
+
+TEST_CASE("in a described world the launcher's word about a lost member counts, if it comes in time") {
+  Scene scene(2, {"a", "b"});
+  scene.join_all(2);
+  scene.ask(0, Watch{10000});
+  scene.take(scene.table.closed(1, scene.now));
+  CHECK(scene.silent(0));
+  SUBCASE("it comes") {
+    scene.take(scene.table.lost({1}, {1}, "b", "was killed by SIGKILL"));
+    CHECK(describe(scene.only_a<Over>(0).verdict) == "rank 1 on b was lost: was killed by SIGKILL");
+    scene.pass(seconds(1));
+    CHECK(scene.silent(0));
+  }
+  SUBCASE("it does not come") {
+    CHECK(scene.table.next_deadline() == scene.now + milliseconds(200));
+    scene.pass(milliseconds(200));
+    CHECK(scene.only_a<Over>(0).verdict.culprit == 1);
+  }
+}
+
+TEST_CASE("the first verdict stands, and words about another generation are ignored") {
+  Scene scene(2, {"a", "b"});
+  scene.join_all(2);
+  scene.take(scene.table.lost({7}, {0}, "a", "x"));
+  CHECK_FALSE(scene.table.verdict());
+  scene.take(scene.table.lost({1}, {1}, "b", "first"));
+  scene.take(scene.table.lost({1}, {0}, "a", "second"));
+  scene.take(scene.table.end({1}, "third"));
+  CHECK(scene.table.verdict()->how == "first");
+}
+
+TEST_CASE("a member that has left is not lost, and when all have left the generation has ended") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(0, Leave{});
+  scene.take(scene.table.closed(0, scene.now));
+  CHECK_FALSE(scene.table.verdict());
+  scene.ask(1, Leave{});
+  CHECK(scene.table.everybody_left());
+  CHECK(scene.table.verdict()->kind == Verdict::Kind::ended);
+}
+
+TEST_CASE("an arrival without a rank may go again before the world is complete") {
+  Scene scene(2);
+  scene.ask(10, Join{{}, "a", "", 1000});
+  scene.take(scene.table.closed(10, scene.now));
+  CHECK_FALSE(scene.table.verdict());
+  scene.ask(11, Join{{}, "a", "", 1000});
+  scene.ask(12, Join{{}, "a", "", 1000});
+  CHECK(scene.only_a<Joined>(11).rank == 0);
+}
+
+TEST_CASE("a connection that never joined may close at any time") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(9, Watch{1000});
+  scene.take(scene.table.closed(9, scene.now));
+  CHECK_FALSE(scene.table.verdict());
+  CHECK_FALSE(scene.table.next_deadline());
+}
+
+TEST_CASE("an abort ends the generation with its reason and those who are missing") {
+  Scene scene(3, {"a", "b", "c"});
+  scene.join_all(3);
+  scene.ask(0, Watch{1000});
+  scene.ask(1, Abort{"allreduce 7 timed out", {2}});
+  scene.only_a<Done>(1);
+  const auto verdict = scene.only_a<Over>(0).verdict;
+  CHECK(verdict.kind == Verdict::Kind::stalled);
+  CHECK(verdict.culprit == 2);
+  CHECK(verdict.host == "c");
+  CHECK(verdict.missing == Ranks{2});
+}
+
+TEST_CASE("a watch has a deadline too") {
+  Scene scene(1);
+  scene.ask(5, Watch{100});
+  scene.pass(milliseconds(100));
+  CHECK(scene.only_a<Failure>(5).kind == FailureKind::timeout);
+}
+
+TEST_CASE("NCCL ids go from the group's first rank to all others, one for each started 128 ranks") {
+  for (const std::uint32_t size : {1u, 128u, 129u, 256u}) {
+    Scene scene(size);
+    scene.join_all(size);
+    Ranks ranks;
+    for (std::uint32_t rank = 0; rank < size; ++rank) ranks.push_back(rank);
+    const auto count = nccl_id_count(size);
+    std::vector<std::string> ids;
+    for (std::uint32_t i = 0; i < count; ++i) ids.emplace_back(nccl_id_size, static_cast<char>('a' + i));
+    for (std::uint32_t rank = 1; rank < size; ++rank) scene.ask(rank, FetchIds{"world", 0, size, 1000});
+    auto too_many = ids;
+    too_many.push_back(ids.front());
+    scene.ask(0, PublishIds{"world", ranks, too_many});
+    CHECK(scene.only_a<Failure>(0).kind == FailureKind::invalid);
+    scene.ask(0, PublishIds{"world", ranks, ids});
+    scene.only_a<Done>(0);
+    for (std::uint32_t rank = 1; rank < size; ++rank) CHECK(scene.only_a<Values>(rank).values == ids);
+    scene.ask(0, Get{"nccl/1/world/0"});
+    CHECK(scene.only_a<Values>(0).values.front() == ids.front());
+  }
+}
+
+TEST_CASE("NCCL ids are published once, by the first rank, under a name of their own") {
+  Scene scene(3);
+  scene.join_all(3);
+  const std::vector<std::string> ids{std::string(nccl_id_size, 'x')};
+  scene.ask(1, PublishIds{"g", {0, 1}, ids});
+  CHECK(scene.only_a<Failure>(1).kind == FailureKind::invalid);
+  scene.ask(1, PublishIds{"g", {1, 2}, {"short"}});
+  CHECK(scene.only_a<Failure>(1).kind == FailureKind::invalid);
+  scene.ask(1, PublishIds{"g", {1, 2}, ids});
+  scene.only_a<Done>(1);
+  scene.ask(1, PublishIds{"g", {1, 2}, ids});
+  CHECK(scene.only_a<Failure>(1).kind == FailureKind::exists);
+  scene.ask(1, Put{"nccl/1/g/0", "forged"});
+  CHECK(scene.only_a<Failure>(1).kind == FailureKind::invalid);
+}
+
+TEST_CASE("a wait for NCCL ids in vain names the rank that owes them") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(1, FetchIds{"world", 0, 2, 100});
+  scene.pass(milliseconds(100));
+  const auto failure = scene.only_a<Failure>(1);
+  CHECK(failure.missing == Ranks{0});
+  CHECK(failure.message == "rank 0 on h, the first of group 'world', has not published its NCCL ids");
+}
+
+TEST_CASE("sizes and numbers above the limits are refused") {
+  Scene scene(1);
+  const auto refused = [&](auto body) {
+    scene.ask(5, std::move(body));
+    const auto failure = scene.only_a<Failure>(5);
+    CHECK(failure.kind == FailureKind::limit);
+  };
+  refused(Put{"", "v"});
+  refused(Put{std::string(max_key + 1, 'k'), "v"});
+  refused(Put{"k", std::string(max_value + 1, 'v')});
+  refused(Get{std::string(max_key + 1, 'k')});
+  refused(Wait{{}, 1});
+  refused(Wait{std::vector<std::string>(max_wait_keys + 1, "k"), 1});
+  refused(Gather{"p", 0, 1});
+  refused(Gather{"p", max_world + 1, 1});
+  refused(Barrier{std::string(max_name + 1, 'b'), {}, 1});
+  refused(Join{0, std::string(max_name + 1, 'h'), "", 1});
+}
+
+TEST_CASE("the store and the waits of one connection are bounded") {
+  Scene scene(1);
+  SUBCASE("bytes") {
+    for (std::size_t i = 0; i < max_store / max_value; ++i) {
+      scene.ask(5, Put{fmt::format("{}", i), std::string(max_value, 'v')});
+      if (i + 1 < max_store / max_value)
+        scene.only_a<Done>(5);
+      else
+        CHECK(scene.only_a<Failure>(5).kind == FailureKind::limit);  // the keys count as well
+    }
+    scene.ask(5, Gather{"", 17, 1});  // 17 MiB in one reply
+    CHECK(scene.only_a<Failure>(5).kind == FailureKind::limit);
+  }
+  SUBCASE("waits") {
+    for (std::size_t i = 0; i < max_waits; ++i) scene.ask(5, Watch{1000});
+    CHECK(scene.silent(5));
+    scene.ask(5, Watch{1000});
+    CHECK(scene.only_a<Failure>(5).kind == FailureKind::limit);
+    scene.take(scene.table.closed(5, scene.now));
+    CHECK_FALSE(scene.table.next_deadline());
+  }
+}
