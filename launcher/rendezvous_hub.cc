@@ -9,8 +9,8 @@ namespace {
 
 rendezvous::Key as_key(const std::string& bytes) {
   rendezvous::Key key{};
-  TRAINRUN_CHECK(bytes.size() == key.size());
-  std::copy(bytes.begin(), bytes.end(), key.begin());
+  TRAINRUN_CHECK(bytes.size() == key.bytes.size());
+  std::copy(bytes.begin(), bytes.end(), key.bytes.begin());
   return key;
 }
 

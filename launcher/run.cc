@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/random.h>
 
+#include <fmt/format.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>

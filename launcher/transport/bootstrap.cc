@@ -24,12 +24,14 @@ bool is_plain_path(std::string_view path) {
 // In the script: no ', no \ beyond printf's \n, no ! and no newline, since it is quoted once for a login
 // shell that may be sh, csh or fish. {{ and }} are fmt's.
 //
-// no: report and leave. go: become the agent; the trap speaks only when exec itself fails (another kind of
-// machine, a broken file). -O: the file and its directory are ours, so nobody else put it there.
+// no: report and leave. go: become the agent; what stands around exec speaks only when exec itself fails
+// (another kind of machine, a broken file, noexec): the trap under dash and busybox, the line after it under
+// bash. -O: the file and its directory are ours, so nobody else put it there.
 constexpr std::string_view script =
     "N={nonce};H={sha};"
     "no(){{ trap - 0;printf \"%s\\n\" \"$N failed $*\";exit 1;}};"
-    "go(){{ g=$1;trap \"no exec cannot be executed: \\$g\" 0;exec \"$g\" --greet \"$N\";}};"
+    "go(){{ g=$1;trap \"no exec cannot be executed: \\$g\" 0;shopt -s execfail 2>/dev/null;"
+    "exec \"$g\" --greet \"$N\";no exec cannot be executed: \"$g\";}};"
     "for f in {places};do [ -s \"$f\" ]&&[ -x \"$f\" ]&&go \"$f\";done;"
     "d={dir};f=$d/agent-$H;"
     "[ -O \"$d\" ]&&[ -O \"$f\" ]&&[ -s \"$f\" ]&&[ -x \"$f\" ]&&go \"$f\";"
@@ -157,9 +159,11 @@ Error BootstrapDialogue::explain(std::string_view report) const {
                  fmt::format("that file system is mounted noexec; {}", elsewhere));
   }
   if (stage == "exec") {
-    return error(fmt::format("the agent {}", said),
-                 "remove that file there, and check that the host's `uname -m` says " + machine_ + ", or " +
-                     elsewhere);
+    return error(
+        fmt::format("the agent {}", said),
+        fmt::format("is that file system mounted noexec? Then {}. Does `uname -m` there say {}? If not, "
+                    "remove that file",
+                    elsewhere, machine_));
   }
   return error(fmt::format("the agent could not be started: {}", quoted(report, 300)), {});
 }

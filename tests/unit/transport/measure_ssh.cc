@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/transport/ssh_pool.h"
+#include "tests/unit/transport/echo_image.h"
 #include "tests/unit/transport/local_sshd.h"
 
 namespace {
@@ -42,7 +43,7 @@ int main(int argc, char** argv) {
   SshOptions options;
   options.config_file = sshd.ssh_config();
   options.port = sshd.port();
-  transport::SshTransport ssh(loop, options, transport::agent_image(), {});
+  transport::SshTransport ssh(loop, options, testing::echo_image(), {});
   std::vector<double> times;
   double cpu = 0, begun = 0;
   int left = logins + 1;  // the first one loads libssh and uploads the agent

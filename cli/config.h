@@ -1,0 +1,56 @@
+// From the words of the command line, the environment and a file to a Request. Pure: whatever it needs to
+// know of this machine is handed in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launcher/base/error.h"
+#include "launcher/core/job_spec.h"
+
+namespace trainrun::cli {
+
+struct LocalFacts {
+  std::uint32_t cores = 1;  // physical cores that may be used: affinity mask and cgroup quota counted
+  std::uint32_t gpus = 0;
+};
+
+struct Inputs {
+  std::vector<std::string> argv;  // without argv[0]
+  std::vector<EnvVar> environment;
+  std::string directory;  // the caller's, absolute
+  std::function<Result<std::string>(const std::string& path)> read_file;
+  std::function<LocalFacts()> local_facts;                    // called only when needed
+  std::function<bool(const std::string& host)> is_this_host;  // own names and addresses only, no DNS
+  std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
+  std::string job_id;
+};
+
+enum class Action : std::uint8_t {
+  run,
+  dry_run,
+  check_hosts,
+  print_config,
+  help,
+  version,
+  completion,
+  rendezvous,
+  agent,
+};
+
+struct Request {
+  Action action = Action::run;
+  bool json = false;
+  JobSpec job;  // of run, dry_run, check_hosts; with check_hosts programs[0].argv may be empty
+  std::vector<std::string> notes;  // lines for people that do not stop anything
+  std::string text;                // of help, version, print_config, completion: what to print on stdout
+  std::vector<std::string> rest;   // of agent and rendezvous: the words after it
+};
+
+// An Error's code is usage or config (exit 2), or not_found / not_executable for a program that this host
+// would have to run and has not.
+Result<Request> read_request(const Inputs& inputs);
+
+}  // namespace trainrun::cli

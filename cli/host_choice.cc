@@ -1,0 +1,124 @@
+#include "cli/host_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cli/program.h"
+#include "host-discovery/host_list.h"
+#include "host-discovery/hostfile.h"
+#include "host-discovery/merge.h"
+#include "host-discovery/slurm.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+Result<std::vector<Host>> listed(const Settings& settings) {
+  std::vector<Host> all;
+  for (const auto& setting : settings.all(Option::host)) {
+    auto hosts = hosts::parse_host_list(setting.value, setting.origin);
+    if (!hosts) return hosts;
+    all.insert(all.end(), hosts->begin(), hosts->end());
+  }
+  return all;
+}
+
+Result<std::vector<Host>> from_slurm(const Inputs& inputs) {
+  return hosts::slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
+    for (const auto& [key, value] : inputs.environment) {
+      if (key == name) return value;
+    }
+    return std::nullopt;
+  });
+}
+
+// The hosts of `defined` that `wanted` names, in the order of `wanted`; a count in `wanted` lowers the slots.
+Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::vector<Host>& wanted,
+                                   const std::string& filter, const std::string& source,
+                                   const Inputs& inputs) {
+  std::vector<Host> out;
+  for (const auto& want : wanted) {
+    const auto found = std::find_if(defined.begin(), defined.end(), [&](const Host& host) {
+      return host.name == want.name || (is_this_host(host, inputs) && is_this_host(want, inputs));
+    });
+    if (found == defined.end()) {
+      std::vector<std::string> names;
+      for (const auto& host : defined) names.push_back(host.name);
+      const auto near = nearest(want.name, names);
+      return fail(
+          Code::usage,
+          fmt::format("{}: host {} is not among the hosts of {}", filter, quoted(want.name), source),
+          near ? fmt::format("did you mean {}?", *near) : fmt::format("they are {}", list_names(names)));
+    }
+    if (want.slots_given && want.slots > found->slots) {
+      return fail(Code::usage, fmt::format("{}: {} has {} slots by {}, not {}", filter, want.name,
+                                           found->slots, source, want.slots));
+    }
+    Host host = *found;
+    if (want.slots_given) host.slots = want.slots;
+    out.push_back(std::move(host));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_this_host(const Host& host, const Inputs& inputs) {
+  // A port of its own means a forwarded one: ssh -L, a container, a rented machine behind 127.0.0.1.
+  return host.port == 0 && inputs.is_this_host(host.name);
+}
+
+Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) {
+  const auto here = [&](const Host& host) { return is_this_host(host, inputs); };
+  const int default_slots = settings.number(Option::slots_per_host, settings.number(Option::ppn, 1));
+  const Setting* file = settings.get(Option::hostfile);
+  const Setting* system = settings.get(Option::hosts_from);
+  const bool force_slurm = system != nullptr && system->value == "slurm";
+  if (file != nullptr && force_slurm) {
+    return fail(Code::usage,
+                fmt::format("{} and {} slurm both say which hosts", file->origin, system->origin),
+                "keep one of them");
+  }
+
+  auto wanted = listed(settings);
+  if (!wanted) return tl::unexpected(wanted.error());
+  HostChoice choice;
+  Result<std::vector<Host>> hosts = std::vector<Host>{};
+  if (file != nullptr) {
+    choice.origin = file->value;
+    auto content = inputs.read_file(absolute_path(file->value, inputs));
+    if (!content) return fail(Code::config, fmt::format("{}: {}", file->origin, content.error().message));
+    hosts = hosts::parse_hostfile(*content, file->value);
+  } else if (force_slurm || (wanted->empty() && system == nullptr)) {
+    choice.origin = "SLURM_JOB_NODELIST";
+    hosts = from_slurm(inputs);
+    if (hosts && hosts->empty() && force_slurm) {
+      return fail(
+          Code::config,
+          fmt::format("{} slurm: this is not inside a Slurm job (SLURM_JOB_ID is not set)", system->origin),
+          "start it with sbatch or salloc, or name the hosts with -H");
+    }
+  } else if (!wanted->empty()) {
+    choice.origin = settings.get(Option::host)->origin;
+    hosts = *wanted;
+  }
+  if (hosts) {
+    const bool filter = !wanted->empty() && (file != nullptr || force_slurm);
+    if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, here);
+    if (hosts && filter) {
+      auto chosen = hosts::merge_hosts(*wanted, 1, here);
+      if (!chosen) return tl::unexpected(chosen.error());
+      hosts = filtered(*hosts, *chosen, settings.get(Option::host)->origin, choice.origin, inputs);
+    }
+  }
+  if (!hosts) return tl::unexpected(hosts.error());
+  if (hosts->empty()) choice.origin = "default";
+  choice.this_host_alone = std::all_of(hosts->begin(), hosts->end(), here);
+  choice.hosts = std::move(*hosts);
+  return choice;
+}
+
+}  // namespace trainrun::cli

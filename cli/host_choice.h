@@ -1,0 +1,26 @@
+// Which hosts the job runs on. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/config.h"
+#include "cli/settings.h"
+#include "host-discovery/host.h"
+#include "launcher/base/error.h"
+
+namespace trainrun::cli {
+
+struct HostChoice {
+  std::vector<Host> hosts;  // merged; empty: nobody named any, so this host alone
+  std::string origin;       // "-H", "job.toml:2:9", "SLURM_JOB_NODELIST"; "default" when hosts is empty
+  bool this_host_alone = true;
+};
+
+// --hostfile defines and -H filters; -H alone defines; else the allocation of a Slurm job, unless
+// --hosts-from none.
+Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs);
+
+bool is_this_host(const Host& host, const Inputs& inputs);
+
+}  // namespace trainrun::cli

@@ -1,0 +1,162 @@
+#include "cli/print_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/value.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04X}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string toml_array(const std::vector<std::string>& words) {
+  std::string out = "[";
+  for (const auto& word : words) out += (out.size() > 1 ? ", " : "") + toml_string(word);
+  return out + "]";
+}
+
+std::string host_text(const Host& host) {
+  std::string name = host.name.find(':') == std::string::npos ? host.name : "[" + host.name + "]";
+  if (!host.user.empty()) name = host.user + "@" + name;
+  return fmt::format("{}:{}", name, host.slots);
+}
+
+std::string value_text(const OptionInfo& row, const Settings& settings) {
+  switch (row.type) {
+    case Type::flag:
+      return settings.flag(row.option) ? "true" : "false";
+    case Type::integer:
+      return settings.text(row.option, "");
+    default:
+      return toml_string(settings.text(row.option, ""));
+  }
+}
+
+class Printer {
+ public:
+  Printer(const Settings& settings, const Resolved& resolved) : settings_(settings), resolved_(resolved) {}
+
+  std::string run() {
+    std::string section;
+    for (const bool in_sections : {false, true}) {  // keys of the top come before the first [table]
+      for (const auto& row : options()) {
+        const auto dot = row.toml.find('.');
+        if (row.toml.empty() || (dot != std::string_view::npos) != in_sections) continue;
+        if (in_sections && row.toml.substr(0, dot) != section) {
+          section = row.toml.substr(0, dot);
+          out_ += fmt::format("\n[{}]\n", section);
+        }
+        option(row, row.toml.substr(dot == std::string_view::npos ? 0 : dot + 1));
+      }
+      if (!in_sections) programs();
+    }
+    variables();
+    return out_;
+  }
+
+ private:
+  void line(std::string_view key, const std::string& value, std::string_view origin) {
+    out_ += fmt::format("{:<48}  # {}\n", fmt::format("{} = {}", key, value), origin);
+  }
+
+  void option(const OptionInfo& row, std::string_view key) {
+    const JobSpec& job = resolved_.job;
+    if (row.option == Option::np && job.programs.size() == 1) {
+      line(key, fmt::format("{}", job.world_size()), resolved_.np_origin);
+    } else if (row.option == Option::host) {
+      hosts(key);
+    } else if (row.option == Option::hostfile && settings_.has(row.option)) {
+      out_ += fmt::format("# hostfile = {}: its hosts are above  # {}\n",
+                          toml_string(settings_.text(row.option, "")), settings_.get(row.option)->origin);
+    } else if (row.option == Option::export_name) {
+      forwarded(key);
+    } else if (row.option == Option::module || row.option == Option::np) {
+      // with the programs
+    } else if (row.option == Option::verbose) {
+      line(key, fmt::format("{}", job.verbose),
+           settings_.has(row.option) ? settings_.get(row.option)->origin : "default");
+    } else if (const Setting* setting = settings_.get(row.option)) {
+      line(key, value_text(row, settings_), setting->origin);
+    } else if (row.type == Type::flag) {
+      line(key, "false", "default");
+    } else {
+      const std::string_view otherwise = row.default_text.empty() ? "none" : row.default_text;
+      out_ += fmt::format("{:<48}  # default\n", fmt::format("# {}: {}", key, otherwise));
+    }
+  }
+
+  // A user's port and identity have no place in a host list; such hosts come from a hostfile, which is named.
+  void hosts(std::string_view key) {
+    std::vector<std::string> names;
+    for (const auto& host : resolved_.job.hosts.hosts) names.push_back(host_text(host));
+    line(key, toml_array(names), resolved_.hosts_origin);
+  }
+
+  void programs() {
+    const auto& programs = resolved_.job.programs;
+    for (const auto& program : programs) {
+      if (program.argv.empty()) continue;
+      if (programs.size() == 1) {
+        out_ += fmt::format("command = {}\n", toml_array(program.argv));
+      } else {
+        out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\ncommand = {}\n", program.np,
+                            toml_string(program.directory), toml_array(program.argv));
+      }
+    }
+  }
+
+  // Names without a value; those with one are in [env].
+  void forwarded(std::string_view key) {
+    std::vector<std::string> names, origins;
+    for (const auto& setting : settings_.all(Option::export_name)) {
+      const auto parsed = parse_export(setting.value);
+      if (!parsed || parsed->value) continue;
+      names.emplace_back(parsed->name);
+      if (std::find(origins.begin(), origins.end(), setting.origin) == origins.end())
+        origins.push_back(setting.origin);
+    }
+    if (!names.empty()) line(key, toml_array(names), list_names(origins));
+  }
+
+  void variables() {
+    std::map<std::string, std::pair<std::string, std::string>> named;
+    for (const auto& setting : settings_.all(Option::export_name)) {
+      const auto parsed = parse_export(setting.value);
+      if (parsed && parsed->value)
+        named[std::string(parsed->name)] = {std::string(*parsed->value), setting.origin};
+    }
+    if (!named.empty()) out_ += "\n[env]\n";
+    for (const auto& [name, value] : named) line(name, toml_string(value.first), value.second);
+  }
+
+  const Settings& settings_;
+  const Resolved& resolved_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print_config(const Settings& settings, const Resolved& resolved) {
+  return Printer(settings, resolved).run();
+}
+
+}  // namespace trainrun::cli

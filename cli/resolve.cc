@@ -1,0 +1,324 @@
+#include "cli/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "cli/env_file.h"
+#include "cli/host_choice.h"
+#include "cli/program.h"
+#include "cli/value.h"
+#include "launcher/base/strings.h"
+#include "launcher/core/env_forward.h"
+#include "launcher/core/placement.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+const Setting* last_of(const ArgvPart& part, Option option) {
+  const Setting* found = nullptr;
+  for (const auto& setting : part.settings) {
+    if (setting.option == option) found = &setting;
+  }
+  return found;
+}
+
+// A part's own setting wins, but a flag or TRAINRUN_* wins over what a file says about a part.
+const Setting* stronger(const Setting* own, const Setting* common) {
+  const auto strength = [](const Setting& setting) {
+    return setting.origin.starts_with('-') ? 2 : setting.origin.starts_with("TRAINRUN_") ? 1 : 0;
+  };
+  if (own == nullptr || common == nullptr) return own == nullptr ? common : own;
+  return strength(*common) > strength(*own) ? common : own;
+}
+
+std::string plural(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+class Resolver {
+ public:
+  Resolver(const Settings& settings, const std::vector<ArgvPart>& parts, bool needs_program,
+           const Inputs& inputs)
+      : settings_(settings), parts_(parts), needs_program_(needs_program), inputs_(inputs) {}
+
+  Result<Resolved> run() {
+    out_.job.id = inputs_.job_id;
+    options();
+    Result<void> ok = hosts();
+    if (ok) ok = programs();
+    if (ok) ok = counts();
+    if (ok) ok = environment();
+    if (ok) ok = ranks_named();
+    if (ok) ok = look_here();
+    if (!ok) return tl::unexpected(ok.error());
+    if (auto placed = core::place(out_.job, Generation{1}); !placed) return tl::unexpected(placed.error());
+    return std::move(out_);
+  }
+
+ private:
+  // Everything that is one value to one member.
+  void options() {
+    JobSpec& job = out_.job;
+    const auto duration = [&](Option option, Duration otherwise) {
+      const Setting* setting = settings_.get(option);
+      return setting == nullptr ? otherwise : parse_duration(setting->value).value_or(otherwise);
+    };
+    const auto path = [&](Option option) {
+      const Setting* setting = settings_.get(option);
+      return setting == nullptr ? std::string() : absolute_path(setting->value, inputs_);
+    };
+    if (const auto way = parse_map_by(settings_.text(Option::map_by, "slot"))) {
+      job.map_by = way->by;
+      job.ppr = way->per_host;
+    }
+    job.oversubscribe = settings_.flag(Option::oversubscribe);
+    constexpr std::pair<std::string_view, BindTo> binds[] = {
+        {"none", BindTo::none}, {"core", BindTo::core}, {"numa", BindTo::numa}, {"socket", BindTo::socket}};
+    job.bind_to = choice(Option::bind_to, binds);
+    job.cpus_per_rank = settings_.number(Option::cpus_per_rank, 0);
+    job.gpus_per_rank = settings_.number(Option::gpus_per_rank, 0);
+
+    constexpr std::pair<std::string_view, TransportKind> transports[] = {{"auto", TransportKind::automatic},
+                                                                         {"local", TransportKind::local},
+                                                                         {"ssh", TransportKind::ssh},
+                                                                         {"openssh", TransportKind::openssh}};
+    job.transport = choice(Option::transport, transports);
+    job.ssh.port = static_cast<std::uint16_t>(settings_.number(Option::ssh_port, 0));
+    job.ssh.identity = path(Option::ssh_identity_file);
+    job.ssh.config_file = path(Option::ssh_config);
+    job.ssh.accept_new = settings_.flag(Option::ssh_accept_new);
+    job.ssh.agent_dir = settings_.text(Option::agent_dir, "");
+    job.network_interface = settings_.text(Option::network_interface, "");
+    job.master_port = static_cast<std::uint16_t>(settings_.number(Option::master_port, 0));
+    if (const Setting* ports = settings_.get(Option::port_range)) {
+      job.ports = parse_port_range(ports->value).value_or(PortRange{});
+    }
+
+    if (settings_.has(Option::timeout)) job.timeout = duration(Option::timeout, Duration::zero());
+    job.start_timeout = duration(Option::start_timeout, job.start_timeout);
+    job.grace = duration(Option::grace, job.grace);
+    job.host_timeout = duration(Option::host_timeout, job.host_timeout);
+
+    constexpr std::pair<std::string_view, Tag> tags[] = {
+        {"", Tag::automatic}, {"none", Tag::none}, {"rank", Tag::rank}, {"host", Tag::host}};
+    job.tag = choice(Option::tag, tags);
+    job.timestamp = settings_.flag(Option::timestamp);
+    job.output_directory = path(Option::output_filename);
+    if (const Setting* ranks = settings_.get(Option::only_rank)) {
+      job.only_ranks = parse_ranks(ranks->value).value_or(std::vector<int>{});
+    }
+    const auto wish = parse_stdin(settings_.text(Option::stdin_to, "0")).value_or(StdinWish{});
+    job.stdin_to = wish.to;
+    job.stdin_rank = wish.rank;
+    job.quiet = settings_.flag(Option::quiet);
+    for (const auto& setting : settings_.all(Option::verbose)) {
+      job.verbose += setting.value == "true"
+                         ? 1
+                         : static_cast<int>(parse_unsigned<std::uint32_t>(setting.value).value_or(0));
+    }
+  }
+
+  template <class E, std::size_t n>
+  E choice(Option option, const std::pair<std::string_view, E> (&rows)[n]) const {
+    const std::string text = settings_.text(option, rows[0].first);
+    for (const auto& [word, value] : rows) {
+      if (word == text) return value;
+    }
+    return rows[0].second;  // not reached: the setting was checked
+  }
+
+  Result<void> hosts() {
+    auto chosen = choose_hosts(settings_, inputs_);
+    if (!chosen) return tl::unexpected(chosen.error());
+    choice_ = std::move(*chosen);
+    out_.hosts_origin = choice_.origin;
+    JobSpec& job = out_.job;
+    if (const Setting* ppn = settings_.get(Option::ppn)) {
+      const int count = settings_.number(Option::ppn, 0);
+      if (job.map_by == MapBy::ppr && job.ppr != count) {
+        return fail(Code::usage,
+                    fmt::format("{} {} and {} {} disagree", ppn->origin, count,
+                                settings_.get(Option::map_by)->origin, settings_.text(Option::map_by, "")),
+                    "keep one of them");
+      }
+      job.ppr = count;
+    }
+    if (job.transport == TransportKind::local && !choice_.this_host_alone) {
+      for (const auto& host : choice_.hosts) {
+        if (is_this_host(host, inputs_)) continue;
+        return fail(Code::usage,
+                    fmt::format("{} local: {} is not this host", settings_.get(Option::transport)->origin,
+                                quoted(host.name)),
+                    "--transport auto runs ranks of this host locally and of others by ssh");
+      }
+    }
+    job.hosts = HostSet{choice_.hosts, 1};
+    return {};
+  }
+
+  Result<void> programs() {
+    for (const auto& part : parts_) {
+      Program program;
+      const Setting* wdir = stronger(last_of(part, Option::wdir), settings_.get(Option::wdir));
+      program.directory = wdir == nullptr ? inputs_.directory : absolute_path(wdir->value, inputs_);
+      auto words = program_words(part, program.directory, inputs_, out_.notes);
+      if (!words) return tl::unexpected(words.error());
+      if (words->empty() && needs_program_) {
+        return fail(Code::usage, "no program was named",
+                    "write trainrun [flags] program [arguments], or see trainrun --help");
+      }
+      program.argv = std::move(*words);
+      out_.job.programs.push_back(std::move(program));
+    }
+    return {};
+  }
+
+  // How many ranks: asked for, else all slots, else what this host has.
+  Result<void> counts() {
+    JobSpec& job = out_.job;
+    std::int64_t asked = 0;
+    const Setting* common = settings_.get(Option::np);
+    if (parts_.size() > 1 && common != nullptr && common->origin.starts_with('-')) {
+      return fail(Code::usage, fmt::format("{}: the file names {} programs, each with its own np",
+                                           common->origin, parts_.size()));
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const Setting* np = last_of(parts_[i], Option::np);
+      if (np == nullptr && parts_.size() > 1) {
+        return fail(Code::usage,
+                    fmt::format("part {} ({}) has no -np", i + 1, quoted(job.programs[i].argv.front())),
+                    "with several programs each says its own: -np 1 ./server : -np 7 ./client");
+      }
+      if (parts_.size() == 1) np = stronger(np, common);
+      if (np == nullptr) break;
+      job.programs[i].np = static_cast<int>(parse_unsigned<std::uint32_t>(np->value).value_or(0));
+      asked += job.programs[i].np;
+      out_.np_origin = np->origin;
+    }
+    if (asked > 1'000'000) return fail(Code::usage, fmt::format("{} ranks are more than a million", asked));
+    if (asked == 0) job.programs.front().np = all_slots();
+    if (job.hosts.hosts.empty()) {
+      const int slots = std::max(job.world_size(), 1);
+      job.hosts.hosts.push_back(Host{.name = "localhost", .slots = slots, .slots_given = true});
+    }
+    return {};
+  }
+
+  int all_slots() {
+    const JobSpec& job = out_.job;
+    if (!job.hosts.hosts.empty()) {
+      out_.np_origin = job.ppr > 0 ? fmt::format("{} a host", job.ppr) : "all slots of the hosts";
+      std::int64_t sum = 0;
+      for (const auto& host : job.hosts.hosts) sum += job.ppr > 0 ? job.ppr : host.slots;
+      return static_cast<int>(std::min<std::int64_t>(sum, 1'000'000));
+    }
+    if (job.ppr > 0) {
+      out_.np_origin = fmt::format("{} a host", job.ppr);
+      return job.ppr;
+    }
+    const LocalFacts facts = inputs_.local_facts();
+    const bool by_gpu = facts.gpus > 0;
+    const std::uint32_t count = std::max<std::uint32_t>(by_gpu ? facts.gpus : facts.cores, 1);
+    out_.np_origin = by_gpu ? "one a GPU" : "one a core";
+    out_.notes.push_back(fmt::format("no -np and no hosts: {} on this host, one a {}", plural(count, "rank"),
+                                     by_gpu ? "GPU" : "physical core that may be used"));
+    return static_cast<int>(count);
+  }
+
+  Result<void> environment() {
+    JobSpec& job = out_.job;
+    std::vector<EnvVar> file;
+    if (const Setting* setting = settings_.get(Option::env_file)) {
+      auto content = inputs_.read_file(absolute_path(setting->value, inputs_));
+      if (!content)
+        return fail(Code::config, fmt::format("{}: {}", setting->origin, content.error().message));
+      auto read = read_env_file(*content, setting->value);
+      if (!read) return tl::unexpected(read.error());
+      file = std::move(*read);
+    }
+    EnvPolicy policy = EnvPolicy::by_default;
+    if (settings_.text(Option::env, "default") == "all") policy = EnvPolicy::all;
+    if (settings_.text(Option::env, "default") == "none") policy = EnvPolicy::none;
+
+    auto forwarded = core::forward_environment(inputs_.environment, policy, choice_.this_host_alone,
+                                               exports(settings_.all(Option::export_name)), file);
+    job.env = std::move(forwarded.env);
+    job.not_forwarded = std::move(forwarded.left_behind);
+    job.inherit_all = choice_.this_host_alone && policy != EnvPolicy::none;
+    say_missing(forwarded.missing);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const auto own = exports(parts_[i].settings);
+      if (own.empty()) continue;
+      auto part = core::forward_environment(inputs_.environment, EnvPolicy::none, false, own, {});
+      job.programs[i].env = std::move(part.env);
+      say_missing(part.missing);
+    }
+    return {};
+  }
+
+  static std::vector<std::string> exports(const std::vector<Setting>& from) {
+    std::vector<std::string> out;
+    for (const auto& setting : from) {
+      if (setting.option == Option::export_name) out.push_back(setting.value);
+    }
+    return out;
+  }
+
+  void say_missing(const std::vector<std::string>& names) {
+    for (const auto& name : names) {
+      out_.notes.push_back(
+          fmt::format("-x {}: nothing of that name is set here, so workers do not get it", name));
+    }
+  }
+
+  Result<void> ranks_named() const {
+    const int size = out_.job.world_size();
+    const auto check = [&](Option option, int rank) -> Result<void> {
+      if (rank < size) return {};
+      return fail(Code::usage,
+                  fmt::format("{}: there is no rank {}; the job has {}",
+                              settings_.has(option) ? settings_.get(option)->origin : "--stdin", rank,
+                              size == 1 ? "rank 0 only" : fmt::format("ranks 0 to {}", size - 1)));
+    };
+    if (!out_.job.only_ranks.empty()) {
+      if (auto ok = check(Option::only_rank, out_.job.only_ranks.back()); !ok) return ok;
+    }
+    return check(Option::stdin_to, out_.job.stdin_to == StdinTo::rank ? out_.job.stdin_rank : 0);
+  }
+
+  // What this host would have to run can be looked at before anything starts.
+  Result<void> look_here() const {
+    if (!choice_.this_host_alone) return {};
+    for (const auto& program : out_.job.programs) {
+      if (!inputs_.is_directory(program.directory)) {
+        return fail(Code::config,
+                    fmt::format("the working directory {} does not exist", quoted(program.directory)),
+                    "--wdir DIR chooses another one");
+      }
+      if (program.argv.empty()) continue;
+      std::string path = variable(program.env, "PATH");
+      if (path.empty()) path = variable(out_.job.env, "PATH");
+      if (auto ok = check_program(program, path, inputs_); !ok) return ok;
+    }
+    return {};
+  }
+
+  const Settings& settings_;
+  const std::vector<ArgvPart>& parts_;
+  const bool needs_program_;
+  const Inputs& inputs_;
+  HostChoice choice_;
+  Resolved out_;
+};
+
+}  // namespace
+
+Result<Resolved> resolve(const Settings& settings, const std::vector<ArgvPart>& parts, bool needs_program,
+                         const Inputs& inputs) {
+  return Resolver(settings, parts, needs_program, inputs).run();
+}
+
+}  // namespace trainrun::cli

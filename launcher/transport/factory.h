@@ -1,0 +1,21 @@
+// The ssh transports by name, with the embedded agent: all that the launcher needs to know of them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "host-discovery/host.h"
+#include "launcher/core/job_spec.h"
+#include "launcher/io/loop.h"
+#include "launcher/transport/transport.h"
+
+namespace trainrun::transport {
+
+// `loop` must outlive them; they are used and destroyed on its thread.
+std::unique_ptr<Transport> make_ssh_transport(io::Loop& loop, const SshOptions& options);
+std::unique_ptr<Transport> make_openssh_transport(io::Loop& loop, const SshOptions& options);
+
+// For --dry-run: what would be done to start the agent on `host`; the bootstrap's script is not spelled out.
+std::string remote_command_for_display(const Host& host, const SshOptions& options, TransportKind kind);
+
+}  // namespace trainrun::transport

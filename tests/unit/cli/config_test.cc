@@ -1,0 +1,388 @@
+#include "cli/config.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit_code.h"
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+JobSpec job_of(World& world, Words words) {
+  const auto request = world.read(std::move(words));
+  if (!request) MESSAGE(request.error().message);
+  REQUIRE(request.has_value());
+  return request->job;
+}
+
+JobSpec job_of(Words words) {
+  World world;
+  return job_of(world, std::move(words));
+}
+
+std::string error_of(World& world, Words words) {
+  const auto request = world.read(std::move(words));
+  if (request) return "no error";
+  CHECK(exit_code_of(request.error().code) == ExitCode::usage);
+  return request.error().message + (request.error().hint.empty() ? "" : " | " + request.error().hint);
+}
+
+std::string error_of(Words words) {
+  World world;
+  return error_of(world, std::move(words));
+}
+
+std::string shown(const JobSpec& job) {
+  std::string out;
+  for (const auto& host : job.hosts.hosts) out += host.name + ":" + std::to_string(host.slots) + " ";
+  return out + "np " + std::to_string(job.world_size());
+}
+
+}  // namespace
+
+TEST_CASE("the defaults are those of the manual") {
+  const auto job = job_of({"-np", "2", "./train"});
+  CHECK(job.map_by == MapBy::slot);
+  CHECK(job.bind_to == BindTo::none);
+  CHECK(job.programs.at(0).directory == "/home/u");
+  CHECK(job.stdin_to == StdinTo::rank);
+  CHECK(job.stdin_rank == 0);
+  CHECK_FALSE(job.timeout.has_value());
+  CHECK(job.start_timeout == seconds(60));
+  CHECK(job.grace == seconds(10));
+  CHECK(job.host_timeout == seconds(10));
+  CHECK(job.tag == Tag::automatic);
+  CHECK(job.transport == TransportKind::automatic);
+  CHECK(job.id == "0123456789abcdef");
+  CHECK(job.inherit_all);
+}
+
+TEST_CASE("hosts and numbers of ranks") {
+  const std::pair<Words, std::string> rows[] = {
+      {{"-np", "400", "./train"}, "localhost:400 np 400"},
+      {{"--ppn", "3", "./train"}, "localhost:3 np 3"},
+      {{"-H", "gpu1:8,gpu2:8", "./train"}, "gpu1:8 gpu2:8 np 16"},
+      {{"-np", "3", "-H", "gpu1:8,gpu2:8", "./train"}, "gpu1:8 gpu2:8 np 3"},
+      {{"-H", "gpu1,gpu2", "./train"}, "gpu1:1 gpu2:1 np 2"},
+      {{"-H", "gpu1,gpu2", "--slots-per-host", "4", "./train"}, "gpu1:4 gpu2:4 np 8"},
+      {{"-H", "gpu1,gpu2:1", "--slots-per-host", "4", "./train"}, "gpu1:4 gpu2:1 np 5"},
+      {{"-H", "gpu1,gpu2", "--ppn", "4", "./train"}, "gpu1:4 gpu2:4 np 8"},
+      {{"-H", "gpu1:8,gpu2:8", "--map-by", "ppr:2:node", "./train"}, "gpu1:8 gpu2:8 np 4"},
+      {{"-H", "gpu1:1,gpu1:2", "./train"}, "gpu1:3 np 3"},
+      {{"-H", "localhost:1,here:2", "./train"}, "localhost:3 np 3"},
+      {{"-H", "gpu1:2", "-H", "gpu2:2", "./train"}, "gpu1:2 gpu2:2 np 4"},
+      {{"--hostfile", "hosts.txt", "./train"}, "gpu1:2 gpu2:2 np 4"},
+      {{"--hostfile", "hosts.txt", "-H", "gpu2", "./train"}, "gpu2:2 np 2"},
+      {{"--hostfile", "hosts.txt", "-H", "gpu2:1", "./train"}, "gpu2:1 np 1"},
+      {{"-np", "9", "-H", "gpu1:2", "--oversubscribe", "./train"}, "gpu1:2 np 9"},
+      {{"-H", "[fd00::1]:2", "./train"}, "fd00::1:2 np 2"},
+      {{"-np", "1", "./server", ":", "-np", "3", "./client"}, "localhost:4 np 4"},
+      {{"-H", "gpu1:4", "-np", "1", "./server", ":", "-np", "3", "./client"}, "gpu1:4 np 4"},
+  };
+  for (const auto& [words, expected] : rows) CHECK(shown(job_of(words)) == expected);
+}
+
+TEST_CASE("without a number and hosts there is one rank a GPU, else one a core, and a note says so") {
+  World world;
+  auto request = world.read({"./train"});
+  REQUIRE(request.has_value());
+  CHECK(shown(request->job) == "localhost:4 np 4");
+  CHECK(request->notes ==
+        Words{"no -np and no hosts: 4 ranks on this host, one a physical core that may be used"});
+  world.facts.gpus = 1;
+  request = world.read({"./train"});
+  CHECK(request->notes == Words{"no -np and no hosts: 1 rank on this host, one a GPU"});
+  world.facts_asked = 0;
+  CHECK(world.read({"-np", "2", "./train"})->notes.empty());
+  CHECK(world.facts_asked == 0);
+}
+
+TEST_CASE("flags go before the environment, the environment before the file, the file before defaults") {
+  World world;
+  world.files["/home/u/j.toml"] = "np = 2\n[limits]\ngrace = 2\ntimeout = 2\nstart_timeout = 2\n";
+  world.environment.insert(world.environment.end(), {{"TRAINRUN_GRACE", "3"}, {"TRAINRUN_TIMEOUT", "3"}});
+  const auto job = job_of(world, {"--config", "j.toml", "--grace", "4", "./train"});
+  CHECK(job.grace == seconds(4));
+  CHECK(job.timeout == seconds(3));
+  CHECK(job.start_timeout == seconds(2));
+  CHECK(job.host_timeout == seconds(10));
+  CHECK(job.world_size() == 2);
+}
+
+TEST_CASE("hosts of a flag replace the file's, and inside one layer -H filters --hostfile") {
+  World world;
+  world.files["/home/u/j.toml"] = "hostfile = \"hosts.txt\"\n";
+  CHECK(shown(job_of(world, {"--config", "j.toml", "./train"})) == "gpu1:2 gpu2:2 np 4");
+  CHECK(shown(job_of(world, {"--config", "j.toml", "-H", "other:3", "./train"})) == "other:3 np 3");
+  world.environment.emplace_back("TRAINRUN_HOSTS", "env:5");
+  CHECK(shown(job_of(world, {"--config", "j.toml", "./train"})) == "env:5 np 5");
+}
+
+TEST_CASE("exports of all layers come together and the stronger wins for a name") {
+  World world;
+  world.files["/home/u/j.toml"] = "[env]\nA = \"file\"\nB = \"file\"\nC = \"file\"\n";
+  world.environment.emplace_back("TRAINRUN_EXPORT", "B=env,C=env");
+  const auto job =
+      job_of(world, {"--config", "j.toml", "-x", "C=flag", "-x", "D=one", "-x", "D=two", "./train"});
+  const auto value = [&](std::string_view name) {
+    for (const auto& [key, text] : job.env) {
+      if (key == name) return text;
+    }
+    return std::string("unset");
+  };
+  CHECK(value("A") == "file");
+  CHECK(value("B") == "env");
+  CHECK(value("C") == "flag");
+  CHECK(value("D") == "two");
+}
+
+TEST_CASE("a Slurm job's hosts are taken when none are named") {
+  World world;
+  world.environment.insert(
+      world.environment.end(),
+      {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}});
+  CHECK(shown(job_of(world, {"./train"})) == "n1:2 n2:2 np 4");
+  CHECK(shown(job_of(world, {"-np", "3", "./train"})) == "n1:2 n2:2 np 3");
+  CHECK(shown(job_of(world, {"-H", "other:2", "./train"})) == "other:2 np 2");
+  CHECK(shown(job_of(world, {"--hosts-from", "slurm", "-H", "n2", "./train"})) == "n2:2 np 2");
+  CHECK(shown(job_of(world, {"--hosts-from", "none", "-np", "2", "./train"})) == "localhost:2 np 2");
+  CHECK(error_of({"--hosts-from", "slurm", "./train"}) ==
+        "--hosts-from slurm: this is not inside a Slurm job (SLURM_JOB_ID is not set) | start it with sbatch "
+        "or salloc, "
+        "or name the hosts with -H");
+}
+
+TEST_CASE("python programs run with python3 and a note says so") {
+  World world;
+  auto request = world.read({"-np", "2", "train.py", "--lr", "1"});
+  REQUIRE(request.has_value());
+  CHECK(request->job.programs[0].argv == Words{"python3", "train.py", "--lr", "1"});
+  CHECK(request->notes ==
+        Words{"'train.py' is not executable: running it with python3 of PATH (/usr/bin/python3 here)"});
+  request = world.read({"-np", "2", "-m", "pkg.train", "-np", "3"});
+  REQUIRE(request.has_value());
+  CHECK(request->job.programs[0].argv == Words{"python3", "-m", "pkg.train", "-np", "3"});
+  CHECK(request->notes == Words{"running module pkg.train with python3 of PATH (/usr/bin/python3 here)"});
+  request = world.read({"-np", "2", "./run.py"});
+  REQUIRE(request.has_value());
+  CHECK(request->job.programs[0].argv == Words{"./run.py"});
+  CHECK(request->notes.empty());
+}
+
+TEST_CASE("the working directory is absolute, or relative to the caller's") {
+  CHECK(job_of({"-np", "1", "--wdir", "/tmp", "/bin/true"}).programs[0].directory == "/tmp");
+  CHECK(job_of({"-np", "1", "--wdir", "sub", "/bin/true"}).programs[0].directory == "/home/u/sub");
+  CHECK(job_of({"-np", "1", "--wdir", "~/sub", "/bin/true"}).programs[0].directory == "/home/u/sub");
+  CHECK(job_of({"-H", "gpu1", "--wdir", "/far/away", "x"}).programs[0].directory == "/far/away");
+  CHECK(error_of({"-np", "1", "--wdir", "nope", "/bin/true"}) ==
+        "the working directory '/home/u/nope' does not exist | --wdir DIR chooses another one");
+}
+
+TEST_CASE("a program that this host has to run and has not is found out before anything starts") {
+  World world;
+  const std::tuple<Words, ExitCode, std::string> rows[] = {
+      {{"-np", "1", "./nope"}, ExitCode::not_found, "program '/home/u/nope' does not exist"},
+      {{"-np", "1", "nope"}, ExitCode::not_found, "program 'nope' was not found in PATH"},
+      {{"-np", "1", "train"}, ExitCode::not_found, "program 'train' was not found in PATH"},
+      {{"-np", "1", "./plain.txt"},
+       ExitCode::not_executable,
+       "program '/home/u/plain.txt' is not executable"},
+      {{"-np", "1", "./sub"}, ExitCode::not_executable, "program '/home/u/sub' is a directory"},
+  };
+  for (const auto& [words, code, message] : rows) {
+    const auto request = world.read(words);
+    REQUIRE_FALSE(request.has_value());
+    CHECK(exit_code_of(request.error().code) == code);
+    CHECK(request.error().message == message);
+  }
+  CHECK(world.read({"-H", "gpu1", "./nope"}).has_value());  // only gpu1 knows
+}
+
+TEST_CASE("every flag reaches the job") {
+  const auto job = job_of({"-H",
+                           "gpu1:8",
+                           "-np",
+                           "2",
+                           "--map-by",
+                           "host",
+                           "--ppn",
+                           "4",
+                           "--bind-to",
+                           "numa",
+                           "--cpus-per-rank",
+                           "3",
+                           "--gpus-per-rank",
+                           "2",
+                           "--oversubscribe",
+                           "--tag",
+                           "host",
+                           "--timestamp",
+                           "--output-filename",
+                           "out",
+                           "--only-rank",
+                           "1",
+                           "--stdin",
+                           "1",
+                           "-q",
+                           "-vv",
+                           "--timeout",
+                           "1h",
+                           "--start-timeout",
+                           "5",
+                           "--grace",
+                           "0",
+                           "--host-timeout",
+                           "250ms",
+                           "--transport",
+                           "openssh",
+                           "-p",
+                           "2222",
+                           "-i",
+                           "~/k",
+                           "--ssh-accept-new",
+                           "--ssh-config",
+                           "c",
+                           "--agent-dir",
+                           "/opt/a",
+                           "--network-interface",
+                           "ib0",
+                           "--master-port",
+                           "29500",
+                           "--port-range",
+                           "20000-20100",
+                           "./train"});
+  CHECK(job.map_by == MapBy::host);
+  CHECK(job.ppr == 4);
+  CHECK(job.bind_to == BindTo::numa);
+  CHECK(job.cpus_per_rank == 3);
+  CHECK(job.gpus_per_rank == 2);
+  CHECK(job.oversubscribe);
+  CHECK(job.tag == Tag::host);
+  CHECK(job.timestamp);
+  CHECK(job.output_directory == "/home/u/out");
+  CHECK(job.only_ranks == std::vector<int>{1});
+  CHECK(job.stdin_rank == 1);
+  CHECK(job.quiet);
+  CHECK(job.verbose == 2);
+  CHECK(job.timeout == std::chrono::hours(1));
+  CHECK(job.start_timeout == seconds(5));
+  CHECK(job.grace == seconds(0));
+  CHECK(job.host_timeout == milliseconds(250));
+  CHECK(job.transport == TransportKind::openssh);
+  CHECK(job.ssh.port == 2222);
+  CHECK(job.ssh.identity == "/home/u/k");
+  CHECK(job.ssh.accept_new);
+  CHECK(job.ssh.config_file == "/home/u/c");
+  CHECK(job.ssh.agent_dir == "/opt/a");
+  CHECK(job.network_interface == "ib0");
+  CHECK(job.master_port == 29500);
+  CHECK(job.ports.first == 20000);
+  CHECK(job.ports.last == 20100);
+}
+
+TEST_CASE("what is wrong is said with its cause and a cure") {
+  const std::pair<Words, std::string> rows[] = {
+      {{}, "no program was named | write trainrun [flags] program [arguments], or see trainrun --help"},
+      {{"-np", "2"},
+       "no program was named | write trainrun [flags] program [arguments], or see trainrun --help"},
+      {{"-np", "two", "./train"}, "-np: 'two' is not a whole number from 1 to 1000000"},
+      {{"-np", "2", "./train", ":", "./train"},
+       "part 2 ('./train') has no -np | with several programs each says its own: -np 1 ./server : -np 7 "
+       "./client"},
+      {{"-np", "1", "./train", ":", "-np", "1", "--grace", "3", "./train"},
+       "--grace is for the whole job, so it stands before the first program | after a ':' there can be -np, "
+       "-x, --wdir and -m"},
+      {{"--ppn", "2", "--map-by", "ppr:3:host", "./train"},
+       "--ppn 2 and --map-by ppr:3:host disagree | keep one of them"},
+      {{"--transport", "local", "-H", "gpu1", "./train"},
+       "--transport local: 'gpu1' is not this host | --transport auto runs ranks of this host locally and of "
+       "others by ssh"},
+      {{"-np", "2", "--only-rank", "2", "./train"},
+       "--only-rank: there is no rank 2; the job has ranks 0 to 1"},
+      {{"-np", "1", "--stdin", "4", "./train"}, "--stdin: there is no rank 4; the job has rank 0 only"},
+      {{"--hostfile", "nope", "./train"}, "--hostfile: /home/u/nope: No such file or directory"},
+      {{"--hostfile", "hosts.txt", "-H", "gpu3", "./train"},
+       "-H: host 'gpu3' is not among the hosts of hosts.txt | did you mean gpu1?"},
+      {{"--hostfile", "hosts.txt", "-H", "gpu1:3", "./train"}, "-H: gpu1 has 2 slots by hosts.txt, not 3"},
+      {{"--config", "nope.toml", "./train"}, "--config: /home/u/nope.toml: No such file or directory"},
+      {{"--json", "./train"}, "--json goes with --dry-run | write trainrun --dry-run --json ..."},
+      {{""}, "the name of the program is empty | write trainrun [flags] program [arguments]"},
+  };
+  for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);
+  CHECK(error_of({"-np", "9", "-H", "gpu1:2,gpu2:2", "./train"}).find("--oversubscribe") !=
+        std::string::npos);
+}
+
+TEST_CASE("the program of a file runs, and one on the command line replaces it") {
+  World world;
+  world.files["/home/u/j.toml"] = "np = 2\ncommand = [\"./train\", \":\", \"--lr\"]\n";
+  CHECK(job_of(world, {"--config", "j.toml"}).programs[0].argv == Words{"./train", ":", "--lr"});
+  CHECK(job_of(world, {"--config", "j.toml", "./client"}).programs[0].argv == Words{"./client"});
+  world.files["/home/u/j.toml"] =
+      "[[program]]\nnp = 1\ncommand = [\"./server\"]\n[[program]]\nnp = 3\ncommand = [\"./client\"]\nwdir = "
+      "\"/home/u\"\nenv = { A = \"1\" }\n";
+  const auto job = job_of(world, {"--config", "j.toml"});
+  REQUIRE(job.programs.size() == 2);
+  CHECK(job.world_size() == 4);
+  CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "1"}});
+  CHECK(error_of(world, {"--config", "j.toml", "-np", "8"}) ==
+        "-np: the file names 2 programs, each with its own np");
+}
+
+TEST_CASE("the parts of a line with colons have their own ranks, variables and directories") {
+  const auto job = job_of(
+      {"-np", "1", "-x", "A=1", "./server", "s", ":", "-np", "2", "--wdir", "/", "-x", "A=2", "/bin/true"});
+  REQUIRE(job.programs.size() == 2);
+  CHECK(job.programs[0].argv == Words{"./server", "s"});
+  CHECK(job.programs[0].np == 1);
+  CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
+  CHECK(job.programs[1].np == 2);
+  CHECK(job.programs[1].directory == "/");
+  CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "2"}});
+}
+
+TEST_CASE("actions other than a run") {
+  World world;
+  CHECK(world.read({"--help"})->action == Action::help);
+  CHECK(world.read({"--help", "all"})->text.find("--agent-dir") != std::string::npos);
+  CHECK(world.read({"--np", "junk", "--version"})->action == Action::version);
+  CHECK(world.read({"--dry-run", "./train"})->action == Action::dry_run);
+  CHECK(world.read({"--dry-run", "--json", "./train"})->json);
+  CHECK(world.read({"--check-hosts", "-H", "a"})->action == Action::check_hosts);
+  CHECK(world.read({"completion", "bash"})->action == Action::completion);
+  const auto rendezvous = world.read({"rendezvous", "--port", "3"});
+  CHECK(rendezvous->action == Action::rendezvous);
+  CHECK(rendezvous->rest == Words{"--port", "3"});
+  CHECK(world.read({"agent", "--x"})->action == Action::agent);
+  world.executables.insert("/usr/bin/agent");
+  CHECK(world.read({"-np", "1", "agent"})->action == Action::run);
+  CHECK(world.read({"--", "agent"})->action == Action::run);
+}
+
+TEST_CASE("--print-config is a file that gives the same job again") {
+  World world;
+  world.environment.emplace_back("TRAINRUN_GRACE", "5s");
+  world.files["/home/u/j.toml"] = "hosts = [\"gpu1:2\"]\n[io]\ntag = \"host\"\n";
+  const auto printed = world.read(
+      {"--print-config", "--config", "j.toml", "-np", "2", "-x", "A=\"q\"", "-x", "HOME", "./train", "a\\b"});
+  REQUIRE(printed.has_value());
+  CHECK(printed->action == Action::print_config);
+  const std::string& text = printed->text;
+  const auto has = [&](std::string_view line) { return text.find(line) != std::string::npos; };
+  CHECK(has("np = 2                                            # -np\n"));
+  CHECK(has("hosts = [\"gpu1:2\"]                                # j.toml:1:9\n"));
+  CHECK(has("grace = \"5s\"                                      # TRAINRUN_GRACE\n"));
+  CHECK(has("tag = \"host\"                                      # j.toml:3:7\n"));
+  CHECK(has("# host_timeout: 10s                               # default\n"));
+  World again;
+  again.files["/home/u/p.toml"] = text.substr(0, text.find("[action]")) + text.substr(text.find("[env]"));
+  const auto job = job_of(again, {"--config", "p.toml"});
+  CHECK(job.programs[0].argv == Words{"./train", "a\\b"});
+  CHECK(job.grace == seconds(5));
+  CHECK(job.tag == Tag::host);
+  CHECK(shown(job) == "gpu1:2 np 2");
+}

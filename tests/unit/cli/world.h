@@ -1,0 +1,47 @@
+// A pretended machine for the tests of the command line: a few files, a PATH, some cores.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/config.h"
+
+struct World {
+  std::map<std::string, std::string> files = {{"/home/u/hosts.txt", "gpu1 slots=2\ngpu2 slots=2\n"},
+                                              {"/home/u/train.py", ""},
+                                              {"/home/u/plain.txt", ""}};
+  std::set<std::string> executables = {"/home/u/train",  "/home/u/server", "/home/u/client",
+                                       "/home/u/run.py", "/bin/true",      "/usr/bin/python3",
+                                       "/usr/bin/env"};
+  std::set<std::string> directories = {"/home/u", "/home/u/sub", "/tmp", "/"};
+  std::vector<trainrun::EnvVar> environment = {{"PATH", "/usr/bin:/bin"}, {"HOME", "/home/u"}};
+  trainrun::cli::LocalFacts facts{.cores = 4, .gpus = 0};
+  int facts_asked = 0;
+
+  trainrun::Result<trainrun::cli::Request> read(std::vector<std::string> argv) {
+    trainrun::cli::Inputs in;
+    in.argv = std::move(argv);
+    in.environment = environment;
+    in.directory = "/home/u";
+    in.job_id = "0123456789abcdef";
+    in.read_file = [this](const std::string& path) -> trainrun::Result<std::string> {
+      const auto found = files.find(path);
+      if (found == files.end())
+        return trainrun::fail(trainrun::Code::config, path + ": No such file or directory");
+      return found->second;
+    };
+    in.local_facts = [this] { return ++facts_asked, facts; };
+    in.is_this_host = [](const std::string& host) {
+      return host == "localhost" || host == "here" || host == "::1";
+    };
+    in.is_executable = [this](const std::string& path) { return executables.contains(path); };
+    in.is_file = [this](const std::string& path) {
+      return executables.contains(path) || files.contains(path);
+    };
+    in.is_directory = [this](const std::string& path) { return directories.contains(path); };
+    return trainrun::cli::read_request(in);
+  }
+};

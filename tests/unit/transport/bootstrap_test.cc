@@ -1,0 +1,262 @@
+#include "launcher/transport/bootstrap.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/unit/transport/echo_image.h"
+#include "tests/unit/transport/local_sshd.h"
+
+using namespace trainrun;
+using namespace trainrun::transport;
+using testing::run_program;
+
+namespace {
+
+const std::string nonce(32, 'a');
+const std::vector<std::string> shells{"/bin/dash", "/bin/bash", "/bin/busybox sh"};
+
+std::string line_for(const std::string& shell, const std::string& directory, const AgentImage& image,
+                     const std::vector<std::string>& places = {}) {
+  auto line = bootstrap_line(image, nonce, directory, places).value();
+  REQUIRE(line.starts_with("exec /bin/sh -c '"));
+  return line.replace(5, 7, shell);
+}
+
+// What the host says when the launcher sends `input` at once.
+std::string talk(const std::string& line, const std::string& input) {
+  const auto ended = run_program({"/bin/sh", "-c", line}, input);
+  INFO("stderr: ", ended.err);
+  return ended.out;
+}
+
+std::vector<std::string> files_in(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
+  return names;
+}
+
+bool can_mount() {
+  return run_program({"unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"}).status == 0;
+}
+
+}  // namespace
+
+TEST_SUITE("bootstrap script") {
+  TEST_CASE("an agent is uploaded once, and started from the cache after that") {
+    for (const auto& shell : shells) {
+      CAPTURE(shell);
+      const testing::TempDir dir;
+      const auto& image = testing::echo_image();
+      const auto line = line_for(shell, dir / "made/for/it", image);
+      CHECK(talk(line, std::string(image.bytes)) == nonce + " send\n" + nonce + " ready\n");
+      CHECK(files_in(dir / "made/for/it") == std::vector{"agent-" + image.sha256});
+      CHECK(talk(line, "hello") == nonce + " ready\nhello");
+    }
+  }
+
+  TEST_CASE("an installed agent is preferred, and nothing is written then") {
+    for (const auto& shell : shells) {
+      const testing::TempDir dir;
+      const auto& image = testing::echo_image();
+      testing::write_file(dir / "installed", std::string(image.bytes), 0755);
+      const auto line = line_for(shell, dir / "cache", image, {"/nonexistent/agent", dir / "installed"});
+      CHECK(talk(line, "x") == nonce + " ready\nx");
+      CHECK_FALSE(std::filesystem::exists(dir / "cache"));
+    }
+  }
+
+  TEST_CASE("an upload that breaks off or is damaged leaves nothing behind and is reported") {
+    for (const auto& shell : shells) {
+      CAPTURE(shell);
+      const testing::TempDir dir;
+      const auto& image = testing::echo_image();
+      const auto line = line_for(shell, dir.path() + "/cache", image);
+      CHECK(talk(line, std::string(image.bytes.substr(0, 1000))).find(" failed size 1000 of ") !=
+            std::string::npos);
+      CHECK(files_in(dir / "cache").empty());
+      std::string damaged(image.bytes);
+      damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
+      CHECK(talk(line, damaged).find(" failed hash ") != std::string::npos);
+      CHECK(files_in(dir / "cache").empty());
+    }
+  }
+
+  TEST_CASE("an empty or unexecutable file in the agent's place is replaced, never run") {
+    for (const auto& shell : shells) {
+      for (const int mode : {0600, 0700}) {
+        const testing::TempDir dir;
+        const auto& image = testing::echo_image();
+        testing::write_file(dir / ("agent-" + image.sha256), mode == 0700 ? "" : "half", mode);
+        CHECK(talk(line_for(shell, dir.path(), image), std::string(image.bytes)) ==
+              nonce + " send\n" + nonce + " ready\n");
+      }
+    }
+  }
+
+  TEST_CASE("a file in the agent's place that cannot be executed is reported") {
+    for (const auto& shell : shells) {
+      CAPTURE(shell);
+      const testing::TempDir dir;
+      const auto& image = testing::echo_image();
+      testing::write_file(dir / ("agent-" + image.sha256), "#!/nonexistent/interpreter\n", 0700);
+      CHECK(talk(line_for(shell, dir.path(), image), {})
+                .find(" failed exec cannot be executed: " + dir.path()) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("a directory that cannot be made, is another's, or is open to others is refused") {
+    const auto& image = testing::echo_image();
+    for (const auto& shell : shells) {
+      CAPTURE(shell);
+      CHECK(talk(line_for(shell, "/proc/none", image), {}).find(" failed directory mkdir") !=
+            std::string::npos);
+      const testing::TempDir dir;
+      chmod(dir.path().c_str(), 0777);
+      CHECK(talk(line_for(shell, dir.path(), image), {}).find(" failed open ") != std::string::npos);
+      chmod(dir.path().c_str(), 0720);
+      CHECK(talk(line_for(shell, dir.path(), image), {}).find(" failed open ") != std::string::npos);
+      if (geteuid() != 0) continue;
+      chmod(dir.path().c_str(), 0700);
+      REQUIRE(chown(dir.path().c_str(), 1, 1) == 0);
+      CHECK(talk(line_for(shell, dir.path(), image), {}).find(" failed owner ") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("another kind of machine is reported before anything is sent") {
+    auto image = testing::echo_image();
+    image.machine = "riscv128";
+    const testing::TempDir dir;
+    for (const auto& shell : shells) {
+      CHECK(talk(line_for(shell, dir / "cache", image), {}).find(nonce + " failed machine ") == 0);
+    }
+  }
+
+  TEST_CASE("a full disk and a noexec file system are reported, and nothing stays") {
+    if (!can_mount()) {
+      MESSAGE("skipped: mounting needs root");
+      return;
+    }
+    const auto& image = testing::echo_image();
+    for (const auto& shell : shells) {
+      CAPTURE(shell);
+      const auto on_mount = [&](const std::string& options) {
+        const auto line = line_for(shell, "/mnt", image);
+        return run_program(
+            {"unshare", "-m", "/bin/sh", "-c",
+             "mount -t tmpfs -o mode=700," + options + " none /mnt && (eval \"$1\"); ls -A /mnt >&2", "sh",
+             line},
+            std::string(image.bytes));
+      };
+      const auto full = on_mount("size=64k");
+      CHECK(full.out.find(" failed write ") != std::string::npos);
+      CHECK(full.out.find(shell.starts_with("/bin/busybox") ? "I/O error" : "No space left") !=
+            std::string::npos);
+      CHECK(full.err.find("agent") == std::string::npos);
+      const auto noexec = on_mount("noexec").out;  // to busybox's test, a file is executable there
+      const bool told = noexec.find(" failed noexec /mnt/agent-") != std::string::npos ||
+                        noexec.find(" failed exec cannot be executed: /mnt/agent-") != std::string::npos;
+      CHECK(told);
+    }
+  }
+
+  TEST_CASE("the line means the same to every login shell") {
+    const auto& image = testing::echo_image();
+    for (const std::string shell : {"dash", "bash", "zsh", "fish", "tcsh"}) {
+      if (run_program({shell, "-c", "exit 0"}).status != 0) continue;
+      CAPTURE(shell);
+      const testing::TempDir dir;
+      const auto line = bootstrap_line(image, nonce, dir / "cache", {}).value();
+      CHECK(run_program({shell, "-c", line}, std::string(image.bytes)).out ==
+            nonce + " send\n" + nonce + " ready\n");
+    }
+  }
+
+  TEST_CASE("a directory with characters that a shell might read is refused") {
+    for (const std::string bad : {"relative", "/a b", "/a;b", "/a'b", "/$x", "~user/x", "/a\nb", "/", "~"}) {
+      CAPTURE(bad);
+      const auto line = bootstrap_line(testing::echo_image(), nonce, bad, {});
+      REQUIRE_FALSE(line);
+      CHECK(line.error().code == Code::usage);
+    }
+    CHECK(bootstrap_line(testing::echo_image(), nonce, "~/x", {}).value().find("d=$HOME/x;") !=
+          std::string::npos);
+  }
+}
+
+TEST_SUITE("bootstrap dialogue") {
+  using Next = BootstrapDialogue::Next;
+
+  TEST_CASE("the sentinels are found in noise, however the bytes are cut") {
+    const std::string text =
+        "motd\nno newline" + nonce + " send\n" + "late noise\n" + nonce + " ready\nFRAMES";
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+      CAPTURE(cut);
+      BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+      std::vector<Next> seen;
+      std::size_t used = 0;
+      bool ready = false;
+      for (const auto end : {cut, text.size()}) {
+        while (used < end && !ready) {
+          const auto step = dialogue.feed(std::string_view(text).substr(used, end - used));
+          used += step.used;
+          if (step.next != Next::need_more) seen.push_back(step.next);
+          ready = step.next == Next::ready;
+        }
+      }
+      CHECK(seen == std::vector{Next::send_image, Next::ready});
+      CHECK(text.substr(used) == "FRAMES");
+      CHECK(dialogue.noise() == "motd\nno newlinelate noise\n");
+    }
+  }
+
+  TEST_CASE("the nonce in an echoed command line is noise") {
+    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+    const auto line = bootstrap_line(testing::echo_image(), nonce, {}, {}).value() + "\n";
+    CHECK(dialogue.feed(line).next == Next::need_more);
+    CHECK(dialogue.feed("+ agent --greet " + nonce + " \n").next == Next::need_more);
+    CHECK(dialogue.feed(nonce + " ready\n").next == Next::ready);
+  }
+
+  TEST_CASE("endless noise is refused, and little of it is kept") {
+    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+    const std::string block(10'000, 'x');
+    auto next = Next::need_more;
+    for (int i = 0; i < 100 && next == Next::need_more; ++i)
+      next = dialogue.feed(block + (i % 2 == 0 ? "\n" : "")).next;
+    CHECK(next == Next::failed);
+    CHECK(dialogue.error().code == Code::bootstrap);
+    CHECK(dialogue.noise().size() <= 4096);
+  }
+
+  TEST_CASE("each failure names the host, the system's words and a cure") {
+    struct Row {
+      std::string report, message, hint;
+    };
+    for (const Row& row :
+         {Row{"write head: error: No space left on device", "No space left on device", "--agent-dir"},
+          Row{"noexec /home/u", "may not be executed", "noexec"},
+          Row{"machine aarch64", "it is a 'aarch64' machine", "hosts of one kind"},
+          Row{"directory mkdir: Permission denied", "Permission denied", "--agent-dir"},
+          Row{"owner /x", "another user's", "--agent-dir"}, Row{"open /x", "other users", "chmod go-w"},
+          Row{"exec cannot be executed: /x", "cannot be executed", "uname -m"},
+          Row{"nonsense", "could not be started", ""}}) {
+      CAPTURE(row.report);
+      BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+      CHECK(dialogue.feed(nonce + " failed " + row.report + "\n").next == Next::failed);
+      CHECK(dialogue.error().message.starts_with("gpu1: "));
+      CHECK(dialogue.error().message.find(row.message) != std::string::npos);
+      CHECK(dialogue.error().hint.find(row.hint) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("an end before the greeting is explained by what the host said") {
+    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+    dialogue.feed("This account is currently not available.\n");
+    CHECK(dialogue.closed({}).message.find("currently not available") != std::string::npos);
+    CHECK(dialogue.closed("sh: boom").message.find("sh: boom") != std::string::npos);
+  }
+}

@@ -1,0 +1,134 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "launcher/transport/factory.h"
+#include "launcher/transport/openssh_arguments.h"
+#include "launcher/transport/own_names.h"
+#include "launcher/transport/ssh_words.h"
+
+using namespace trainrun;
+using namespace trainrun::transport;
+
+TEST_SUITE("ssh words") {
+  TEST_CASE("only plain names reach ssh") {
+    for (const std::string good :
+         {"gpu1", "gpu1.cluster.example", "10.0.0.7", "fd00::7", "fe80::1%eth0", "a_b-c"}) {
+      CAPTURE(good);
+      CHECK(is_host_name(good));
+    }
+    for (const std::string& bad :
+         {std::string(), std::string("-oProxyCommand=x"), std::string("a b"), std::string("a;b"),
+          std::string("$(x)"), std::string("a`b`"), std::string("a\nb"), std::string("a\0b", 3),
+          std::string("a@b"), std::string("a/b"), std::string("%h"), std::string("fe80::1%;x"),
+          std::string(".a"), std::string(256, 'a'), std::string("h\xc3\xa4")}) {
+      CAPTURE(bad);
+      CHECK_FALSE(is_host_name(bad));
+    }
+    for (const std::string bad : {"", "-l", "a b", "a;b", "$x", "a@b", "a'b", "root\n", "%u", "a\\b"}) {
+      CAPTURE(bad);
+      CHECK_FALSE(is_user_name(bad));
+    }
+    CHECK(is_user_name("first.last-2_x"));
+    Host host{"gpu1"};
+    host.user = "x;y";
+    CHECK(check_names(host).error().code == Code::config);
+  }
+
+  TEST_CASE("an unknown key is reported with its fingerprint and the line to type") {
+    const auto error = unknown_host_key("gpu1", {"/home/u/.ssh/known_hosts", "gpu1.real", 2222},
+                                        {"ssh-ed25519", "SHA256:abc"});
+    CHECK(error.code == Code::host_key);
+    CHECK(error.message == "gpu1: its host key is not known: ssh-ed25519 SHA256:abc");
+    CHECK(error.hint.find("ssh-keyscan -p 2222 -t ssh-ed25519 gpu1.real >> /home/u/.ssh/known_hosts") !=
+          std::string::npos);
+    CHECK(error.hint.find("--ssh-accept-new") != std::string::npos);
+  }
+
+  TEST_CASE("a changed key is loud and says how to remove the old one") {
+    const auto error = changed_host_key("gpu1", {"/k", "gpu1", 22}, {"ssh-ed25519", "SHA256:abc"});
+    CHECK(error.message.find("HAS CHANGED") != std::string::npos);
+    CHECK(error.hint.find("ssh-keygen -f /k -R 'gpu1' && ssh-keyscan -t ssh-ed25519 gpu1 >> /k") !=
+          std::string::npos);
+    CHECK(changed_host_key("h", {"/k", "h", 5}, {"t", "f"}).hint.find("-R '[h]:5'") != std::string::npos);
+  }
+
+  TEST_CASE("what OpenSSH prints becomes one of our codes") {
+    struct Row {
+      std::string words;
+      Code code;
+    };
+    for (const Row& row :
+         {Row{"Host key verification failed.\n", Code::host_key},
+          Row{"@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n",
+              Code::host_key},
+          Row{"u@gpu1: Permission denied (publickey).\r\n", Code::auth},
+          Row{"ssh: connect to host gpu1 port 22: Connection refused\n", Code::unreachable},
+          Row{"ssh: Could not resolve hostname gpu1: Name or service not known\n", Code::unreachable},
+          Row{"kex_exchange_identification: Connection closed by remote host\n", Code::unreachable},
+          Row{"something else\n", Code::bootstrap}, Row{"", Code::bootstrap}}) {
+      CAPTURE(row.words);
+      const auto error = explain_openssh(Host{"gpu1"}, row.words, "exited with code 255");
+      CHECK(error.code == row.code);
+      CHECK(error.message.starts_with("gpu1: "));
+      CHECK_FALSE(error.hint.empty());
+    }
+  }
+
+  TEST_CASE("the host's own port, user and key come before the flags'") {
+    Host host{"gpu1"};
+    host.port = 7, host.user = "u", host.identity = "/k1";
+    SshOptions options;
+    options.port = 8, options.identity = "/k2", options.config_file = "/c";
+    const auto words = openssh_arguments(host, options, "COMMAND");
+    const auto after = [&](const std::string& flag) {
+      const auto at = std::find(words.begin(), words.end(), flag);
+      return at == words.end() || at + 1 == words.end() ? std::string("none") : *(at + 1);
+    };
+    CHECK(after("-p") == "7");
+    CHECK(after("-i") == "/k1");
+    CHECK(after("-l") == "u");
+    CHECK(after("-F") == "/c");
+    CHECK(std::vector(words.end() - 3, words.end()) == std::vector<std::string>{"--", "gpu1", "COMMAND"});
+    CHECK(std::find(words.begin(), words.end(), "StrictHostKeyChecking=yes") != words.end());
+    options.accept_new = true;
+    const auto lenient = openssh_arguments(Host{"gpu1"}, options, "COMMAND");
+    CHECK(std::find(lenient.begin(), lenient.end(), "StrictHostKeyChecking=accept-new") != lenient.end());
+    CHECK(std::find(lenient.begin(), lenient.end(), "-l") == lenient.end());
+  }
+
+  TEST_CASE("the remote command is shown short") {
+    Host host{"gpu1"};
+    host.user = "u";
+    SshOptions options;
+    options.port = 2222;
+    for (const auto kind : {TransportKind::ssh, TransportKind::openssh}) {
+      const auto text = remote_command_for_display(host, options, kind);
+      CHECK(text.starts_with("ssh "));
+      CHECK(text.find("-p 2222") != std::string::npos);
+      CHECK(text.find("/agent-") != std::string::npos);
+      CHECK(text.size() < 500);
+    }
+  }
+}
+
+TEST_SUITE("own names") {
+  TEST_CASE("names and addresses of this host are known without DNS") {
+    const std::string hosts =
+        "127.0.1.1 box.example box # me\n10.0.0.5\tten fast-net\n10.0.0.6 other\n# 10.0.0.5 not\n";
+    const std::vector<std::string> addresses{"10.0.0.5", "fd00::5"};
+    for (const std::string own :
+         {"localhost", "LOCALHOST", "127.0.0.1", "127.3.2.1", "::1", "0:0:0:0:0:0:0:1", "box", "BOX",
+          "box.example", "ten", "fast-net", "10.0.0.5", "fd00:0::5"}) {
+      CAPTURE(own);
+      CHECK(is_own_name(own, "box.example", addresses, hosts));
+    }
+    for (const std::string foreign :
+         {"other", "10.0.0.6", "bo", "not", "me", "", "fd00::6", "box.other", "128.0.0.1"}) {
+      CAPTURE(foreign);
+      CHECK_FALSE(is_own_name(foreign, "box.example", addresses, hosts));
+    }
+    CHECK(is_this_host("localhost"));
+    CHECK_FALSE(is_this_host("host-that-is-surely-another"));
+  }
+}
