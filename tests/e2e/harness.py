@@ -170,6 +170,10 @@ class Job:
             raise AssertionError(f"it ended without {count} times {pattern!r} on std{stream}: {self.result_so_far()}")
         return [match.group(0).decode(errors="replace") for match in expression.finditer(self.buffers[stream])]
 
+    def stop_reading(self):
+        """From here on stdout is the test's, to let it pile up or to close it."""
+        self._selector.unregister(self.process.stdout)
+
     def drained(self):
         """Both pipes were read to their end."""
         return not any(key.data in ("out", "err") for key in self._selector.get_map().values())
