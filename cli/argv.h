@@ -1,5 +1,5 @@
 // The words of the command line, taken apart: our flags, and the program's own words. Pure, and the only code
-// that knows how flags are spelled. (Why no library does it: launcher/decisions/0020-no-cli11.md.)
+// that knows how flags are spelled. (Why no library does it: launcher/decisions/0010-no-cli11.md.)
 //
 //   trainrun [flags] [--] program [arguments] [: [flags] [--] program [arguments]] ...
 //

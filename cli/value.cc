@@ -50,16 +50,18 @@ std::optional<Complaint> check_choice(const OptionInfo& row, std::string_view te
 std::optional<Complaint> check_text(const OptionInfo& row, std::string_view text) {
   switch (row.option) {
     case Option::module:
-      if (only_of(text, "_.") && text.size() <= 255) return std::nullopt;
+      if (is_variable_name(text.substr(0, 1)) && only_of(text, "_.") && text.size() <= 255)
+        return std::nullopt;
       return Complaint{"the name of a python module, such as package.train"};
     case Option::network_interface:
-      if (only_of(text, "._-:@") && text.size() <= 15) return std::nullopt;
+      if (only_of(text.substr(0, 1), "") && only_of(text, "._-:@") && text.size() <= 15) return std::nullopt;
       return Complaint{"the name of a network interface, such as eth0"};
     case Option::agent_dir:
-      if ((text.starts_with('/') || text.starts_with("~/")) && text.size() <= longest_path &&
-          std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }))
+      // plain characters only: the path becomes a word of a login shell of any kind
+      if ((text.starts_with('/') || text.starts_with("~/")) && only_of(text.substr(1), "/._-+@%:=,") &&
+          text.size() <= 1024)
         return std::nullopt;
-      return Complaint{"a directory of the hosts that begins with / or ~/"};
+      return Complaint{"a directory of the hosts: / or ~/, then letters, digits and /._-+@%:=,"};
     default:
       return std::nullopt;
   }

@@ -58,9 +58,16 @@ std::vector<std::size_t> spread(std::size_t ranks, std::size_t each, const std::
   return ranks == 0 ? shares : std::vector<std::size_t>{};
 }
 
-std::vector<std::string_view> own_gpu_list(const JobSpec& job) {
-  const auto* list = find_variable(job.env, "CUDA_VISIBLE_DEVICES");
-  return list == nullptr || list->empty() ? std::vector<std::string_view>{} : split(*list, ',');
+// The user's own choice of devices; `name` becomes the variable that holds it.
+std::vector<std::string_view> own_gpu_list(const JobSpec& job, std::string_view& name) {
+  for (const std::string_view candidate : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    const auto* list = find_variable(job.env, candidate);
+    if (list == nullptr || list->empty()) continue;
+    name = candidate;
+    return split(*list, ',');
+  }
+  name = "the host";
+  return {};
 }
 
 }  // namespace
@@ -123,7 +130,8 @@ std::uint32_t usable_cores(const wire::HostFacts& facts) {
 std::string visible_gpus(const JobSpec& job, std::uint32_t local_rank) {
   if (job.gpus_per_rank <= 0) return {};
   const auto each = static_cast<std::size_t>(job.gpus_per_rank);
-  const auto own = own_gpu_list(job);
+  std::string_view source;
+  const auto own = own_gpu_list(job, source);
   std::vector<std::string> gpus;
   for (auto i = local_rank * each; i < (local_rank + 1) * each; ++i) {
     if (own.empty()) {
@@ -138,12 +146,13 @@ std::string visible_gpus(const JobSpec& job, std::uint32_t local_rank) {
 Result<void> gpus_suffice(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t local_size) {
   if (job.gpus_per_rank <= 0) return {};
   const auto needed = std::uint64_t{local_size} * static_cast<std::uint64_t>(job.gpus_per_rank);
-  const auto own = own_gpu_list(job);
+  std::string_view source;
+  const auto own = own_gpu_list(job, source);
   const auto have = own.empty() ? std::uint64_t{facts.gpus} : own.size();
   if (needed <= have) return {};
   return fail(Code::usage,
               fmt::format("{} ranks with {} GPUs each need {} GPUs, and {} has {}", local_size,
-                          job.gpus_per_rank, needed, own.empty() ? "the host" : "CUDA_VISIBLE_DEVICES", have),
+                          job.gpus_per_rank, needed, source, have),
               "lower --gpus-per-rank, or give the host fewer slots");
 }
 

@@ -25,8 +25,8 @@ Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::Host
 std::uint32_t usable_cores(const wire::HostFacts& facts);
 
 // --gpus-per-rank as CUDA_VISIBLE_DEVICES wants it: this rank's part of the user's own list
-// (CUDA_VISIBLE_DEVICES in the job's environment) or of 0, 1, 2, ...; empty: all are visible. A list that is
-// too short gives fewer, which gpus_suffice() tells beforehand.
+// (CUDA_ or HIP_VISIBLE_DEVICES in the job's environment) or of 0, 1, 2, ...; empty: all are visible. A list
+// that is too short gives fewer, which gpus_suffice() tells beforehand.
 std::string visible_gpus(const JobSpec& job, std::uint32_t local_rank);
 
 // Whether the host has the GPUs that its ranks are to get. An Error (Code::usage, without the host's name)

@@ -26,7 +26,7 @@ constexpr std::string_view rank_variables[] = {
     // Horovod
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
     "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_*", "HOROVOD_GLOO_IFACE",
-    "HOROVOD_ELASTIC", "HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS", "_HOROVOD_*",
+    "HOROVOD_ELASTIC", "_HOROVOD_*",
     // MPI
     "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
     "MV2_COMM_WORLD_*", "OMPI_COMM_WORLD_*", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_*", "OMPI_MCA_ess*",
@@ -65,154 +65,46 @@ constexpr std::string_view forwarded[] = {
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_SUBMIT_DIR", "SLURM_RESTART_COUNT",
     "SLURM_ARRAY_*"};
 
-// The devices of this host; the same numbers are others elsewhere.
-constexpr std::string_view devices[] = {"*VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
+constexpr std::string_view devices[] = {
+    // of this host; the same numbers are others elsewhere
+    "*VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
 
-// Of this host or this login: wrong elsewhere, even with --env all.
-constexpr std::string_view local_only[] = {"_",
-                                           "PWD",
-                                           "OLDPWD",
-                                           "SHLVL",
-                                           "HOME",
-                                           "USER",
-                                           "LOGNAME",
-                                           "HOSTNAME",
-                                           "HOST",
-                                           "MAIL",
-                                           "TMPDIR",
-                                           "TMP",
-                                           "TEMP",
-                                           "SSH_*",
-                                           "XDG_RUNTIME_DIR",
-                                           "XDG_SESSION_*",
-                                           "XDG_SEAT*",
-                                           "XDG_VTNR",
-                                           "DBUS_*",
-                                           "DISPLAY",
-                                           "WAYLAND_*",
-                                           "XAUTHORITY",
-                                           "SESSION_MANAGER",
-                                           "WINDOWID",
-                                           "TMUX*",
-                                           "STY",
-                                           "INVOCATION_ID",
-                                           "JOURNAL_STREAM",
-                                           "NOTIFY_SOCKET",
-                                           "LISTEN_*",
-                                           "CREDENTIALS_DIRECTORY",
-                                           "MEMORY_PRESSURE_*",
-                                           "SYSTEMD_*",
-                                           "BASH_FUNC_*"};
+constexpr std::string_view local_only[] = {
+    // of this host or this login: wrong elsewhere, even with --env all
+    "_", "PWD", "OLDPWD", "SHLVL", "HOME", "USER", "LOGNAME", "HOSTNAME", "HOST", "MAIL", "TMPDIR", "TMP",
+    "TEMP",
+    // the session and its desktop
+    "SSH_*", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_SEAT*", "XDG_VTNR", "DBUS_*", "DISPLAY", "WAYLAND_*",
+    "XAUTHORITY", "SESSION_MANAGER", "WINDOWID", "TMUX*", "STY",
+    // systemd, shell functions
+    "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "CREDENTIALS_DIRECTORY",
+    "MEMORY_PRESSURE_*", "SYSTEMD_*", "BASH_FUNC_*"};
 
-// What login, desktop, editor and scheduler put into everybody's environment: nobody misses it in a worker.
-constexpr std::string_view noise[] = {"SHELL",
-                                      "SHELLOPTS",
-                                      "BASHOPTS",
-                                      "BASH_*",
-                                      "ZSH*",
-                                      "FISH_*",
-                                      "ZDOTDIR",
-                                      "TERM*",
-                                      "COLORTERM",
-                                      "COLORFGBG",
-                                      "LINES",
-                                      "COLUMNS",
-                                      "LS_COLORS",
-                                      "LSCOLORS",
-                                      "GREP_COLOR*",
-                                      "CLICOLOR*",
-                                      "NO_COLOR",
-                                      "FORCE_COLOR",
-                                      "EDITOR",
-                                      "VISUAL",
-                                      "PAGER",
-                                      "LESS*",
-                                      "MANPATH",
-                                      "MANPAGER",
-                                      "INFOPATH",
-                                      "HIST*",
-                                      "PS1",
-                                      "PS2",
-                                      "PS4",
-                                      "PROMPT*",
-                                      "STARSHIP_*",
-                                      "GROUP",
-                                      "GROUPS",
-                                      "UID",
-                                      "EUID",
-                                      "HOSTTYPE",
-                                      "MACHTYPE",
-                                      "OSTYPE",
-                                      "VENDOR",
-                                      "XDG_*",
-                                      "DESKTOP_*",
-                                      "GNOME_*",
-                                      "GTK_*",
-                                      "GDM*",
-                                      "GJS_*",
-                                      "GIO_*",
-                                      "QT_*",
-                                      "KDE_*",
-                                      "XMODIFIERS",
-                                      "IM_CONFIG_*",
-                                      "VTE_*",
-                                      "WT_*",
-                                      "WSL*",
-                                      "KITTY_*",
-                                      "ALACRITTY_*",
-                                      "KONSOLE_*",
-                                      "ITERM_*",
-                                      "LC_TERMINAL*",
-                                      "VSCODE_*",
-                                      "ELECTRON_*",
-                                      "SUDO_*",
-                                      "GPG_*",
-                                      "KRB5*",
-                                      "NVM_*",
-                                      "npm_*",
-                                      "DEBIAN_FRONTEND",
-                                      "DEBUGINFOD_*",
-                                      "MOTD_SHOWN",
-                                      "container",
-                                      "SLURM*",
-                                      "SBATCH_*",
-                                      "SRUN_*",
-                                      "SALLOC_*",
-                                      "ENVIRONMENT",
-                                      "PBS_*",
-                                      "LSB_*",
-                                      "LSF_*",
-                                      "SGE_*",
-                                      "FLUX_*",
-                                      "KUBERNETES_*",
-                                      "*_SERVICE_HOST",
-                                      "*_SERVICE_PORT",
-                                      "*_PORT_*_TCP*",
-                                      "PRTE_*",
-                                      "OMPI_*",
-                                      "HYDRA_*",
-                                      "NVIDIA_*",
-                                      "JAVA_HOME"};
+constexpr std::string_view noise[] = {
+    // what login, desktop, editor and scheduler put into everybody's environment: nobody misses it in a
+    // worker
+    "SHELL", "SHELLOPTS", "BASHOPTS", "BASH_*", "ZSH*", "FISH_*", "ZDOTDIR", "TERM*", "COLORTERM",
+    "COLORFGBG",
+    // terminal, pager, prompt
+    "LINES", "COLUMNS", "LS_COLORS", "LSCOLORS", "GREP_COLOR*", "CLICOLOR*", "NO_COLOR", "FORCE_COLOR",
+    "EDITOR", "VISUAL", "PAGER", "LESS*", "MANPATH", "MANPAGER", "INFOPATH", "HIST*", "PS1", "PS2", "PS4",
+    "PROMPT*", "STARSHIP_*", "GROUP", "GROUPS", "UID", "EUID", "HOSTTYPE", "MACHTYPE", "OSTYPE", "VENDOR",
+    // desktop and editors
+    "XDG_*", "DESKTOP_*", "GNOME_*", "GTK_*", "GDM*", "GJS_*", "GIO_*", "QT_*", "KDE_*", "XMODIFIERS",
+    "IM_CONFIG_*", "VTE_*", "WT_*", "WSL*", "KITTY_*", "ALACRITTY_*", "KONSOLE_*", "ITERM_*", "LC_TERMINAL*",
+    "VSCODE_*", "ELECTRON_*", "SUDO_*", "GPG_*", "KRB5*", "NVM_*", "npm_*", "DEBIAN_FRONTEND", "DEBUGINFOD_*",
+    "MOTD_SHOWN", "container",
+    // schedulers, launchers, containers
+    "SLURM*", "SBATCH_*", "SRUN_*", "SALLOC_*", "ENVIRONMENT", "PBS_*", "LSB_*", "LSF_*", "SGE_*", "FLUX_*",
+    "KUBERNETES_*", "*_SERVICE_HOST", "*_SERVICE_PORT", "*_PORT_*_TCP*", "PRTE_*", "OMPI_*", "HYDRA_*",
+    "NVIDIA_*", "JAVA_HOME"};
 
-// In capitals; see also is_secret_name().
-constexpr std::string_view credentials[] = {"*SECRET*",
-                                            "*PASSWORD*",
-                                            "*PASSWD*",
-                                            "*PASSPHRASE*",
-                                            "*CREDENTIAL*",
-                                            "*APIKEY*",
-                                            "*_KEY",
-                                            "*_KEY_ID",
-                                            "*_KEY_BASE64",
-                                            "*_PAT",
-                                            "*_PASS",
-                                            "*_PWD",
-                                            "KEY",
-                                            "AWS_*",
-                                            "AZURE_*",
-                                            "*_DSN",
-                                            "*CONNECTION_STRING*",
-                                            "NETRC"};
+constexpr std::string_view credentials[] = {
+    // in capitals; see also is_secret_name()
+    "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*APIKEY*", "*_KEY", "*_KEY_ID",
+    "*_KEY_BASE64", "*_PAT", "*_PASS", "*_PWD", "KEY", "*_DSN", "*CONNECTION_STRING*", "NETRC",
+    // whole families
+    "AWS_*", "AZURE_*"};
 
 // Whether a variable goes to other hosts without being named.
 bool goes(const EnvVar& var, EnvPolicy policy, bool in_slurm) {
@@ -254,7 +146,11 @@ bool has_password(std::string_view value) {
   if (scheme == std::string_view::npos) return false;
   const auto authority = value.substr(scheme + 3, value.find_first_of("/?#", scheme + 3) - scheme - 3);
   const auto at = authority.rfind('@');
-  return at != std::string_view::npos && authority.substr(0, at).find(':') != std::string_view::npos;
+  if (at == std::string_view::npos) return false;
+  // The web knows no bare user names: what stands alone there is a token. `ssh://git@host` is harmless.
+  const auto before = value.substr(0, scheme);
+  return authority.substr(0, at).find(':') != std::string_view::npos || before.ends_with("http") ||
+         before.ends_with("https");
 }
 
 ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy policy, bool this_host_only,
@@ -276,7 +172,7 @@ ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy poli
   for (const auto& [name, value] : env_file) env[name] = value;
 
   for (const auto& word : exports) {
-    if (const auto equals = word.find('='); equals != std::string::npos) {
+    if (const auto equals = word.find('='); equals != std::string::npos && equals > 0) {
       env[word.substr(0, equals)] = word.substr(equals + 1);
       continue;
     }

@@ -42,7 +42,7 @@ bool is_rank_variable(std::string_view name);
 // TOKENIZERS_PARALLELISM.
 bool is_secret_name(std::string_view name);
 
-// Whether the value is a URL with a password in it.
+// Whether the value holds a URL with a password or an access token in it.
 bool has_password(std::string_view value);
 
 }  // namespace trainrun::core

@@ -107,6 +107,9 @@ void JobMachine::on(const HostReady& event) {
     case Phase::draining:
     case Phase::closing:
     case Phase::done:
+      if (hosts_.at(event.host) == HostState::ready || hosts_.at(event.host) == HostState::stopping) {
+        return ignore("host ready", "it was ready before");
+      }
       // An agent that comes up while we end must not live on: its Link is closed at once.
       act(AbandonHost{event.host});
       hosts_.at(event.host) = HostState::gone;

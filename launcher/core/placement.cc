@@ -52,10 +52,10 @@ tl::unexpected<Error> too_few_slots(const JobSpec& job, std::uint64_t wanted, co
   const auto& hosts = job.hosts.hosts;
   auto message = fmt::format("{} {}, {} {}", what_needs(job, wanted), s(wanted, "slot"),
                              hosts.size() == 1 ? "the host has" : "the hosts have", sum(room));
-  if (std::any_of(hosts.begin(), hosts.end(), [](const Host& host) { return !host.slots_given; })) {
-    const auto& bare =
-        *std::find_if(hosts.begin(), hosts.end(), [](const Host& host) { return !host.slots_given; });
-    message += fmt::format(" (no count was given for {}: it has {})", bare.name, bare.slots);
+  const auto bare =
+      std::find_if(hosts.begin(), hosts.end(), [](const Host& host) { return !host.slots_given; });
+  if (bare != hosts.end()) {
+    message += fmt::format(" (no count was given for {}: it has {})", bare->name, bare->slots);
   }
   auto counts = room;
   spread_evenly(wanted - sum(room), counts);
@@ -68,8 +68,9 @@ tl::unexpected<Error> too_few_slots(const JobSpec& job, std::uint64_t wanted, co
 Result<Counts> count_ranks(const JobSpec& job, std::uint64_t wanted) {
   const auto& hosts = job.hosts.hosts;
   Counts room;
-  for (const auto& host : hosts)
-    room.push_back(static_cast<std::uint64_t>(job.ppr > 0 ? job.ppr : host.slots));
+  for (const auto& host : hosts) {
+    room.push_back(static_cast<std::uint64_t>(std::max(job.ppr > 0 ? job.ppr : host.slots, 0)));
+  }
   if (wanted == 0) wanted = sum(room);
   if (wanted == 0) return fail(Code::usage, "the hosts have no slot", "write -H name:slots");
   if (wanted > most_ranks) return fail(Code::usage, fmt::format("more than {} ranks", most_ranks));

@@ -86,6 +86,19 @@ TEST_CASE("hosts and numbers of ranks") {
   for (const auto& [words, expected] : rows) CHECK(shown(job_of(words)) == expected);
 }
 
+TEST_CASE(
+    "a host of a file keeps its own user, port and key, and a port of its own means that it is not this "
+    "host") {
+  World world;
+  world.files["/home/u/rented.txt"] = "ssh://root@localhost:41022 slots=2 identity=~/.ssh/rented\n";
+  const auto job = job_of(world, {"--hostfile", "rented.txt", "./nope"});
+  const auto& host = job.hosts.hosts.at(0);
+  CHECK(host.user == "root");
+  CHECK(host.port == 41022);
+  CHECK(host.identity == "/home/u/.ssh/rented");
+  CHECK_FALSE(job.inherit_all);
+}
+
 TEST_CASE("without a number and hosts there is one rank a GPU, else one a core, and a note says so") {
   World world;
   auto request = world.read({"./train"});

@@ -119,6 +119,8 @@ TEST_CASE("GPUs are dealt out in order, from the user's own list where there is 
   job.env = {{"CUDA_VISIBLE_DEVICES", "7,GPU-5a,3"}};
   CHECK(visible_gpus(job, 0) == "7,GPU-5a");
   CHECK(visible_gpus(job, 1) == "3");
+  job.env = {{"CUDA_VISIBLE_DEVICES", ""}, {"HIP_VISIBLE_DEVICES", "4,5"}};
+  CHECK(visible_gpus(job, 0) == "4,5");
 }
 
 TEST_CASE("too few GPUs is an error that counts") {

@@ -97,9 +97,9 @@ TEST_CASE("a -x pattern takes credentials, but no rank variables") {
 }
 
 TEST_CASE("a -x name that is not set here is reported as missing, unless a file gave it") {
-  const auto forwarded = forward_environment(login, EnvPolicy::by_default, false, {"NOT_SET", "FROM_FILE"},
-                                             {{"FROM_FILE", "1"}});
-  CHECK(forwarded.missing == Names{"NOT_SET"});
+  const auto forwarded = forward_environment(login, EnvPolicy::by_default, false,
+                                             {"NOT_SET", "FROM_FILE", "=x"}, {{"FROM_FILE", "1"}});
+  CHECK(forwarded.missing == Names{"NOT_SET", "=x"});
 }
 
 TEST_CASE("-x wins over the file, and the file over what is inherited") {
@@ -177,6 +177,8 @@ TEST_CASE("credentials are known by their names") {
 TEST_CASE("a URL with a password is told from one without") {
   CHECK(has_password("http://me:pw@proxy:3128"));
   CHECK(has_password("postgres://u:p@h/db?x=1"));
+  CHECK(has_password("https://token@github.com/x"));
+  CHECK(has_password("--index=https://u:p@h"));
   for (const auto* value : {"http://proxy:3128", "ssh://git@host/x", "me:pw@host", "", "http://h/a:b@c"}) {
     CHECK_MESSAGE(!has_password(value), value);
   }

@@ -21,7 +21,7 @@ TEST_CASE("a host named again adds its slots to its first place, under its first
 }
 
 TEST_CASE("a host without a count has the default, each time it is named") {
-  const auto merged = merge_hosts(*parse_host_list("a,a,b,c:3,c", "-H"), 4, nobody);
+  const auto merged = merge_hosts(*parse_host_list("a,a,b,c,c:3", "-H"), 4, nobody);
   REQUIRE(merged.has_value());
   const std::vector<Host> expected{{.name = "a", .slots = 8, .slots_given = false},
                                    {.name = "b", .slots = 4, .slots_given = false},

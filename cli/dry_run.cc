@@ -1,0 +1,309 @@
+#include "cli/dry_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "launcher/base/strings.h"
+#include "launcher/core/env_forward.h"
+#include "launcher/core/worker_env.h"
+
+namespace trainrun::cli {
+namespace {
+
+using Env = std::map<std::string, std::string>;
+
+constexpr std::string_view redacted = "<redacted>";
+constexpr std::size_t longest_shown = 2000;  // of one value, in the text
+constexpr std::size_t line_width = 110;
+
+const char* name_of(MapBy map_by) {
+  switch (map_by) {
+    case MapBy::slot:
+      return "slot";
+    case MapBy::host:
+      return "host";
+    case MapBy::ppr:
+      return "ppr";
+  }
+  return "";
+}
+
+const char* name_of(BindTo bind_to) {
+  switch (bind_to) {
+    case BindTo::none:
+      return "none";
+    case BindTo::core:
+      return "core";
+    case BindTo::numa:
+      return "numa";
+    case BindTo::socket:
+      return "socket";
+  }
+  return "";
+}
+
+std::string binding_rule(const JobSpec& job) {
+  const auto cores =
+      fmt::format("{} core{} of its own", std::max(job.cpus_per_rank, 1), job.cpus_per_rank > 1 ? "s" : "");
+  switch (job.bind_to) {
+    case BindTo::none:
+      return "none";
+    case BindTo::core:
+      return fmt::format("each rank gets {}, ranks are spread over the host's NUMA nodes", cores);
+    case BindTo::numa:
+    case BindTo::socket: {
+      const auto* domain = job.bind_to == BindTo::numa ? "NUMA node" : "socket";
+      if (job.cpus_per_rank == 0)
+        return fmt::format("each rank gets a {}, shared where ranks are more", domain);
+      return fmt::format("each rank gets {} inside one {}", cores, domain);
+    }
+  }
+  return "";
+}
+
+bool is_number(std::string_view text) {
+  return text.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+std::string shown_value(const std::string& name, const std::string& value) {
+  const bool secret = core::is_secret_name(name) || core::has_password(value);
+  return secret && !value.empty() ? std::string(redacted) : value;
+}
+
+// `--api-key=xyz` and `--api-key xyz` lose the xyz; `--max-tokens 512` is no secret.
+std::vector<std::string> shown_argv(const std::vector<std::string>& argv) {
+  std::vector<std::string> out;
+  bool secret_next = false;
+  for (const auto& word : argv) {
+    const auto equals = word.find('=');
+    auto name = word.substr(0, equals);
+    name.erase(0, name.find_first_not_of('-'));
+    std::replace(name.begin(), name.end(), '-', '_');
+    const bool secret = core::is_secret_name(name);
+    if ((secret_next && !word.starts_with('-') && !is_number(word)) || core::has_password(word)) {
+      out.emplace_back(redacted);
+    } else if (secret && equals != std::string::npos && !is_number(word.substr(equals + 1))) {
+      out.push_back(word.substr(0, equals + 1) + std::string(redacted));
+    } else {
+      out.push_back(word);
+    }
+    secret_next = secret && equals == std::string::npos && word.starts_with('-');
+  }
+  return out;
+}
+
+const Host& host_of(const JobSpec& job, const core::Seat& seat) { return job.hosts.hosts[seat.host.value]; }
+
+core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placement, const core::Seat& seat) {
+  const auto& first = host_of(job, placement.seats.front()).name;
+  const auto& here = host_of(job, seat).name;
+  const auto address = [&](const std::string& host) {
+    if (!job.network_interface.empty())
+      return fmt::format("<address of {} on {}>", job.network_interface, host);
+    return job.inherit_all ? std::string("127.0.0.1") : fmt::format("<address of {}, found at start>", host);
+  };
+  return {.master_addr = address(first),
+          .master_port = job.master_port != 0 ? std::to_string(job.master_port)
+                                              : fmt::format("<reserved on {} at start>", first),
+          .rendezvous = fmt::format("<opened on {} at start>", here),
+          .key_file = fmt::format("<private file on {}>", here),
+          .error_file = fmt::format("<private file on {} for rank {}>", here, seat.rank.value),
+          .address = address(here)};
+}
+
+// What a rank gets beyond the job's environment; values shown as they may be.
+Env own_env(const JobSpec& job, const core::Placement& placement, const core::Seat& seat) {
+  Env env;
+  for (const auto& [name, value] :
+       core::worker_env(job, placement, seat.rank, placeholders(job, placement, seat), nullptr)) {
+    env[name] = shown_value(name, value);
+  }
+  return env;
+}
+
+std::map<std::uint32_t, std::vector<std::uint32_t>> ranks_by_host(const core::Placement& placement) {
+  std::map<std::uint32_t, std::vector<std::uint32_t>> out;
+  for (const auto& seat : placement.seats) out[seat.host.value].push_back(seat.rank.value);
+  return out;
+}
+
+// {0,1,2,5} -> "0-2,5"
+std::string as_ranges(const std::vector<std::uint32_t>& ranks) {
+  std::string out;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    out += fmt::format("{}{}", out.empty() ? "" : ",", ranks[i]);
+    if (end - i > 1) out += fmt::format("-{}", ranks[end - 1]);
+    i = end;
+  }
+  return out;
+}
+
+// A value must not be able to steer the terminal or to look like a line of ours.
+std::string for_terminal(const std::string& value) {
+  const bool plain = value.size() <= longest_shown && std::none_of(value.begin(), value.end(), [](char c) {
+                       return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+                     });
+  return plain ? value : quoted(value, longest_shown);
+}
+
+std::string command_line(const std::vector<std::string>& argv) {
+  std::string line;
+  for (const auto& word : shown_argv(argv)) {
+    if (!line.empty()) line += ' ';
+    line += word.ends_with(redacted) ? word : shell_quote(word);
+  }
+  return for_terminal(line);
+}
+
+void print_wrapped(std::string& out, const Env& env, std::string_view indent) {
+  std::size_t column = 0;
+  for (const auto& [name, value] : env) {
+    const auto word = fmt::format("{}={}", name, for_terminal(value));
+    if (column > 0 && column + 2 + word.size() > line_width) {
+      out += '\n';
+      column = 0;
+    }
+    out += column == 0 ? indent : "  ";
+    out += word;
+    column += word.size() + 2;
+  }
+  if (column > 0) out += '\n';
+}
+
+void print_hosts(std::string& out, const JobSpec& job, const core::Placement& placement,
+                 const RemoteCommand& remote_command) {
+  const auto by_host = ranks_by_host(placement);
+  out += fmt::format("{} rank{} on {} host{}, mapped by {}\n\nhosts\n", placement.seats.size(),
+                     placement.seats.size() == 1 ? "" : "s", placement.groups,
+                     placement.groups == 1 ? "" : "s", name_of(job.map_by));
+  for (std::uint32_t i = 0; i < job.hosts.hosts.size(); ++i) {
+    const auto& host = job.hosts.hosts[i];
+    const auto ranks = by_host.find(i);
+    out += fmt::format("  {}: {} slot{}, {}", host.name, host.slots, host.slots == 1 ? "" : "s",
+                       ranks == by_host.end() ? "no rank"
+                                              : fmt::format("rank{} {}", ranks->second.size() == 1 ? "" : "s",
+                                                            as_ranges(ranks->second)));
+    if (!host.user.empty()) out += fmt::format(", user {}", host.user);
+    if (host.port != 0) out += fmt::format(", port {}", host.port);
+    if (!host.identity.empty()) out += fmt::format(", key {}", for_terminal(host.identity));
+    out += '\n';
+    if (ranks == by_host.end()) continue;
+    const auto command = remote_command(host);
+    out += command.empty() ? "    started without a login\n" : fmt::format("    {}\n", for_terminal(command));
+  }
+  out += fmt::format("\nbinding: {}\n", binding_rule(job));
+}
+
+}  // namespace
+
+std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
+                         const RemoteCommand& remote_command) {
+  auto job = given;
+  job.id = "<new for each job>";
+  std::string out;
+  print_hosts(out, job, placement, remote_command);
+
+  std::vector<Env> own;
+  for (const auto& seat : placement.seats) own.push_back(own_env(job, placement, seat));
+  Env common;
+  for (const auto& [name, value] : own.front()) {
+    const bool same = std::all_of(own.begin(), own.end(), [&, &key = name, &text = value](const Env& env) {
+      const auto found = env.find(key);
+      return found != env.end() && found->second == text;
+    });
+    if (same) common[name] = value;
+  }
+
+  out += "\nranks\n";
+  for (const auto& seat : placement.seats) {
+    const auto& program = job.programs[seat.program];
+    out += fmt::format("  rank {} on {}, in {}: {}\n", seat.rank.value, host_of(job, seat).name,
+                       for_terminal(program.directory), command_line(program.argv));
+    auto env = own[seat.rank.value];
+    std::erase_if(env, [&](const auto& var) { return common.contains(var.first); });
+    print_wrapped(out, env, "    ");
+  }
+
+  out += "\nenvironment of every rank\n";
+  print_wrapped(out, common, "  ");
+  out += job.inherit_all ? "\nenvironment inherited from here, unless set above\n"
+                         : "\nenvironment sent from here, unless set above\n";
+  Env sent;
+  for (const auto& [name, value] : job.env) sent[name] = shown_value(name, value);
+  print_wrapped(out, sent, "  ");
+  if (!job.not_forwarded.empty()) {
+    out += fmt::format("\nnot forwarded: {} (add -x NAME or --env all)\n", list_names(job.not_forwarded));
+  }
+  return out;
+}
+
+std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
+                         const RemoteCommand& remote_command) {
+  using Json = nlohmann::ordered_json;
+  auto job = given;
+  job.id = "<new for each job>";
+
+  Json hosts = Json::array();
+  const auto by_host = ranks_by_host(placement);
+  for (std::uint32_t i = 0; i < job.hosts.hosts.size(); ++i) {
+    const auto& host = job.hosts.hosts[i];
+    const auto ranks = by_host.find(i);
+    hosts.push_back({{"name", host.name},
+                     {"slots", host.slots},
+                     {"user", host.user},
+                     {"port", host.port},
+                     {"identity", host.identity},
+                     {"ranks", ranks == by_host.end() ? std::vector<std::uint32_t>{} : ranks->second},
+                     {"remote_command", ranks == by_host.end() ? std::string() : remote_command(host)}});
+  }
+
+  Env sent;
+  for (const auto& [name, value] : job.env) sent[name] = shown_value(name, value);
+  Json ranks = Json::array();
+  for (const auto& seat : placement.seats) {
+    const auto& program = job.programs[seat.program];
+    auto env = sent;
+    Json at_start = Json::array();
+    for (const auto& [name, value] : own_env(job, placement, seat)) {
+      env[name] = value;
+      if (value.starts_with('<') && value != redacted) at_start.push_back(name);
+    }
+    ranks.push_back({{"rank", seat.rank.value},
+                     {"local_rank", seat.local_rank},
+                     {"local_size", seat.local_size},
+                     {"group_rank", seat.group_rank},
+                     {"cross_rank", seat.cross_rank},
+                     {"cross_size", seat.cross_size},
+                     {"host", host_of(job, seat).name},
+                     {"program", seat.program},
+                     {"argv", shown_argv(program.argv)},
+                     {"directory", program.directory},
+                     {"env", env},
+                     {"at_start", at_start}});
+  }
+
+  const Json all = {{"schema", 1},
+                    {"world_size", placement.seats.size()},
+                    {"hosts", hosts},
+                    {"map_by", name_of(job.map_by)},
+                    {"ranks_per_host", job.ppr},
+                    {"oversubscribe", job.oversubscribe},
+                    {"binding",
+                     {{"bind_to", name_of(job.bind_to)},
+                      {"cpus_per_rank", job.cpus_per_rank},
+                      {"gpus_per_rank", job.gpus_per_rank},
+                      {"rule", binding_rule(job)}}},
+                    {"inherits", job.inherit_all},
+                    {"not_forwarded", job.not_forwarded},
+                    {"ranks", ranks}};
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace trainrun::cli

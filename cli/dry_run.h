@@ -1,0 +1,43 @@
+// --dry-run: what a start would do, from what is known here alone. Nobody is contacted.
+//
+// Values that only the start can know stand in <>, as in MASTER_PORT=<reserved on gpu1 at start>. Values of
+// credentials, to judge by the variable's or flag's name or by a password in a URL, read <redacted>.
+//
+// The JSON is one object. Fields are only ever added while "schema" is 1.
+//   schema       1
+//   world_size   number of ranks
+//   hosts[]      name (as written), slots, user, port, identity (empty, 0, empty: ssh's own choice),
+//                ranks[] (rank numbers), remote_command (what the login shell there is given; empty: no
+//                login)
+//   map_by       "slot", "host" or "ppr"; ranks_per_host (0: the slots), oversubscribe
+//   binding      bind_to ("none", "core", "numa", "socket"), cpus_per_rank, gpus_per_rank (0: not given),
+//   rule
+//                (a sentence)
+//   inherits     true: a job on this host alone, env holds the caller's whole environment
+//   not_forwarded[]  names of the caller's variables that stay here
+//   ranks[]      rank, local_rank, local_size, group_rank, cross_rank, cross_size, host (name), program
+//   (which
+//                part of the line), argv[], directory, env{} (all that we set or pass on), at_start[] (names
+//                in env whose value is in <>)
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "launcher/core/job_spec.h"
+#include "launcher/core/placement.h"
+
+namespace trainrun::cli {
+
+// What is run on a host to start the agent there; empty for a host that needs no login.
+using RemoteCommand = std::function<std::string(const Host&)>;
+
+// For people: hosts, ranks, environments; ends with a newline.
+std::string dry_run_text(const JobSpec& job, const core::Placement& placement,
+                         const RemoteCommand& remote_command);
+
+// For programs, as above; indented, ends with a newline. Bytes that are not UTF-8 become U+FFFD.
+std::string dry_run_json(const JobSpec& job, const core::Placement& placement,
+                         const RemoteCommand& remote_command);
+
+}  // namespace trainrun::cli

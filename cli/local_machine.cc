@@ -1,0 +1,97 @@
+#include "cli/local_machine.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "launcher/agent/host_facts.h"
+#include "launcher/base/fd.h"
+#include "launcher/base/strings.h"
+#include "launcher/transport/own_names.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+constexpr std::size_t largest_file = 4 * 1024 * 1024;
+
+bool is_kind(const std::string& path, mode_t kind) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IFMT) == kind;
+}
+
+// A batch system or user who hides GPUs means it; an empty list or -1 hides all.
+std::uint32_t visible_gpus(std::uint32_t there, const std::vector<EnvVar>& environment) {
+  for (const auto& [name, value] : environment) {
+    if (name != "CUDA_VISIBLE_DEVICES") continue;
+    if (value.empty() || value.front() == '-') return 0;
+    return std::min(there, static_cast<std::uint32_t>(split(value, ',').size()));
+  }
+  return there;
+}
+
+LocalFacts local_facts(const std::vector<EnvVar>& environment) {
+  const auto facts = agent::read_host_facts(false);
+  std::set<std::uint32_t> cores;
+  for (const auto& cpu : facts.cpus) cores.insert(cpu.core);
+  LocalFacts out{.cores = std::max<std::uint32_t>(static_cast<std::uint32_t>(cores.size()), 1), .gpus = 0};
+  if (facts.quota_millicores > 0) {
+    out.cores = std::min(out.cores, std::max<std::uint32_t>(facts.quota_millicores / 1000, 1));
+  }
+  out.gpus = visible_gpus(facts.gpus, environment);
+  return out;
+}
+
+Result<std::string> fresh_job_id() {
+  std::string bytes(8, '\0');
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return fail(Code::internal, fmt::format("no random bytes for the job's id: {}", errno_text(errno)));
+  }
+  return hex(bytes);
+}
+
+}  // namespace
+
+Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment) {
+  Inputs in;
+  if (argc > 1) in.argv.assign(argv + 1, argv + argc);
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=', 1);  // a name may begin with '=' in odd shells
+    if (equals == std::string_view::npos) continue;
+    in.environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::error_code error;
+  in.directory = std::filesystem::current_path(error).string();
+  if (error)
+    return fail(Code::config, fmt::format("the working directory: {}", error.message()),
+                "cd to one that exists");
+  auto id = fresh_job_id();
+  if (!id) return tl::unexpected(id.error());
+  in.job_id = std::move(*id);
+
+  in.read_file = [](const std::string& path) { return read_file(path, largest_file); };
+  in.local_facts = [variables = in.environment] { return local_facts(variables); };
+  // Each question reads the system anew, and a list of a thousand hosts asks some more than once.
+  in.is_this_host = [known = std::make_shared<std::map<std::string, bool>>()](const std::string& host) {
+    const auto [entry, fresh] = known->try_emplace(host, false);
+    if (fresh) entry->second = transport::is_this_host(host);
+    return entry->second;
+  };
+  in.is_executable = [](const std::string& path) {
+    return is_kind(path, S_IFREG) && ::access(path.c_str(), X_OK) == 0;
+  };
+  in.is_file = [](const std::string& path) { return is_kind(path, S_IFREG); };
+  in.is_directory = [](const std::string& path) { return is_kind(path, S_IFDIR); };
+  return in;
+}
+
+}  // namespace trainrun::cli

@@ -1,0 +1,98 @@
+// Wiring only: the words of the command line go in, an exit code comes out.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "cli/config.h"
+#include "cli/dry_run.h"
+#include "cli/exit_code.h"
+#include "cli/local_machine.h"
+#include "launcher/agent/agent_main.h"
+#include "launcher/base/fault.h"
+#include "launcher/core/placement.h"
+#include "launcher/run.h"
+#include "launcher/transport/agent_image.h"
+#include "launcher/transport/bootstrap.h"
+#include "rendezvous/standalone.h"
+
+namespace {
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+int print_error(const Error& error) {
+  std::fprintf(stderr, "trainrun: %s\n", error.message.c_str());
+  if (!error.hint.empty()) std::fprintf(stderr, "  try: %s\n", error.hint.c_str());
+  return static_cast<int>(exit_code_of(error.code));
+}
+
+int print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
+  return print_error({Code::internal, "stdout cannot be written to: " + errno_text(errno)});
+}
+
+// What a start would have the login shell of `host` run, but for the nonce, which each dial makes anew.
+Result<std::string> remote_command(const JobSpec& job, const Host& host, const Inputs& inputs) {
+  const bool local = job.transport == TransportKind::local ||
+                     (job.transport == TransportKind::automatic && inputs.is_this_host(host.name));
+  if (local) return std::string();
+  const auto& image = transport::agent_image();
+  return transport::bootstrap_line(image, std::string(32, '0'), job.ssh.agent_dir,
+                                   transport::installed_agents(image));
+}
+
+int dry_run(const Request& request, const Inputs& inputs) {
+  const JobSpec& job = request.job;
+  const auto placement = core::place(job, Generation{1});
+  if (!placement) return print_error(placement.error());
+  for (const auto& host : job.hosts.hosts) {
+    if (const auto line = remote_command(job, host, inputs); !line) return print_error(line.error());
+  }
+  const RemoteCommand command = [&](const Host& host) {
+    return remote_command(job, host, inputs).value_or("");
+  };
+  return print(request.json ? dry_run_json(job, *placement, command)
+                            : dry_run_text(job, *placement, command));
+}
+
+void print_notes(const Request& request) {
+  if (request.job.quiet) return;
+  for (const auto& note : request.notes) std::fprintf(stderr, "trainrun: %s\n", note.c_str());
+}
+
+int perform(const Request& request, const Inputs& inputs) {
+  switch (request.action) {
+    case Action::run:
+      return run_job(request.job, request.notes);
+    case Action::dry_run:
+      print_notes(request);
+      return dry_run(request, inputs);
+    case Action::check_hosts:
+      print_notes(request);
+      return check_hosts(request.job);
+    case Action::print_config:
+    case Action::help:
+    case Action::version:
+    case Action::completion:
+      return print(request.text);
+    case Action::rendezvous:
+      return rendezvous::rendezvous_main(request.rest);
+    case Action::agent:
+      return agent::agent_main(request.rest);
+  }
+  return static_cast<int>(ExitCode::internal);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto inputs = inputs_of_this_process(argc, argv, environ);
+  if (!inputs) return print_error(inputs.error());
+  for (const auto& [name, value] : inputs->environment) {
+    if (name == "TRAINRUN_FAULT") fault::configure(value);
+  }
+  const auto request = read_request(*inputs);
+  if (!request) return print_error(request.error());
+  return perform(*request, *inputs);
+}

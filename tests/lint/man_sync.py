@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""man/*.1 and *.5 against the program: every flag, TOML key and exit code is described, and nothing else is.
+
+usage: man_sync.py TRAINRUN SOURCE_DIRECTORY
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def table(trainrun):
+    text = subprocess.run([trainrun, "--print-options"], check=True, capture_output=True, text=True, timeout=60).stdout
+    spellings, keys = set(), set()
+    for line in text.splitlines():
+        name, aliases, _environment, toml, _default = line.split("\t")
+        spellings.update([name, *aliases.split()])
+        if toml:
+            keys.add(toml)
+    return spellings, keys
+
+
+def flags_of(page):
+    """The flags of all .It Fl lines: `Fl np` is -np, `Fl -np` is --np."""
+    found = set()
+    for line in page.splitlines():
+        if line.startswith(".It Fl "):
+            found.update("-" + name for name in re.findall(r"\bFl (-?[A-Za-z][\w-]*)", line))
+    return found
+
+
+def keys_of(page):
+    """The keys under .Ss Configuration files: `.It Sy [limits]` begins a table, `.Cm grace` is a key of it."""
+    section = page.split(".Ss Configuration files", 1)[1].split(".Sh ", 1)[0]
+    found, where = set(), None
+    for line in section.splitlines():
+        head = re.match(r"\.It Sy (?:\[+(\w+)\]+|Top level)", line)
+        if head:
+            where = head.group(1) or ""
+        key = re.match(r"\.Cm (\w+)", line)
+        if key and where is not None and where not in ("env", "program"):
+            found.add(f"{where}.{key.group(1)}".lstrip("."))
+    return found - {"command"}
+
+
+def codes_of_page(page):
+    section = page.split(".Sh EXIT STATUS", 1)[1].split(".Sh ", 1)[0]
+    return {int(code) for code in re.findall(r"^\.It (\d+)$", section, re.M)}
+
+
+def codes_of_header(header):
+    body = header.split("enum class ExitCode", 1)[1].split("};", 1)[0]
+    return {int(code) for code in re.findall(r"= (\d+),", body)}
+
+
+def differences(what, page, program):
+    for name in sorted(program - page):
+        yield f"{what} {name}: not in the man page"
+    for name in sorted(page - program):
+        yield f"{what} {name}: in the man page, but not in the program"
+
+
+def main():
+    trainrun, source = sys.argv[1], pathlib.Path(sys.argv[2])
+    page = (source / "man/trainrun.1").read_text()
+    hosts = (source / "man/trainrun-hosts.5").read_text()
+    header = (source / "cli/exit_code.h").read_text()
+    spellings, keys = table(trainrun)
+    wrong = [
+        *differences("flag", flags_of(page), spellings),
+        *differences("key", keys_of(hosts), keys),
+        *differences("exit code", codes_of_page(page), codes_of_header(header)),
+    ]
+    for path in ("man/trainrun.1", "man/trainrun-hosts.5"):
+        lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
+        # pages that are not installed here are no fault of ours
+        noise = ("outdated mandoc.db", "referenced manual not found")
+        wrong += [line for line in (lint.stdout + lint.stderr).splitlines() if not any(n in line for n in noise)]
+    print("\n".join(wrong) if wrong else "man pages and program agree")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
