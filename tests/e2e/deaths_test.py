@@ -13,20 +13,12 @@ class Deaths(LocalTest):
         job.wait_for("ready|holding", count=count)
         return job
 
-    def agents(self, job):
-        """Processes of ours between the launcher and the workers: the agent and its watcher."""
-        own = os.path.basename(WORKER)
-        return [pid for pid, command in self.processes() if pid != job.pid and os.path.basename(command.split()[0]) != own]
-
     def agent(self, job):
-        """The agent: the parent of the workers."""
-        for pid, command in self.processes():
-            if os.path.basename(command.split()[0]) == os.path.basename(WORKER):
-                with open(f"/proc/{pid}/stat") as file:
-                    parent = int(file.read().rsplit(") ", 1)[1].split()[1])
-                if parent in self.agents(job):
-                    return parent
-        self.fail("no agent was found: " + str(self.processes()))
+        """The agent's pid: the parent of the workers."""
+        with open(f"/proc/{self.workers()[0][0]}/stat") as file:
+            parent = int(file.read().rsplit(") ", 1)[1].split()[1])
+        self.assertNotIn(parent, (1, job.pid), self.processes())
+        return parent
 
     def end(self, job):
         """After the launcher's kill -9: its pipes close when nobody holds them any more."""
@@ -72,8 +64,7 @@ class Deaths(LocalTest):
     def test_a_worker_that_closes_its_pipes_is_still_waited_for(self):
         job = self.start("-np", 2, "--grace", GRACE, "sh", "-c",
                          f"exec >&- 2>&- <&-; {WORKER} when {self.folder}/go exit 0 2>/dev/null; exit 5")
-        job.wait_until(lambda: len([1 for _, command in self.processes("when") if command.startswith(WORKER)]) == 2,
-                       "both workers run")
+        job.wait_until(lambda: len(self.workers()) == 2, "both workers run")
         self.assertFalse(job.ended)
         open(self.folder + "/go", "w").close()
         self.assertEnds(job.wait(), 5)
@@ -87,7 +78,7 @@ class Deaths(LocalTest):
     def test_a_worker_killed_by_its_own_hand_while_the_agent_is_stopped_is_seen_when_it_goes_on(self):
         job = self.ready("wait")
         agent = self.agent(job)
-        workers = [pid for pid, command in self.processes() if command.startswith(WORKER)]
+        workers = [pid for pid, _ in self.workers()]
         os.kill(agent, signal.SIGSTOP)
         os.kill(workers[0], signal.SIGKILL)
         os.kill(agent, signal.SIGCONT)

@@ -110,7 +110,7 @@ class Environment(LocalTest):
 
     def test_names_of_this_host_are_one_host(self):
         name = os.uname().nodename
-        given = self.told("-np", 2, "-H", f"localhost:1,127.0.0.1:1")
+        given = self.told("-np", 2, "-H", "localhost:1,127.0.0.1:1")
         self.assertEqual({value["env"]["LOCAL_WORLD_SIZE"] for value in given.values()}, {"2"}, name)
 
     def test_bind_to_core_gives_each_rank_its_own(self):

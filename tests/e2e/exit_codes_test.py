@@ -99,7 +99,7 @@ class ExitCodes(LocalTest):
     def test_the_reader_of_our_stdout_goes_away_and_the_job_drains_with_141(self):
         job = self.start("-np", 2, "--grace", "2", WORKER, "lines", 10000000, 100)
         job.wait_for("0:100:")
-        job._selector.unregister(job.process.stdout)
+        job.stop_reading()
         job.process.stdout.close()
         done = self.assertEnds(job.wait(), 141)
         self.assertLessEqual(len([line for line in done.err.splitlines() if line.strip()]), 2, str(done))

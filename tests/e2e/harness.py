@@ -170,6 +170,10 @@ class Job:
             raise AssertionError(f"it ended without {count} times {pattern!r} on std{stream}: {self.result_so_far()}")
         return [match.group(0).decode(errors="replace") for match in expression.finditer(self.buffers[stream])]
 
+    def stop_reading(self):
+        """From here on stdout is the test's, to let it pile up or to close it."""
+        self._selector.unregister(self.process.stdout)
+
     def drained(self):
         """Both pipes were read to their end."""
         return not any(key.data in ("out", "err") for key in self._selector.get_map().values())
@@ -274,7 +278,7 @@ class LocalTest(EndToEndTest):
         return [(pid, command) for pid, command in marked(self.mark) if needle is None or needle in command]
 
     def workers(self):
-        return self.processes(os.path.basename(WORKER) + " ")
+        return [(pid, command) for pid, command in self.processes() if command.startswith(WORKER + " ")]
 
     def assertAllGone(self, timeout=DEADLINE, but=()):
         """Every process of this test's jobs ends within `timeout`."""
@@ -284,7 +288,10 @@ class LocalTest(EndToEndTest):
             if not left:
                 return
             if time.monotonic() > deadline:
-                self.fail(f"{len(left)} left after {timeout:.0f} s:\n{describe(pid for pid, _ in left)}")
+                report = describe(pid for pid, _ in left)
+                for pid, _ in left:
+                    kill(pid)
+                self.fail(f"{len(left)} left after {timeout:.0f} s:\n{report}")
             _await_end(left[0][0], 0.5)
 
     def assertNothingLeft(self):

@@ -93,7 +93,7 @@ class Output(LocalTest):
 
     def test_a_stalled_reader_loses_nothing(self):
         job = self.start("-np", 4, "--tag", "none", WORKER, "lines", 20000, 100)
-        job._selector.unregister(job.process.stdout)
+        job.stop_reading()
         job.wait_until(lambda: len(self.workers()) >= 4 or job.ended, "workers have started")
         os.set_blocking(job.process.stdout.fileno(), True)
         total = 0

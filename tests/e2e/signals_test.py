@@ -53,13 +53,13 @@ class Ending(LocalTest):
     def test_signals_before_any_worker_runs_end_it_too(self):
         for number, code in ENDING.items():
             with self.subTest(signal=number.name):
-                job = self.start("-np", 2, WORKER, "wait", env={"TRAINRUN_FAULT": "agent.spawn.before_record=delay:500"})
+                job = self.start("-np", 2, WORKER, "wait", env={"TRAINRUN_FAULT": "agent.spawn=delay:500"})
                 job.wait_until(lambda: len(self.processes()) > 1, "an agent is there")
                 job.signal(number)
                 self.assertEnds(job.wait(), code)
 
     def test_nohup_keeps_a_job_alive(self):
-        job = self.start("-c", f'trap "" HUP; exec "$0" "$@"', TRAINRUN, "-np", "2", WORKER, "signals", "0",
+        job = self.start("-c", 'trap "" HUP; exec "$0" "$@"', TRAINRUN, "-np", "2", WORKER, "signals", "0",
                          program="/bin/sh")
         job.wait_for("ready", count=2)
         job.signal(signal.SIGHUP)
@@ -91,9 +91,6 @@ class Forwarding(LocalTest):
         job.wait_until(lambda: all(self.state(pid) != "T" for pid, _ in self.workers()), "the workers go on")
         job.signal(signal.SIGTERM)
         self.assertEnds(job.wait(), 143)
-
-    def workers(self):
-        return [(pid, command) for pid, command in self.processes(WORKER) if TRAINRUN not in command]
 
     @staticmethod
     def state(pid):

@@ -18,6 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import host_init
 import namespaces as ns
+import observe
 import relay
 
 HOME = pwd.getpwuid(0).pw_dir
@@ -72,16 +73,6 @@ def clean_stale():
             pass
         finally:
             os.close(lock)
-
-
-class Process:
-    """A process of a host: `pid` as seen on the host, `outer` as seen from here."""
-
-    def __init__(self, pid, outer, ppid, command, started):
-        self.pid, self.outer, self.ppid, self.command, self.started = pid, outer, ppid, command, started
-
-    def __repr__(self):
-        return f"{self.pid} (parent {self.ppid}): {self.command}"
 
 
 class Lab:
@@ -341,53 +332,15 @@ class Lab:
 
     def processes(self, host):
         """Every process of the host but its first, oldest first."""
-        first = self.pid(host)
-        namespace = os.readlink(f"/proc/{first}/ns/pid")
-        found = []
-        for name in os.listdir("/proc"):
-            if not name.isdigit() or int(name) == first:
-                continue
-            try:
-                if os.readlink(f"/proc/{name}/ns/pid") != namespace:
-                    continue
-                with open(f"/proc/{name}/status") as file:
-                    status = dict(line.split(":", 1) for line in file if ":" in line)
-                with open(f"/proc/{name}/cmdline", "rb") as file:
-                    command = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
-                if status["State"].split()[0] in "ZX":
-                    continue
-                started = ns.start_time(name)
-                found.append(Process(int(status["NSpid"].split()[-1]), int(name), self._inner_parent(status), command
-                                     or "[" + status["Name"].strip() + "]", started))
-            except (OSError, KeyError):
-                continue  # it ended meanwhile
-        return sorted(found, key=lambda process: (process.started or 0, process.pid))
-
-    @staticmethod
-    def _inner_parent(status):
-        try:
-            with open(f"/proc/{status['PPid'].strip()}/status") as file:
-                return int(next(line for line in file if line.startswith("NSpid:")).split()[-1])
-        except (OSError, StopIteration):
-            return 0
+        return observe.processes(self.pid(host))
 
     def process_tables(self):
         return {host: self.processes(host) for host in self.hosts}
 
     def files(self, host):
         """Paths of every file, socket and empty folder of the host's own /tmp, /run, /dev/shm and ~/.cache."""
-        root = f"/proc/{self.pid(host)}/root"
-        found = set()
-        for top in host_init.PRIVATE + (HOME + "/.cache",):
-            for folder, folders, names in os.walk(root + top):
-                path = folder[len(root):]
-                folders[:] = [name for name in folders
-                              if f"{path}/{name}" not in self.shared + [host_init.OWN, "/run/sshd"]]
-                found.update(f"{path}/{name}" for name in names)
-                if not names and not folders and path != top and not any(
-                        shared.startswith(path + "/") for shared in self.shared):
-                    found.add(path + "/")
-        return found
+        return observe.files(self.pid(host), host_init.PRIVATE + (HOME + "/.cache",),
+                             self.shared + [host_init.OWN, "/run/sshd"])
 
     @staticmethod
     def _until(condition, what, timeout=PATIENCE):
