@@ -245,7 +245,21 @@ TEST_CASE("a barrier in vain names who did not come, and a part of the world has
   const auto failure = scene.only_a<Failure>(1);
   CHECK(failure.kind == FailureKind::timeout);
   CHECK(failure.missing == Ranks{3});
+  CHECK(scene.silent(3));
   CHECK(failure.message == "barrier 'b': rank 3 on h did not come");
+}
+
+TEST_CASE("all who are in a barrier hear the same names when the time of the first has passed") {
+  Scene scene(3);
+  scene.join_all(3);
+  scene.ask(0, Barrier{"b", {}, 100});
+  scene.ask(1, Barrier{"b", {}, 5000});
+  scene.pass(milliseconds(100));
+  CHECK(scene.only_a<Failure>(0).missing == Ranks{2});
+  CHECK(scene.only_a<Failure>(1).missing == Ranks{2});
+  CHECK_FALSE(scene.table.next_deadline());
+  for (const std::uint32_t rank : {2u, 1u, 0u}) scene.ask(rank, Barrier{"b", {}, 100});
+  for (const std::uint32_t rank : {0u, 1u, 2u}) scene.only_a<Done>(rank);
 }
 
 TEST_CASE("a barrier fails at once when a member that it needs leaves or has left") {
