@@ -54,6 +54,7 @@ Outcome<std::unique_ptr<World>> World::init(const Environment& environment) {
     return world;
   }
   if (auto met = world->meet(environment); !met) return tl::unexpected(met.error());
+  world->complete_ = true;
   return world;
 }
 
@@ -163,7 +164,7 @@ Outcome<void> World::finalize(Duration wait) {
 
 World::~World() {
   // A world that was never complete, or is broken, closes without leave: the others must hear of it.
-  if (group_ && !group_->broken() && !finalized_) static_cast<void>(finalize(seconds(1)));
+  if (complete_ && !group_->broken()) static_cast<void>(finalize(seconds(1)));
   watcher_.reset();
   group_.reset();
   if (ignores_sigpipe_) restore_sigpipe();

@@ -37,6 +37,7 @@ class World {
   rendezvous::World world_;
   std::uint32_t rank_ = 0;
   Duration op_timeout_{};
+  bool complete_ = false;  // init succeeded
   bool finalized_ = false;
   bool ignores_sigpipe_ = false;
   std::mutex client_mutex_;
