@@ -8,6 +8,7 @@
 #include "cli/config.h"
 #include "cli/dry_run.h"
 #include "cli/exit_code.h"
+#include "cli/host_choice.h"
 #include "cli/local_machine.h"
 #include "launcher/agent/agent_main.h"
 #include "launcher/base/fault.h"
@@ -36,7 +37,7 @@ int print(const std::string& text) {
 // What a start would have the login shell of `host` run, but for the nonce, which each dial makes anew.
 Result<std::string> remote_command(const JobSpec& job, const Host& host, const Inputs& inputs) {
   const bool local = job.transport == TransportKind::local ||
-                     (job.transport == TransportKind::automatic && inputs.is_this_host(host.name));
+                     (job.transport == TransportKind::automatic && is_this_host(host, inputs));
   if (local) return std::string();
   const auto& image = transport::agent_image();
   return transport::bootstrap_line(image, std::string(32, '0'), job.ssh.agent_dir,
