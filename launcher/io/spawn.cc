@@ -113,7 +113,8 @@ Spawned spawn(const SpawnRequest& request) {
     shell_words.insert(shell_words.end(), request.argv.begin() + 1, request.argv.end());
   const auto shell_argv = pointers(shell_words);
 
-  const auto not_default = signals_not_default(request.keep_hangup_ignored);
+  // Once: the agent changes no disposition after its start.
+  static const auto not_default = signals_not_default(request.keep_hangup_ignored);
   std::vector<unsigned long> mask;
   if (!request.cpus.empty()) {
     constexpr std::size_t bits = 8 * sizeof(unsigned long);
