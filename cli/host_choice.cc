@@ -119,6 +119,7 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
   if (!hosts) return tl::unexpected(hosts.error());
   for (auto& host : *hosts) {
     if (!host.identity.empty()) host.identity = absolute_path(host.identity, inputs);
+    if (here(host)) host.user.clear();  // it names us: no login is needed
   }
   if (hosts->empty()) choice.origin = "default";
   choice.this_host_alone = std::all_of(hosts->begin(), hosts->end(), here);

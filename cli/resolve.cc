@@ -202,7 +202,7 @@ class Resolver {
     if (asked == 0) job.programs.front().np = all_slots();
     if (job.hosts.hosts.empty()) {
       const int slots = std::max(job.world_size(), 1);
-      job.hosts.hosts.push_back(Host{.name = "localhost", .slots = slots, .slots_given = true});
+      job.hosts.hosts.push_back(Host{.name = inputs_.hostname, .slots = slots, .slots_given = true});
     }
     return {};
   }

@@ -169,9 +169,9 @@ TEST_CASE("the working directory is absolute, or relative to the caller's") {
 TEST_CASE("a program that this host has to run and has not is found out before anything starts") {
   World world;
   const std::tuple<Words, ExitCode, std::string> rows[] = {
-      {{"-np", "1", "./nope"}, ExitCode::not_found, "program '/home/u/nope' does not exist"},
-      {{"-np", "1", "nope"}, ExitCode::not_found, "program 'nope' was not found in PATH"},
-      {{"-np", "1", "train"}, ExitCode::not_found, "program 'train' was not found in PATH"},
+      {{"-np", "1", "./nope"}, ExitCode::not_found, "program '/home/u/nope' not found: it does not exist"},
+      {{"-np", "1", "nope"}, ExitCode::not_found, "program 'nope' not found in PATH"},
+      {{"-np", "1", "train"}, ExitCode::not_found, "program 'train' not found in PATH"},
       {{"-np", "1", "./plain.txt"},
        ExitCode::not_executable,
        "program '/home/u/plain.txt' is not executable"},
