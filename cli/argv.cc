@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {

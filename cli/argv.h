@@ -3,9 +3,9 @@
 //
 //   trainrun [flags] [--] program [arguments] [: [flags] [--] program [arguments]] ...
 //
-// Flags have one dash or two (`-np`, `--np`, `-hostfile`), `_` or `-` inside, their value in the next word or
-// after
-// `=`. The first word that is no flag begins the program; nothing after it is ours, but a lone `:`.
+// Flags have one dash or two (`-np`, `--np`, `-hostfile`), `_` or `-` inside, their value after `=` or
+// in the next word. The first word that is no flag begins the program; nothing after it is ours, but a lone
+// `:`.
 #pragma once
 
 #include <optional>

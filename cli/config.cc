@@ -139,8 +139,10 @@ Result<Request> read_request(const Inputs& inputs) {
   if (!settings) return tl::unexpected(settings.error());
 
   // a program of the command line replaces those of the file
+  std::string program_origin = "command line";
   if (!file->programs.empty() && parts->size() == 1 && !has_program(parts->front())) {
     *parts = std::move(file->programs);
+    program_origin = file->programs_origin;
   }
 
   Request out;
@@ -153,6 +155,7 @@ Result<Request> read_request(const Inputs& inputs) {
   const bool needs_program = out.action == Action::run || out.action == Action::dry_run;
   auto resolved = resolve(*settings, *parts, needs_program, inputs);
   if (!resolved) return tl::unexpected(resolved.error());
+  resolved->program_origin = program_origin;
   if (out.action == Action::print_config) out.text = print_config(*settings, *resolved);
   out.job = std::move(resolved->job);
   out.notes = std::move(environment.notes);

@@ -26,6 +26,7 @@ struct Inputs {
   std::function<bool(const std::string& host)> is_this_host;  // own names and addresses only, no DNS
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
   std::string job_id;
+  std::string hostname = "localhost";  // what a job without hosts calls this host
 };
 
 enum class Action : std::uint8_t {

@@ -67,8 +67,10 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
 }  // namespace
 
 bool is_this_host(const Host& host, const Inputs& inputs) {
-  // A port of its own means a forwarded one: ssh -L, a container, a rented machine behind 127.0.0.1.
-  return host.port == 0 && inputs.is_this_host(host.name);
+  // A port of its own means a forwarded one (ssh -L, a container, a rented machine behind 127.0.0.1), and
+  // another user means a login.
+  const bool as_we_are = host.user.empty() || host.user == variable(inputs.environment, "USER");
+  return host.port == 0 && as_we_are && inputs.is_this_host(host.name);
 }
 
 Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) {
@@ -117,6 +119,7 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
   if (!hosts) return tl::unexpected(hosts.error());
   for (auto& host : *hosts) {
     if (!host.identity.empty()) host.identity = absolute_path(host.identity, inputs);
+    if (here(host)) host.user.clear();  // it names us: no login is needed
   }
   if (hosts->empty()) choice.origin = "default";
   choice.this_host_alone = std::all_of(hosts->begin(), hosts->end(), here);

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
 
+#include "host-discovery/host_grammar.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
@@ -60,9 +62,33 @@ Result<std::string> fresh_job_id() {
 
 }  // namespace
 
+namespace {
+
+// `ps` shows our words to every user of this host, and to those of the agent that is forked from us: what was
+// given as
+// `-x NAME=VALUE` is kept in memory and blotted out there.
+void hide_values(int argc, char** argv) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::string_view(argv[i]) != "-x") continue;
+    if (char* value = std::strchr(argv[i + 1], '=')) {
+      for (++value; *value != '\0'; ++value) *value = '*';
+    }
+  }
+}
+
+std::string own_hostname() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0 || !hosts::check_name(name)) return "localhost";
+  return name;
+}
+
+}  // namespace
+
 Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment) {
   Inputs in;
   if (argc > 1) in.argv.assign(argv + 1, argv + argc);
+  hide_values(argc, argv);
+  in.hostname = own_hostname();
   for (char** entry = environment; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const auto equals = text.find('=', 1);  // a name may begin with '=' in odd shells

@@ -1,19 +1,20 @@
 // Wiring only: the words of the command line go in, an exit code comes out.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <string>
 
 #include "cli/config.h"
 #include "cli/dry_run.h"
 #include "cli/exit_code.h"
+#include "cli/host_choice.h"
 #include "cli/local_machine.h"
 #include "launcher/agent/agent_main.h"
 #include "launcher/base/fault.h"
 #include "launcher/core/placement.h"
 #include "launcher/run.h"
-#include "launcher/transport/agent_image.h"
-#include "launcher/transport/bootstrap.h"
+#include "launcher/transport/factory.h"
 #include "rendezvous/standalone.h"
 
 namespace {
@@ -32,26 +33,21 @@ int print(const std::string& text) {
   return print_error({Code::internal, "stdout cannot be written to: " + errno_text(errno)});
 }
 
-// What a start would have the login shell of `host` run, but for the nonce, which each dial makes anew.
-Result<std::string> remote_command(const JobSpec& job, const Host& host, const Inputs& inputs) {
-  const bool local = job.transport == TransportKind::local ||
-                     (job.transport == TransportKind::automatic && inputs.is_this_host(host.name));
-  if (local) return std::string();
-  const auto& image = transport::agent_image();
-  return transport::bootstrap_line(image, std::string(32, '0'), job.ssh.agent_dir,
-                                   transport::installed_agents(image));
+// What a start would do to get an agent running on `host`; empty when it needs no login.
+std::string remote_command(const JobSpec& job, const Host& host, const Inputs& inputs) {
+  if (job.transport == TransportKind::local) return {};
+  if (job.transport != TransportKind::automatic)
+    return transport::remote_command_for_display(host, job.ssh, job.transport);
+  return is_this_host(host, inputs)
+             ? std::string{}
+             : transport::remote_command_for_display(host, job.ssh, TransportKind::ssh);
 }
 
 int dry_run(const Request& request, const Inputs& inputs) {
   const JobSpec& job = request.job;
   const auto placement = core::place(job, Generation{1});
   if (!placement) return print_error(placement.error());
-  for (const auto& host : job.hosts.hosts) {
-    if (const auto line = remote_command(job, host, inputs); !line) return print_error(line.error());
-  }
-  const RemoteCommand command = [&](const Host& host) {
-    return remote_command(job, host, inputs).value_or("");
-  };
+  const RemoteCommand command = [&](const Host& host) { return remote_command(job, host, inputs); };
   return print(request.json ? dry_run_json(job, *placement, command)
                             : dry_run_text(job, *placement, command));
 }

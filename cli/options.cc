@@ -38,7 +38,9 @@ constexpr Foreign foreign[] = {
     {"mca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
     {"genv", "write -x NAME=VALUE"},
     {"genvall", "write --env all"},
-    {"verbose-output", "write -v"},
+    {"-N", "write --ppn N"},
+    {"-c", "write -np N, or --cpus-per-rank N"},
+    {"-l", "write --tag rank"},
     {"tag-output", "write --tag rank"},
     {"timestamp-output", "write --timestamp"},
 };
@@ -118,7 +120,13 @@ std::string hint_for_unknown_flag(std::string_view spelled) {
       }
     }
   }
-  if (const auto near = nearest(wanted, candidates)) return fmt::format("did you mean --{}?", *near);
+  if (wanted.size() == 2 &&
+      wanted.front() == '-') {  // every short word is near a single letter: only its case is looked at
+    const std::string other = {'-', static_cast<char>(wanted[1] ^ 0x20)};
+    if (find_option(other) != nullptr) return fmt::format("did you mean {}?", other);
+  } else if (const auto near = nearest(wanted, candidates)) {
+    return fmt::format("did you mean --{}?", *near);
+  }
   return "trainrun --help all lists every option; if it is the program's own, put it after the program";
 }
 

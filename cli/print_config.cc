@@ -7,6 +7,7 @@
 
 #include "cli/value.h"
 #include "launcher/base/strings.h"
+#include "launcher/core/env_forward.h"
 
 namespace trainrun::cli {
 
@@ -60,7 +61,9 @@ class Printer {
     for (const bool in_sections : {false, true}) {  // keys of the top come before the first [table]
       for (const auto& row : options()) {
         const auto dot = row.toml.find('.');
-        if (row.toml.empty() || (dot != std::string_view::npos) != in_sections) continue;
+        // what to do instead of a run is not part of the job
+        if (row.toml.empty() || row.group == Group::actions || (dot != std::string_view::npos) != in_sections)
+          continue;
         if (in_sections && row.toml.substr(0, dot) != section) {
           section = row.toml.substr(0, dot);
           out_ += fmt::format("\n[{}]\n", section);
@@ -116,7 +119,7 @@ class Printer {
     for (const auto& program : programs) {
       if (program.argv.empty()) continue;
       if (programs.size() == 1) {
-        out_ += fmt::format("command = {}\n", toml_array(program.argv));
+        line("command", toml_array(program.argv), resolved_.program_origin);
       } else {
         out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\ncommand = {}\n", program.np,
                             toml_string(program.directory), toml_array(program.argv));
@@ -145,7 +148,13 @@ class Printer {
         named[std::string(parsed->name)] = {std::string(*parsed->value), setting.origin};
     }
     if (!named.empty()) out_ += "\n[env]\n";
-    for (const auto& [name, value] : named) line(name, toml_string(value.first), value.second);
+    for (const auto& [name, value] : named) {
+      if (core::is_secret_name(name) || core::has_password(value.first)) {
+        out_ += fmt::format("# {}: redacted  # {}\n", name, value.second);
+      } else {
+        line(name, toml_string(value.first), value.second);
+      }
+    }
   }
 
   const Settings& settings_;

@@ -80,7 +80,7 @@ Result<void> check_program(const Program& program, const std::string& path, cons
   if (name.find('/') == std::string::npos) {
     if (path.empty() || !search(name, path, program.directory, inputs).empty()) return {};
     const bool here = inputs.is_file(under(program.directory, name));
-    return fail(Code::not_found, fmt::format("program {} was not found in PATH", trainrun::quoted(name)),
+    return fail(Code::not_found, fmt::format("program {} not found in PATH", trainrun::quoted(name)),
                 here ? fmt::format("it is in {}: write ./{}", program.directory, name)
                      : "write its path, or set PATH (-x PATH=...)");
   }
@@ -92,7 +92,8 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     return fail(Code::not_executable, fmt::format("program {} is not executable", trainrun::quoted(where)),
                 fmt::format("chmod +x {}", shell_quote(name)));
   }
-  return fail(Code::not_found, fmt::format("program {} does not exist", trainrun::quoted(where)),
+  return fail(Code::not_found,
+              fmt::format("program {} not found: it does not exist", trainrun::quoted(where)),
               name.starts_with('/') ? "" : "a relative path is taken from the working directory, see --wdir");
 }
 

@@ -202,7 +202,7 @@ class Resolver {
     if (asked == 0) job.programs.front().np = all_slots();
     if (job.hosts.hosts.empty()) {
       const int slots = std::max(job.world_size(), 1);
-      job.hosts.hosts.push_back(Host{.name = "localhost", .slots = slots, .slots_given = true});
+      job.hosts.hosts.push_back(Host{.name = inputs_.hostname, .slots = slots, .slots_given = true});
     }
     return {};
   }
@@ -291,7 +291,7 @@ class Resolver {
 
   // What this host would have to run can be looked at before anything starts.
   Result<void> look_here() const {
-    if (!choice_.this_host_alone) return {};
+    if (!choice_.this_host_alone || !needs_program_) return {};
     for (const auto& program : out_.job.programs) {
       if (!inputs_.is_directory(program.directory)) {
         return fail(Code::config,

@@ -12,8 +12,9 @@ namespace trainrun::cli {
 
 struct Resolved {
   JobSpec job;
-  std::string hosts_origin;  // "default" when nobody named hosts
-  std::string np_origin;     // "-np", "all slots of the hosts", ...
+  std::string hosts_origin;    // "default" when nobody named hosts
+  std::string np_origin;       // "-np", "all slots of the hosts", ...
+  std::string program_origin;  // "command line", or the place in the file; set by the caller
   std::vector<std::string> notes;
 };
 

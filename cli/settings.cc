@@ -1,6 +1,5 @@
 #include "cli/settings.h"
 
-#include <algorithm>
 #include <set>
 
 #include "cli/value.h"
@@ -14,8 +13,12 @@ bool adds_up(Option option) {
   return option == Option::host || option == Option::export_name || option == Option::verbose;
 }
 
-// The question that an option answers, by which layers hide each other.
-Option question(Option option) { return option == Option::hostfile ? Option::host : option; }
+// Whether the setting says which hosts, so that a weaker layer has no say in it. `--hosts-from none` does
+// not.
+bool names_hosts(const Setting& setting) {
+  return setting.option == Option::host || setting.option == Option::hostfile ||
+         (setting.option == Option::hosts_from && setting.value == "slurm");
+}
 
 }  // namespace
 
@@ -31,8 +34,10 @@ Result<Settings> Settings::merge(const std::vector<std::vector<Setting>>& layers
         exports.push_back(setting);
         continue;
       }
-      if (answered.contains(question(setting.option))) continue;
-      here.insert(question(setting.option));
+      if (answered.contains(setting.option) || (names_hosts(setting) && answered.contains(Option::host)))
+        continue;
+      here.insert(names_hosts(setting) ? Option::host : setting.option);
+      here.insert(setting.option);
       auto& slot = out.chosen_[setting.option];
       if (!adds_up(setting.option)) slot.clear();
       slot.push_back(setting);

@@ -18,8 +18,9 @@ class Settings {
  public:
   // Layers from the strongest to the weakest; within a layer the last one wins. Options that add up (-H, -v)
   // add up within the strongest layer that has them, -x over all layers (the stronger wins for the same
-  // name). -H and
-  // --hostfile are one question ("which hosts?"): the strongest layer that has either answers it.
+  // name). -H,
+  // --hostfile and --hosts-from slurm are one question ("which hosts?"): the strongest layer that has one of
+  // them answers it.
   static Result<Settings> merge(const std::vector<std::vector<Setting>>& layers);
 
   [[nodiscard]] bool has(Option option) const { return chosen_.contains(option); }

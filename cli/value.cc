@@ -1,7 +1,6 @@
 #include "cli/value.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 

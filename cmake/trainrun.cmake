@@ -4,6 +4,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -17,11 +18,11 @@ find_package(fmt REQUIRED)
 find_package(PkgConfig REQUIRED)
 
 # -fno-coroutines: g++ 12.2 miscompiles `if (co_await ...)`; see launcher/decisions/0001.
-# -Wno-maybe-uninitialized: g++ 12 reports every std::optional that is tested before its use.
+# -Wno-maybe-uninitialized -Wno-tsan: g++ 12 reports every std::optional that is tested before its use.
 add_library(trainrun_flags INTERFACE)
 target_compile_options(trainrun_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wswitch
-  -Wimplicit-fallthrough -Wformat=2 -Wno-maybe-uninitialized -Werror=switch -fno-coroutines -fvisibility=hidden -fno-omit-frame-pointer)
+  -Wimplicit-fallthrough -Wformat=2 -Wno-maybe-uninitialized -Wno-tsan -Werror=switch -fno-coroutines -fvisibility=hidden -fno-omit-frame-pointer)
 if(TRAINRUN_WERROR)
   target_compile_options(trainrun_flags INTERFACE -Werror)
 endif()
@@ -38,6 +39,9 @@ add_library(trainrun_sanitizers INTERFACE)
 if(TRAINRUN_SANITIZE)
   target_compile_options(trainrun_sanitizers INTERFACE -fsanitize=${TRAINRUN_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(trainrun_sanitizers INTERFACE -fsanitize=${TRAINRUN_SANITIZE})
+  if(TRAINRUN_SANITIZE STREQUAL "thread")
+    target_compile_options(trainrun_sanitizers INTERFACE -Wno-tsan)  # Asio has fences, which TSan does not follow
+  endif()
 endif()
 
 # trainrun_library(NAME [AGENT] SOURCES ... [DEPS ...])

@@ -25,6 +25,8 @@ std::uint32_t in_ms(Duration duration) {
 
 TransportKind transport_kind(const JobSpec& job, const Host& host) {
   if (job.transport != TransportKind::automatic) return job.transport;
+  // A port or another user's name of its own means another sshd, even on this address (a container, a port forward).
+  if (host.port != 0 || !host.user.empty()) return TransportKind::ssh;
   return transport::is_this_host(host.name) ? TransportKind::local : TransportKind::ssh;
 }
 
@@ -113,6 +115,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   for (const auto& seat : placement_.seats) {
     if (seat.host != host) continue;
     const auto& program = job_.programs[seat.program];
+    if (program.argv.empty()) continue;  // --check-hosts without a program
     if (!setup.programs.empty() && setup.programs.back() == program.argv.front() &&
         setup.directories.back() == program.directory)
       continue;

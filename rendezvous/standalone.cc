@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/signal_set.hpp>
 #include <cerrno>
 #include <csignal>
@@ -118,7 +119,8 @@ class KeyFile {
 
 class Server {
  public:
-  Server(const Request& request, const KeyFile& file, std::unique_ptr<TcpListener> listener, io::Loop& loop)
+  Server(const Request& request, const KeyFile& file, std::unique_ptr<TcpListener> listener, io::Loop& loop,
+         boost::asio::signal_set& signals)
       : request_(request),
         loop_(loop),
         listener_(std::move(listener)),
@@ -128,7 +130,7 @@ class Server {
                   [this](const Verdict& verdict) { over(verdict); }}),
         wake_(loop),
         limit_(loop),
-        signals_(loop.context(), SIGINT, SIGTERM, SIGHUP) {}
+        signals_(signals) {}
 
   int run() {
     service_.begin_generation({1}, World{1, request_.np, {}, {}}, io::Loop::now());
@@ -179,7 +181,7 @@ class Server {
   std::unique_ptr<TcpListener> listener_;
   Service service_;
   io::Timer wake_, limit_;
-  boost::asio::signal_set signals_;
+  boost::asio::signal_set& signals_;
   std::uint32_t last_connection_ = 0;
   int exit_code_ = 0;
 };
@@ -198,13 +200,15 @@ int rendezvous_main(const std::vector<std::string>& words) {
   io::Loop loop;
   auto listener = TcpListener::listen(loop, request->bind);
   if (!listener) return report(listener.error());
+  // From here on a signal ends the server in order, which removes the key file.
+  boost::asio::signal_set signals(loop.context(), SIGINT, SIGTERM, SIGHUP);
   const auto file = KeyFile::open(request->key_file);
   if (!file) return report(file.error());
   // In the form of environment variables, so that a script can hand the line on as it is.
   fmt::print("TRAINRUN_RENDEZVOUS={} TRAINRUN_KEY_FILE={} TRAINRUN_SIZE={}\n", (*listener)->address(),
              shell_quote(file->path()), request->np);
   std::fflush(stdout);
-  return Server(*request, *file, std::move(*listener), loop).run();
+  return Server(*request, *file, std::move(*listener), loop, signals).run();
 }
 
 }  // namespace trainrun::rendezvous

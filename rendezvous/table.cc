@@ -254,18 +254,25 @@ void Table::time_out(WaiterNumber number) {
       message = fmt::format("{}, the first of group {}, has not published its NCCL ids", name_ranks(missing),
                             quoted(waiter.name));
       break;
-    case Waiter::Kind::barrier: {
-      const auto& meeting = meetings_.at(waiter.name);
-      for (const auto rank : meeting.ranks)
-        if (!meeting.here.contains(rank)) missing.push_back(rank);
-      message = fmt::format("barrier {}: {} did not come", quoted(waiter.name), name_ranks(missing));
-      break;
-    }
+    case Waiter::Kind::barrier:
+      return break_barrier(waiter.name);
     case Waiter::Kind::watch:
       message = fmt::format("generation {} goes on", world_.generation);
       break;
   }
   refuse(remove(number), FailureKind::timeout, std::move(message), std::move(missing));
+}
+
+// One whose time has passed takes all others in the barrier along: they could meet only if it came back, and
+// all who were there are to hear the same names.
+void Table::break_barrier(std::string name) {
+  const auto meeting = meetings_.at(name);
+  std::vector<std::uint32_t> missing;
+  for (const auto rank : meeting.ranks)
+    if (!meeting.here.contains(rank)) missing.push_back(rank);
+  const auto message = fmt::format("barrier {}: {} did not come", quoted(name), name_ranks(missing));
+  for (const auto& [rank, number] : meeting.here)
+    refuse(remove(number), FailureKind::timeout, message, missing);
 }
 
 bool Table::everybody_left() const {

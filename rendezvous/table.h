@@ -106,6 +106,7 @@ class Table {
   WaiterNumber add(Waiter waiter, std::uint32_t wait_ms, Instant now);
   Waiter remove(WaiterNumber number);  // also from seats, meetings and wishes
   void time_out(WaiterNumber number);
+  void break_barrier(std::string name);
   void form_if_complete();
   void meet_if_complete(const std::string& name);
   void finish(Verdict verdict);  // the generation is over: everybody who waits hears it

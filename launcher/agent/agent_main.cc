@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/watcher.h"
@@ -25,21 +27,29 @@ void null_on(int target, int mode) {
 int serve(Fd in, Fd out, Legacy& legacy) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
+  // A signalfd, not Asio's signal_set: that keeps global state, which a fork of the launcher would share with
+  // it.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&signals, number);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   io::Loop loop;
   Agent agent(loop, std::move(in), std::move(out), legacy);
-  boost::asio::signal_set children(loop.context(), SIGCHLD);
-  boost::asio::signal_set ends(loop.context(), SIGTERM, SIGINT);
-  const std::function<void()> wait_child = [&] {
-    children.async_wait([&](const boost::system::error_code& error, int) {
+  boost::asio::posix::stream_descriptor source(loop.context(),
+                                               ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  const std::function<void()> wait = [&] {
+    source.async_wait(source.wait_read, [&](const boost::system::error_code& error) {
       if (error) return;
+      signalfd_siginfo info{};
+      while (::read(source.native_handle(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+        if (info.ssi_signo != static_cast<std::uint32_t>(SIGCHLD))
+          agent.on_signal(static_cast<int>(info.ssi_signo));
+      }
       agent.on_child();
-      wait_child();
+      wait();
     });
   };
-  wait_child();
-  ends.async_wait([&](const boost::system::error_code& error, int number) {
-    if (!error) agent.on_signal(number);
-  });
+  wait();
   loop.run();
   return agent.exit_code();
 }

@@ -84,6 +84,7 @@ class JobMachine {
   void settle_verdict();
   void ignore(const char* what, const char* why);
 
+  [[nodiscard]] bool ended_by_us(const WorkerExited& event) const;
   [[nodiscard]] bool all_workers(WorkerState state) const;
   [[nodiscard]] std::string host_name(HostIndex host) const;
   [[nodiscard]] std::string generation_end_reason() const;

@@ -7,6 +7,15 @@
 #include <csignal>
 
 namespace trainrun::core {
+namespace {
+
+// 128+signal is how a shell reports that its child was killed.
+bool by_signal(const ExitStatus& status, int number) {
+  return (status.kind == ExitStatus::Kind::killed && status.number == number) ||
+         (status.kind == ExitStatus::Kind::exited && status.number == 128 + number);
+}
+
+}  // namespace
 
 // ---- failures
 // -----------------------------------------------------------------------------------------------------
@@ -41,7 +50,7 @@ void JobMachine::on(const WorkerExited& event) {
       if (worker.state != WorkerState::spawned) return ignore("worker exited", "its end is known");
       worker.state = WorkerState::exited;
       worker.status = event.status;
-      const bool by_us = phase_ == Phase::draining && event.at - event.error > drained_at_;
+      const bool by_us = phase_ == Phase::draining && ended_by_us(event);
       if (!event.status.success() && !by_us) {
         worker.failure = Failure{event.worker, worker.rank, worker.host, worker.pid,         event.status,
                                  event.at,     event.error, false,       event.out_of_memory};
@@ -55,6 +64,15 @@ void JobMachine::on(const WorkerExited& event) {
     case Phase::done:
       return ignore("worker exited", "it was given up");
   }
+}
+
+// Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was surely earlier;
+// any other end is the worker's own unless it was surely later.
+bool JobMachine::ended_by_us(const WorkerExited& event) const {
+  if (by_signal(event.status, SIGTERM) || (kill_sent_ && by_signal(event.status, SIGKILL))) {
+    return event.at + event.error >= drained_at_;
+  }
+  return event.at - event.error > drained_at_;
 }
 
 void JobMachine::on(const WorkerFinished& event) {

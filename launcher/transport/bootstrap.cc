@@ -30,7 +30,7 @@ bool is_plain_path(std::string_view path) {
 constexpr std::string_view script =
     "N={nonce};H={sha};"
     "no(){{ trap - 0;printf \"%s\\n\" \"$N failed $*\";exit 1;}};"
-    "go(){{ g=$1;trap \"no exec cannot be executed: \\$g\" 0;shopt -s execfail 2>/dev/null;"
+    "go(){{ g=$1;trap \"no exec cannot be executed: \\$g\" 0;trap - 13;shopt -s execfail 2>/dev/null;"
     "exec \"$g\" --greet \"$N\";no exec cannot be executed: \"$g\";}};"
     "for f in {places};do [ -s \"$f\" ]&&[ -x \"$f\" ]&&go \"$f\";done;"
     "d={dir};f=$d/agent-$H;"
@@ -42,7 +42,7 @@ constexpr std::string_view script =
     "case $(ls -ldn \"$d/.\") in ?????w*|????????w*) no open \"$d\";;esac;"
     "t=$d/.agent-$N;"
     "e=$( (:>\"$t\") 2>&1)||no create \"$e\";"
-    "printf \"%s\\n\" \"$N send\";"
+    "trap \"\" 13;printf \"%s\\n\" \"$N send\";"
     "e=$(head -c {size} 2>&1 >\"$t\")||{{ rm -f \"$t\";no write \"$e\";}};"
     "s=$(wc -c <\"$t\");s=$((s));[ \"$s\" = {size} ]||{{ rm -f \"$t\";no size \"$s of {size} bytes "
     "arrived\";}};"

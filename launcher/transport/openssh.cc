@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -56,9 +57,9 @@ void OpensshTransport::dial(const Host& host, Duration within, DialDone done) {
 namespace {
 
 // Starts, or answers with the error.
-std::unique_ptr<OpensshChild> start(const Host& host, const SshOptions& options, const AgentImage& image,
-                                    const std::vector<std::string>& places, Instant started, Duration within,
-                                    const DialDone& answer) {
+std::unique_ptr<OpensshChild> start(DialJob job, const SshOptions& options, const AgentImage& image,
+                                    const std::vector<std::string>& places) {
+  const auto answer = job.answer;
   auto nonce = fresh_nonce();
   auto line =
       nonce ? bootstrap_line(image, *nonce, options.agent_dir, places) : tl::unexpected(nonce.error());
@@ -66,8 +67,8 @@ std::unique_ptr<OpensshChild> start(const Host& host, const SshOptions& options,
     answer(tl::unexpected(line.error()));
     return nullptr;
   }
-  auto child = OpensshChild::start(host, openssh_arguments(host, options, *line), image, std::move(*nonce),
-                                   started, within, answer);
+  const auto words = openssh_arguments(job.host, options, *line);
+  auto child = OpensshChild::start(std::move(job), words, image, std::move(*nonce));
   if (!child) {
     answer(tl::unexpected(child.error()));
     return nullptr;
@@ -75,8 +76,8 @@ std::unique_ptr<OpensshChild> start(const Host& host, const SshOptions& options,
   return std::move(*child);
 }
 
-// One wait for all, at the longest until `until`, and what it brought.
-void turn(Children& children, int wake, Instant until) {
+// One wait for all, at the longest until `until`, and what it brought; `again`: jobs to be started once more.
+void turn(Children& children, int wake, Instant until, std::vector<DialJob>& again) {
   std::vector<pollfd> fds{{wake, POLLIN, 0}};
   for (const auto& child : children) {
     const bool talks = child->talking();
@@ -98,6 +99,7 @@ void turn(Children& children, int wake, Instant until) {
     if (fds[3 * i + 2].revents != 0) child->hear_stderr();
     if (fds[3 * i + 1].revents != 0) child->talk();
     if (fds[3 * i + 3].revents != 0 && child->reap()) {
+      if (child->wants_another()) again.push_back(std::move(child->job()));
       child.reset();
     } else if (child->talking() && now >= child->deadline()) {
       child->late();
@@ -113,7 +115,9 @@ void end_all(Children& children, int wake) {
       for (const auto& child : children) child->signal(number);
     }
     const auto until = std::chrono::steady_clock::now() + milliseconds(200);
-    while (!children.empty() && std::chrono::steady_clock::now() < until) turn(children, wake, until);
+    std::vector<DialJob> ignored;
+    while (!children.empty() && std::chrono::steady_clock::now() < until)
+      turn(children, wake, until, ignored);
   }
   children.clear();
 }
@@ -122,18 +126,27 @@ void end_all(Children& children, int wake) {
 
 void OpensshTransport::run() {
   Children children;
+  std::vector<DialJob> jobs;
   for (;;) {
-    std::vector<Job> fresh;
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) break;
-      fresh.swap(fresh_);
+      std::move(fresh_.begin(), fresh_.end(), std::back_inserter(jobs));
+      fresh_.clear();
     }
-    for (const auto& job : fresh) {
-      auto child = start(job.host, options_, image_, places_, job.started, job.within, job.answer);
-      if (child) children.push_back(std::move(child));
+    const auto now = std::chrono::steady_clock::now();
+    auto next = now + std::chrono::hours(1);
+    std::vector<DialJob> later;
+    for (auto& job : jobs) {
+      if (job.not_before > now) {
+        next = std::min(next, job.not_before);
+        later.push_back(std::move(job));
+      } else if (auto child = start(std::move(job), options_, image_, places_)) {
+        children.push_back(std::move(child));
+      }
     }
-    turn(children, wake_.get(), std::chrono::steady_clock::now() + std::chrono::hours(1));
+    jobs = std::move(later);
+    turn(children, wake_.get(), next, jobs);
   }
   end_all(children, wake_.get());
 }

@@ -12,6 +12,7 @@
 #include "launcher/io/loop.h"
 #include "launcher/transport/agent_image.h"
 #include "launcher/transport/answers.h"
+#include "launcher/transport/dial_job.h"
 #include "launcher/transport/transport.h"
 
 namespace trainrun::transport {
@@ -25,13 +26,6 @@ class OpensshTransport : public Transport {
   void dial(const Host& host, Duration within, DialDone done) override;
 
  private:
-  struct Job {
-    Host host;
-    Instant started;
-    Duration within{};
-    DialDone answer;
-  };
-
   // One thread starts, talks to and reaps all of them, so that pids belong to one thread.
   void run();
 
@@ -42,7 +36,7 @@ class OpensshTransport : public Transport {
   Fd wake_;
 
   std::mutex mutex_;  // over the next two
-  std::vector<Job> fresh_;
+  std::vector<DialJob> fresh_;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -55,23 +55,23 @@ int spawn_ssh(const std::vector<std::string>& command_line, int io, int err, pid
 
 }  // namespace
 
-OpensshChild::OpensshChild(Host host, BootstrapDialogue dialogue, std::string_view image)
-    : host_(std::move(host)), dialogue_(std::move(dialogue)), image_(image) {}
+OpensshChild::OpensshChild(DialJob job, BootstrapDialogue dialogue, std::string_view image)
+    : job_(std::move(job)), dialogue_(std::move(dialogue)), image_(image) {}
 
-Result<std::unique_ptr<OpensshChild>> OpensshChild::start(const Host& host,
+Result<std::unique_ptr<OpensshChild>> OpensshChild::start(DialJob job,
                                                           const std::vector<std::string>& command_line,
-                                                          const AgentImage& image, std::string nonce,
-                                                          Instant started, Duration within, DialDone answer) {
+                                                          const AgentImage& image, std::string nonce) {
   auto io = make_socket_pair();
   if (!io) return tl::unexpected(io.error());
   auto err = make_pipe();
   if (!err) return tl::unexpected(err.error());
+  const auto name = job.host.name;
   std::unique_ptr<OpensshChild> child(
-      new OpensshChild(host, BootstrapDialogue(image, std::move(nonce), host.name), image.bytes));
+      new OpensshChild(std::move(job), BootstrapDialogue(image, std::move(nonce), name), image.bytes));
   if (const int rc = spawn_ssh(command_line, io->second.get(), err->second.get(), child->pid_); rc != 0) {
     child->pid_ = -1;
     return fail(rc == ENOENT ? Code::not_found : Code::internal,
-                fmt::format("{}: ssh cannot be started: {}", host.name, errno_text(rc)),
+                fmt::format("{}: ssh cannot be started: {}", name, errno_text(rc)),
                 rc == ENOENT ? "apt install openssh-client, or use --transport ssh" : "");
   }
   child->pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, child->pid_, 0)));
@@ -79,9 +79,6 @@ Result<std::unique_ptr<OpensshChild>> OpensshChild::start(const Host& host,
   child->link_ = std::move(io->first);
   child->stderr_ = std::move(err->first);
   set_nonblocking(child->stderr_.get(), true);
-  child->started_ = started;
-  child->within_ = within;
-  child->answer_ = std::move(answer);
   return child;
 }
 
@@ -102,7 +99,7 @@ void OpensshChild::signal(int number) const {
 
 void OpensshChild::give_up(Error error) {
   link_.reset();
-  answer_(tl::unexpected(std::move(error)));
+  job_.answer(tl::unexpected(std::move(error)));
   signal(SIGTERM);
 }
 
@@ -129,10 +126,7 @@ void OpensshChild::talk() {
         give_up(dialogue_.error());
         return;
       case BootstrapDialogue::Next::ready:
-        answer_(Dialled{std::move(link_), dialogue_.noise(), [words = words_] {
-                          const std::lock_guard lock(words->mutex);
-                          return words->text;
-                        }});
+        job_.answer(Dialled{std::move(link_), dialogue_.noise(), [words = words_] { return words->text(); }});
         return;
     }
   }
@@ -158,15 +152,14 @@ void OpensshChild::hear_stderr() {
       stderr_.reset();
       return;
     }
-    const std::lock_guard lock(words_->mutex);
-    keep_tail(words_->text, {buffer.data(), static_cast<std::size_t>(count)});
+    words_->add({buffer.data(), static_cast<std::size_t>(count)});
   }
 }
 
 void OpensshChild::late() {
-  auto error = silent_host(host_.name, "ssh logs in and starts the agent", within_);
-  const std::lock_guard lock(words_->mutex);
-  if (const auto said = trim(words_->text); !said.empty()) error.message += ": " + quoted(said, 300);
+  auto error = silent_host(job_.host.name, "ssh logs in and starts the agent", job_.within);
+  const auto words = words_->text();
+  if (const auto said = trim(words); !said.empty()) error.message += ": " + quoted(said, 300);
   give_up(std::move(error));
 }
 
@@ -176,13 +169,20 @@ bool OpensshChild::reap() {
   pid_ = -1;
   if (talking()) talk();  // its last bytes
   hear_stderr();
-  if (talking()) {
-    const std::lock_guard lock(words_->mutex);
-    const auto status = ExitStatus::from_wait(raw);
-    // 255 is ssh's own failure; anything else is how the remote command ended: the login went well.
-    give_up(status == ExitStatus::exited(255) || status.kind != ExitStatus::Kind::exited
-                ? explain_openssh(host_, words_->text, status.describe())
-                : dialogue_.closed(words_->text));
+  if (!talking()) return true;
+  // 255 is ssh's own failure; anything else is how the remote command ended: the login went well.
+  const auto status = ExitStatus::from_wait(raw);
+  auto error = status == ExitStatus::exited(255) || status.kind != ExitStatus::Kind::exited
+                   ? explain_openssh(job_.host, words_->text(), status.describe())
+                   : dialogue_.closed(words_->text());
+  ++job_.attempts;
+  job_.not_before = std::chrono::steady_clock::now() + pause_after(job_.attempts);
+  again_ =
+      error.code == Code::try_again && job_.attempts < dial_attempts && job_.not_before < job_.deadline();
+  if (again_) {
+    link_.reset();
+  } else {
+    give_up(error.code == Code::try_again ? gave_up(std::move(error), job_.attempts) : std::move(error));
   }
   return true;
 }

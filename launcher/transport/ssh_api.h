@@ -1,5 +1,5 @@
 // libssh, loaded at the first dial: a job on this host alone never pays for it (a process start with it costs
-// milliseconds). Only ssh_session, ssh_login and ssh_pump include this.
+// milliseconds). Only ssh_session, ssh_login, ssh_line and ssh_pump know it.
 #pragma once
 
 #include <libssh/callbacks.h>

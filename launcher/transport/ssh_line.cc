@@ -50,8 +50,7 @@ SshLine::~SshLine() {
 // once.
 int SshLine::on_data(const char* data, std::size_t size, bool is_stderr) {
   if (is_stderr) {
-    const std::lock_guard lock(words_->mutex);
-    keep_tail(words_->text, {data, size});
+    words_->add({data, size});
     return static_cast<int>(size);
   }
   if (link_broken_) return static_cast<int>(size);

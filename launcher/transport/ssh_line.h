@@ -3,18 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "launcher/transport/last_words.h"
 #include "launcher/transport/ssh_session.h"
 
 namespace trainrun::transport {
-
-// The last of what the host wrote to stderr; read by the launcher when the link has ended.
-struct LastWords {
-  std::mutex mutex;
-  std::string text;
-};
 
 class SshLine {
  public:

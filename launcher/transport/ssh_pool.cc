@@ -1,18 +1,17 @@
 #include "launcher/transport/ssh_pool.h"
 
-#include <fmt/format.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <mutex>
-#include <random>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "launcher/transport/dial_job.h"
 #include "launcher/transport/ssh_pump.h"
 #include "launcher/transport/ssh_session.h"
 #include "launcher/transport/ssh_words.h"
@@ -24,21 +23,6 @@ namespace {
 constexpr std::size_t threads_at_first = 16;
 constexpr std::size_t threads_at_most = 1024;
 constexpr auto growth_period = milliseconds(200);
-constexpr int attempts = 8;  // some 10 s in all, when an sshd keeps refusing half-open connections
-
-struct Job {
-  Host host;
-  Instant started;
-  Duration within{};
-  DialDone done;
-};
-
-// Waits longer from one attempt to the next, by chance: the others that were refused come back too.
-Duration pause_after(int attempt) {
-  thread_local std::minstd_rand random(std::random_device{}());
-  const int base = 100 << std::min(attempt, 4);
-  return milliseconds(base / 2 + static_cast<int>(random() % static_cast<unsigned>(base)));
-}
 
 }  // namespace
 
@@ -47,9 +31,10 @@ Duration pause_after(int attempt) {
 struct SshTransport::State : std::enable_shared_from_this<State> {
   explicit State(SshPlan with) : plan(std::move(with)) {}
 
-  void work();
-  Result<Dialled> reach(const Job& job);
-  bool start_thread();  // with the mutex held
+  void work(std::list<std::thread>::iterator self);
+  Result<Dialled> reach(const DialJob& job);
+  bool start_thread();  // this and the next with the mutex held
+  void join_ended();
 
   const SshPlan plan;
   Fd cancel{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -57,9 +42,10 @@ struct SshTransport::State : std::enable_shared_from_this<State> {
 
   std::mutex mutex;  // over all that follows
   std::condition_variable thread_ended;
-  std::deque<Job> queue;
-  std::size_t threads = 0;
-  std::uint64_t taken = 0;
+  std::deque<DialJob> queue;
+  std::list<std::thread> threads;  // at work
+  std::list<std::thread> ended;    // have nothing more to do but to be joined
+  std::uint64_t taken = 0;         // how many hosts were taken out of the queue
 };
 
 SshTransport::SshTransport(io::Loop& loop, const SshOptions& options, const AgentImage& image,
@@ -73,7 +59,9 @@ SshTransport::~SshTransport() {
   std::unique_lock lock(state.mutex);
   state.queue.clear();
   eventfd_write(state.cancel.get(), 1);
-  state.thread_ended.wait_for(lock, milliseconds(600), [&] { return state.threads == 0; });
+  state.thread_ended.wait_for(lock, milliseconds(600), [&] { return state.threads.empty(); });
+  for (auto& stuck : state.threads) stuck.detach();
+  state.join_ended();
   lock.unlock();
   state.pump.close();
 }
@@ -88,13 +76,15 @@ void SshTransport::dial(const Host& host, Duration within, DialDone done) {
   {
     const std::lock_guard lock(state.mutex);
     state.queue.push_back({host, std::chrono::steady_clock::now(), within, answer});
-    if (state.threads < threads_at_first && !state.start_thread() && state.threads == 0) {
+    if (state.threads.size() < threads_at_first && !state.start_thread() && state.threads.empty()) {
       state.queue.pop_back();
       answer(fail(Code::try_again, host.name + ": no thread can be started to reach it"));
       return;
     }
   }
-  if (!growth_.armed()) watch_queue();
+  if (growth_.armed()) return;
+  taken_before_ = ~std::uint64_t{0};  // a first period must pass before a thread can be missed
+  watch_queue();
 }
 
 void SshTransport::watch_queue() {
@@ -102,8 +92,8 @@ void SshTransport::watch_queue() {
   const std::lock_guard lock(state.mutex);
   if (state.queue.empty()) return;
   if (state.taken == taken_before_) {
-    const auto wanted = std::min({state.queue.size(), std::max<std::size_t>(state.threads, 1),
-                                  threads_at_most - std::min(threads_at_most, state.threads)});
+    const auto wanted = std::min({state.queue.size(), std::max<std::size_t>(state.threads.size(), 1),
+                                  threads_at_most - std::min(threads_at_most, state.threads.size())});
     for (std::size_t i = 0; i < wanted && state.start_thread(); ++i) {
     }
   }
@@ -112,22 +102,29 @@ void SshTransport::watch_queue() {
 }
 
 bool SshTransport::State::start_thread() {
+  join_ended();
+  const auto self = threads.emplace(threads.end());
   try {
-    std::thread([state = shared_from_this()] { state->work(); }).detach();
+    *self = std::thread([state = shared_from_this(), self] { state->work(self); });
   } catch (const std::system_error&) {
+    threads.erase(self);
     return false;
   }
-  ++threads;
   return true;
 }
 
-void SshTransport::State::work() {
+void SshTransport::State::join_ended() {
+  for (auto& thread : ended) thread.join();
+  ended.clear();
+}
+
+void SshTransport::State::work(std::list<std::thread>::iterator self) {
   for (;;) {
-    Job job;
+    DialJob job;
     {
       const std::lock_guard lock(mutex);
       if (queue.empty()) {
-        --threads;
+        ended.splice(ended.end(), threads, self);
         thread_ended.notify_all();
         return;
       }
@@ -135,20 +132,18 @@ void SshTransport::State::work() {
       queue.pop_front();
       ++taken;
     }
-    job.done(reach(job));
+    job.answer(reach(job));
   }
 }
 
-Result<Dialled> SshTransport::State::reach(const Job& job) {
+Result<Dialled> SshTransport::State::reach(const DialJob& job) {
   const Patience patience(job.started, job.within, cancel.get());
-  for (int attempt = 0;; ++attempt) {
+  for (int attempts = 1;; ++attempts) {
     auto dialled = bring_up(plan, job.host, patience);
     if (dialled) return pump.adopt(std::move(*dialled));
     if (dialled.error().code != Code::try_again) return tl::unexpected(std::move(dialled.error()));
-    if (attempt + 1 == attempts || patience.wait(-1, 0, pause_after(attempt)) != Patience::Wake::ready) {
-      dialled.error().code = Code::unreachable;
-      dialled.error().message += fmt::format(" ({} attempts)", attempt + 1);
-      return tl::unexpected(std::move(dialled.error()));
+    if (attempts == dial_attempts || patience.wait(-1, 0, pause_after(attempts)) != Patience::Wake::ready) {
+      return tl::unexpected(gave_up(std::move(dialled.error()), attempts));
     }
   }
 }

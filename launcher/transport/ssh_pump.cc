@@ -19,7 +19,7 @@ Result<Dialled> SshPump::adopt(SshDialled dialled) {
   auto pair = make_socket_pair();
   if (!pair) return tl::unexpected(pair.error());
   auto words = std::make_shared<LastWords>();
-  words->text = std::move(dialled.last_words);
+  words->add(dialled.last_words);
   auto line = std::make_unique<SshLine>(std::move(dialled.session), std::move(dialled.first_bytes),
                                         std::move(pair->second), words);
   const std::lock_guard lock(mutex_);
@@ -41,10 +41,7 @@ Result<Dialled> SshPump::adopt(SshDialled dialled) {
   }
   fresh_.push_back(std::move(line));
   eventfd_write(wake_.get(), 1);
-  return Dialled{std::move(pair->first), std::move(dialled.noise), [words] {
-                   const std::lock_guard words_lock(words->mutex);
-                   return words->text;
-                 }};
+  return Dialled{std::move(pair->first), std::move(dialled.noise), [words] { return words->text(); }};
 }
 
 void SshPump::close() {

@@ -10,6 +10,7 @@
 
 #include "launcher/base/strings.h"
 #include "launcher/transport/bootstrap.h"
+#include "launcher/transport/last_words.h"
 #include "launcher/transport/nonce.h"
 #include "launcher/transport/ssh_login.h"
 
@@ -35,11 +36,6 @@ Result<void> SshSession::wait(const Patience& patience, const char* step) {
   const auto wake = patience.wait(socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)));
   if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, step));
   return {};
-}
-
-void keep_tail(std::string& tail, std::string_view bytes, std::size_t limit) {
-  tail.append(bytes.substr(bytes.size() - std::min(bytes.size(), limit)));
-  if (tail.size() > limit) tail.erase(0, tail.size() - limit);
 }
 
 namespace {
@@ -74,6 +70,10 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
     for (const int is_stderr : {1, 0}) {
       const int count =
           api.ssh_channel_read_nonblocking(session->channel, buffer.data(), buffer.size(), is_stderr);
+      if (count == SSH_ERROR) {
+        return tl::unexpected(
+            dialogue.closed(dialled.last_words.empty() ? session->words() : dialled.last_words));
+      }
       if (count <= 0) continue;
       moved = true;
       std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
@@ -101,9 +101,12 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
       const auto size = std::min<std::size_t>({to_send.size(), window, 256 * 1024});
       const int count =
           api.ssh_channel_write(session->channel, to_send.data(), static_cast<std::uint32_t>(size));
-      if (count < 0) return tl::unexpected(dialogue.closed(session->words()));
-      to_send.remove_prefix(static_cast<std::size_t>(count));
-      moved = moved || count > 0;
+      if (count < 0) {
+        to_send = {};  // why it does not want more is read next
+      } else {
+        to_send.remove_prefix(static_cast<std::size_t>(count));
+      }
+      moved = moved || count != 0;
     }
     if (moved) continue;
     if (auto waited = session->wait(patience, "starting the agent"); !waited)

@@ -62,7 +62,4 @@ struct SshDialled {
 // Resolve, connect, key exchange, host key, authentication, channel, bootstrap.
 Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, const Patience& patience);
 
-// Appends to the last `limit` bytes of what a host says.
-void keep_tail(std::string& tail, std::string_view bytes, std::size_t limit = 4096);
-
 }  // namespace trainrun::transport

@@ -122,9 +122,8 @@ Error explain_openssh(const Host& host, std::string_view words, std::string_view
       Sign{"Connection refused", Code::unreachable, "is sshd running there, and on that port (--ssh-port)?"},
       Sign{"No route to host", Code::unreachable, "is {} up and connected?"},
       Sign{"timed out", Code::unreachable, "is {} up, is a firewall in between?"},
-      Sign{"Connection reset", Code::unreachable,
-           "the host's sshd may be overloaded (MaxStartups): try again"},
-      Sign{"Connection closed", Code::unreachable,
+      Sign{"Connection reset", Code::try_again, "the host's sshd may be overloaded (MaxStartups): try again"},
+      Sign{"Connection closed", Code::try_again,
            "the host's sshd may be overloaded (MaxStartups): try again"},
       Sign{"Bad configuration option", Code::config, "correct that line of ssh's configuration"},
   };

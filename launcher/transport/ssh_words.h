@@ -42,7 +42,8 @@ Error unreachable_host(const std::string& host, std::string_view address, std::u
                        std::string_view why);
 Error silent_host(const std::string& host, std::string_view step, Duration after);
 
-// What OpenSSH's client printed to stderr before it gave up. `status`: how it ended.
+// What OpenSSH's client printed to stderr before it gave up. `status`: how it ended. Code::try_again: the
+// host hung up before anybody was logged in.
 Error explain_openssh(const Host& host, std::string_view words, std::string_view status);
 
 }  // namespace trainrun::transport

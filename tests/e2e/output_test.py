@@ -92,7 +92,7 @@ class Output(LocalTest):
         self.assertNotIn("2:0:", done.out)
 
     def test_a_stalled_reader_loses_nothing(self):
-        job = self.start("-np", 4, "--tag", "none", WORKER, "lines", 20000, 100)
+        job = self.start("-np", 4, "--tag", "none", WORKER, "lines", 200000, 100)
         job.stop_reading()
         job.wait_until(lambda: len(self.workers()) >= 4 or job.ended, "workers have started")
         os.set_blocking(job.process.stdout.fileno(), True)
@@ -100,7 +100,7 @@ class Output(LocalTest):
         with open(job.process.stdout.fileno(), "rb", closefd=False) as pipe:
             for line in pipe:
                 total += len(line) > 100
-        self.assertEqual(total, 80000)
+        self.assertEqual(total, 800000)
         self.assertEnds(job.wait(), 0)
 
     def test_escape_sequences_are_neutral_on_a_terminal_and_whole_in_a_pipe(self):

@@ -8,42 +8,6 @@
 using namespace trainrun;
 using namespace trainrun::cli;
 
-namespace {
-
-using Words = std::vector<std::string>;
-
-JobSpec job_of(World& world, Words words) {
-  const auto request = world.read(std::move(words));
-  if (!request) MESSAGE(request.error().message);
-  REQUIRE(request.has_value());
-  return request->job;
-}
-
-JobSpec job_of(Words words) {
-  World world;
-  return job_of(world, std::move(words));
-}
-
-std::string error_of(World& world, Words words) {
-  const auto request = world.read(std::move(words));
-  if (request) return "no error";
-  CHECK(exit_code_of(request.error().code) == ExitCode::usage);
-  return request.error().message + (request.error().hint.empty() ? "" : " | " + request.error().hint);
-}
-
-std::string error_of(Words words) {
-  World world;
-  return error_of(world, std::move(words));
-}
-
-std::string shown(const JobSpec& job) {
-  std::string out;
-  for (const auto& host : job.hosts.hosts) out += host.name + ":" + std::to_string(host.slots) + " ";
-  return out + "np " + std::to_string(job.world_size());
-}
-
-}  // namespace
-
 TEST_CASE("the defaults are those of the manual") {
   const auto job = job_of({"-np", "2", "./train"});
   CHECK(job.map_by == MapBy::slot);
@@ -131,6 +95,8 @@ TEST_CASE("hosts of a flag replace the file's, and inside one layer -H filters -
   world.files["/home/u/j.toml"] = "hostfile = \"hosts.txt\"\n";
   CHECK(shown(job_of(world, {"--config", "j.toml", "./train"})) == "gpu1:2 gpu2:2 np 4");
   CHECK(shown(job_of(world, {"--config", "j.toml", "-H", "other:3", "./train"})) == "other:3 np 3");
+  CHECK(shown(job_of(world, {"--config", "j.toml", "--hosts-from", "none", "./train"})) ==
+        "gpu1:2 gpu2:2 np 4");
   world.environment.emplace_back("TRAINRUN_HOSTS", "env:5");
   CHECK(shown(job_of(world, {"--config", "j.toml", "./train"})) == "env:5 np 5");
 }
@@ -162,6 +128,11 @@ TEST_CASE("a Slurm job's hosts are taken when none are named") {
   CHECK(shown(job_of(world, {"-np", "3", "./train"})) == "n1:2 n2:2 np 3");
   CHECK(shown(job_of(world, {"-H", "other:2", "./train"})) == "other:2 np 2");
   CHECK(shown(job_of(world, {"--hosts-from", "slurm", "-H", "n2", "./train"})) == "n2:2 np 2");
+  world.files["/home/u/j.toml"] = "hosts_from = \"slurm\"\n";
+  CHECK(shown(job_of(world, {"--config", "j.toml", "--hostfile", "hosts.txt", "./train"})) ==
+        "gpu1:2 gpu2:2 np 4");
+  world.files["/home/u/j.toml"] = "hosts = \"other\"\n";
+  CHECK(shown(job_of(world, {"--config", "j.toml", "--hosts-from", "slurm", "./train"})) == "n1:2 n2:2 np 4");
   CHECK(shown(job_of(world, {"--hosts-from", "none", "-np", "2", "./train"})) == "localhost:2 np 2");
   CHECK(error_of({"--hosts-from", "slurm", "./train"}) ==
         "--hosts-from slurm: this is not inside a Slurm job (SLURM_JOB_ID is not set) | start it with sbatch "
@@ -198,9 +169,9 @@ TEST_CASE("the working directory is absolute, or relative to the caller's") {
 TEST_CASE("a program that this host has to run and has not is found out before anything starts") {
   World world;
   const std::tuple<Words, ExitCode, std::string> rows[] = {
-      {{"-np", "1", "./nope"}, ExitCode::not_found, "program '/home/u/nope' does not exist"},
-      {{"-np", "1", "nope"}, ExitCode::not_found, "program 'nope' was not found in PATH"},
-      {{"-np", "1", "train"}, ExitCode::not_found, "program 'train' was not found in PATH"},
+      {{"-np", "1", "./nope"}, ExitCode::not_found, "program '/home/u/nope' not found: it does not exist"},
+      {{"-np", "1", "nope"}, ExitCode::not_found, "program 'nope' not found in PATH"},
+      {{"-np", "1", "train"}, ExitCode::not_found, "program 'train' not found in PATH"},
       {{"-np", "1", "./plain.txt"},
        ExitCode::not_executable,
        "program '/home/u/plain.txt' is not executable"},
@@ -328,74 +299,4 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
   for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);
   CHECK(error_of({"-np", "9", "-H", "gpu1:2,gpu2:2", "./train"}).find("--oversubscribe") !=
         std::string::npos);
-}
-
-TEST_CASE("the program of a file runs, and one on the command line replaces it") {
-  World world;
-  world.files["/home/u/j.toml"] = "np = 2\ncommand = [\"./train\", \":\", \"--lr\"]\n";
-  CHECK(job_of(world, {"--config", "j.toml"}).programs[0].argv == Words{"./train", ":", "--lr"});
-  CHECK(job_of(world, {"--config", "j.toml", "./client"}).programs[0].argv == Words{"./client"});
-  world.files["/home/u/j.toml"] =
-      "[[program]]\nnp = 1\ncommand = [\"./server\"]\n[[program]]\nnp = 3\ncommand = [\"./client\"]\nwdir = "
-      "\"/home/u\"\nenv = { A = \"1\" }\n";
-  const auto job = job_of(world, {"--config", "j.toml"});
-  REQUIRE(job.programs.size() == 2);
-  CHECK(job.world_size() == 4);
-  CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "1"}});
-  CHECK(error_of(world, {"--config", "j.toml", "-np", "8"}) ==
-        "-np: the file names 2 programs, each with its own np");
-}
-
-TEST_CASE("the parts of a line with colons have their own ranks, variables and directories") {
-  const auto job = job_of(
-      {"-np", "1", "-x", "A=1", "./server", "s", ":", "-np", "2", "--wdir", "/", "-x", "A=2", "/bin/true"});
-  REQUIRE(job.programs.size() == 2);
-  CHECK(job.programs[0].argv == Words{"./server", "s"});
-  CHECK(job.programs[0].np == 1);
-  CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
-  CHECK(job.programs[1].np == 2);
-  CHECK(job.programs[1].directory == "/");
-  CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "2"}});
-}
-
-TEST_CASE("actions other than a run") {
-  World world;
-  CHECK(world.read({"--help"})->action == Action::help);
-  CHECK(world.read({"--help", "all"})->text.find("--agent-dir") != std::string::npos);
-  CHECK(world.read({"--np", "junk", "--version"})->action == Action::version);
-  CHECK(world.read({"--dry-run", "./train"})->action == Action::dry_run);
-  CHECK(world.read({"--dry-run", "--json", "./train"})->json);
-  CHECK(world.read({"--check-hosts", "-H", "a"})->action == Action::check_hosts);
-  CHECK(world.read({"completion", "bash"})->action == Action::completion);
-  const auto rendezvous = world.read({"rendezvous", "--port", "3"});
-  CHECK(rendezvous->action == Action::rendezvous);
-  CHECK(rendezvous->rest == Words{"--port", "3"});
-  CHECK(world.read({"agent", "--x"})->action == Action::agent);
-  world.executables.insert("/usr/bin/agent");
-  CHECK(world.read({"-np", "1", "agent"})->action == Action::run);
-  CHECK(world.read({"--", "agent"})->action == Action::run);
-}
-
-TEST_CASE("--print-config is a file that gives the same job again") {
-  World world;
-  world.environment.emplace_back("TRAINRUN_GRACE", "5s");
-  world.files["/home/u/j.toml"] = "hosts = [\"gpu1:2\"]\n[io]\ntag = \"host\"\n";
-  const auto printed = world.read(
-      {"--print-config", "--config", "j.toml", "-np", "2", "-x", "A=\"q\"", "-x", "HOME", "./train", "a\\b"});
-  REQUIRE(printed.has_value());
-  CHECK(printed->action == Action::print_config);
-  const std::string& text = printed->text;
-  const auto has = [&](std::string_view line) { return text.find(line) != std::string::npos; };
-  CHECK(has("np = 2                                            # -np\n"));
-  CHECK(has("hosts = [\"gpu1:2\"]                                # j.toml:1:9\n"));
-  CHECK(has("grace = \"5s\"                                      # TRAINRUN_GRACE\n"));
-  CHECK(has("tag = \"host\"                                      # j.toml:3:7\n"));
-  CHECK(has("# host_timeout: 10s                               # default\n"));
-  World again;
-  again.files["/home/u/p.toml"] = text.substr(0, text.find("[action]")) + text.substr(text.find("[env]"));
-  const auto job = job_of(again, {"--config", "p.toml"});
-  CHECK(job.programs[0].argv == Words{"./train", "a\\b"});
-  CHECK(job.grace == seconds(5));
-  CHECK(job.tag == Tag::host);
-  CHECK(shown(job) == "gpu1:2 np 2");
 }

@@ -1,6 +1,8 @@
 // A pretended machine for the tests of the command line: a few files, a PATH, some cores.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "cli/config.h"
+#include "cli/exit_code.h"
 
 struct World {
   std::map<std::string, std::string> files = {{"/home/u/hosts.txt", "gpu1 slots=2\ngpu2 slots=2\n"},
@@ -45,3 +48,35 @@ struct World {
     return trainrun::cli::read_request(in);
   }
 };
+
+using Words = std::vector<std::string>;
+
+inline trainrun::JobSpec job_of(World& world, Words words) {
+  const auto request = world.read(std::move(words));
+  if (!request) MESSAGE(request.error().message);
+  REQUIRE(request.has_value());
+  return request->job;
+}
+
+inline trainrun::JobSpec job_of(Words words) {
+  World world;
+  return job_of(world, std::move(words));
+}
+
+inline std::string error_of(World& world, Words words) {
+  const auto request = world.read(std::move(words));
+  if (request) return "no error";
+  CHECK(trainrun::exit_code_of(request.error().code) == trainrun::ExitCode::usage);
+  return request.error().message + (request.error().hint.empty() ? "" : " | " + request.error().hint);
+}
+
+inline std::string error_of(Words words) {
+  World world;
+  return error_of(world, std::move(words));
+}
+
+inline std::string shown(const trainrun::JobSpec& job) {
+  std::string out;
+  for (const auto& host : job.hosts.hosts) out += host.name + ":" + std::to_string(host.slots) + " ";
+  return out + "np " + std::to_string(job.world_size());
+}

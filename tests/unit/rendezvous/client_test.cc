@@ -8,69 +8,14 @@
 #include <fstream>
 #include <thread>
 
-#include "launcher/io/loop.h"
 #include "rendezvous/job_key.h"
-#include "rendezvous/service.h"
 #include "rendezvous/socket.h"
-#include "rendezvous/tcp_listener.h"
+#include "tests/unit/rendezvous/server.h"
 
 using namespace trainrun;
 using namespace trainrun::rendezvous;
 
-namespace {
-
-constexpr Duration patient = seconds(60);  // only against hanging
-
-// A server on a thread of its own, on a port of the kernel's choice.
-class Server {
- public:
-  explicit Server(std::uint32_t size)
-      : listener_(TcpListener::listen(loop_, "127.0.0.1:0").value()),
-        service_(key, {[this](std::uint32_t c, std::string bytes) { listener_->send(c, std::move(bytes)); },
-                       [this](std::uint32_t c) { listener_->close(c); }}),
-        wake_(loop_) {
-    service_.begin_generation({1}, World{1, size, "job", {}}, io::Loop::now());
-    listener_->serve(service_, {[this] { return ++last_; }, [this] { rearm(); }});
-    address = listener_->address();
-    thread_ = std::thread([this] { loop_.run(); });
-  }
-  ~Server() {
-    loop_.post([this] { loop_.stop(); });
-    thread_.join();
-  }
-  void run(std::function<void(Service&)> work) {
-    loop_.post([this, work = std::move(work)] {
-      work(service_);
-      rearm();
-    });
-  }
-  Client client() {
-    auto connected = Client::connect(address, key, {1}, patient);
-    REQUIRE(connected);
-    return std::move(*connected);
-  }
-
-  std::string address;
-  Key key = random_key();
-
- private:
-  void rearm() {
-    if (const auto next = service_.next_deadline())
-      wake_.arm(*next, [this] {
-        service_.advance(io::Loop::now());
-        rearm();
-      });
-  }
-
-  io::Loop loop_;
-  std::unique_ptr<TcpListener> listener_;
-  Service service_;
-  io::Timer wake_;
-  std::uint32_t last_ = 0;
-  std::thread thread_;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("members in threads use every verb over TCP") {
   Server server(3);

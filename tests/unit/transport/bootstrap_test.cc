@@ -85,6 +85,16 @@ TEST_SUITE("bootstrap script") {
     }
   }
 
+  TEST_CASE("a launcher that goes away before the upload leaves no temporary file") {
+    for (const auto& shell : shells) {
+      CAPTURE(shell);
+      const testing::TempDir dir;
+      const auto line = line_for(shell, dir / "cache", testing::echo_image());
+      run_program({"/bin/bash", "-c", "set -o pipefail; eval \"($1)\" | true", "bash", line});
+      CHECK(files_in(dir / "cache").empty());
+    }
+  }
+
   TEST_CASE("an empty or unexecutable file in the agent's place is replaced, never run") {
     for (const auto& shell : shells) {
       for (const int mode : {0600, 0700}) {

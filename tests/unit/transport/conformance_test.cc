@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "launcher/base/strings.h"
 #include "launcher/transport/openssh.h"
 #include "launcher/transport/ssh_pool.h"
 #include "tests/unit/transport/echo_image.h"
@@ -91,13 +92,15 @@ bool ends(int fd) {  // EOF comes, after whatever bytes
   }
 }
 
-// Processes whose command line holds `text`.
-std::vector<std::string> running(const std::string& text) {
-  std::vector<std::string> found;
+// Processes whose command line holds `text`, the path of a directory of this test alone.
+std::vector<pid_t> running(const std::string& text) {
+  std::vector<pid_t> found;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const auto line = testing::read_text(entry.path() / "cmdline");
-    if (line.find(text) != std::string::npos) found.push_back(line);
+    const auto pid = parse_unsigned<std::uint32_t>(entry.path().filename().string());
+    if (pid && testing::read_text(entry.path() / "cmdline").find(text) != std::string::npos) {
+      found.push_back(static_cast<pid_t>(*pid));
+    }
   }
   return found;
 }
@@ -165,6 +168,31 @@ TEST_SUITE("conformance") {
       writer.join();
       CHECK(got == total);
       CHECK(wrong == 0);
+    }
+  }
+
+  TEST_CASE("a launcher that does not read stops the host, in bounded memory, and loses nothing") {
+    if (!have_sshd()) return;
+    for (const auto& kind : kinds()) {
+      CAPTURE(kind.name);
+      testing::LocalSshd sshd;
+      sshd.trust();
+      io::Loop loop;
+      const auto transport = kind.make(loop, options_for(sshd));
+      auto dialled = dial(loop, *transport, here);
+      REQUIRE_MESSAGE(dialled, dialled.error().message);
+      const int fd = dialled->link.get();
+      constexpr std::size_t total = 100'000'000;
+      const std::string block(64 * 1024, 'b');
+      // The echo comes back and is not read: when nothing has been taken for a second, every buffer on the
+      // way is full. Windows, sockets and pipes of both ends hold a few MB each.
+      std::size_t sent = 0;
+      for (pollfd ready{fd, POLLOUT, 0}; sent < total && poll(&ready, 1, 1000) == 1;) {
+        const auto count = send(fd, block.data(), block.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (count > 0) sent += static_cast<std::size_t>(count);
+      }
+      CHECK(sent < 40'000'000);
+      CHECK(read_some(fd, sent).size() == sent);
     }
   }
 
@@ -286,6 +314,102 @@ TEST_SUITE("conformance") {
     }
   }
 
+  TEST_CASE("a key in the ssh agent is used, and one with a passphrase is named and never asked for") {
+    if (!have_sshd()) return;
+    for (const auto& kind : kinds()) {
+      CAPTURE(kind.name);
+      testing::LocalSshd sshd;
+      sshd.trust();
+      const auto locked = sshd.dir() / "locked";
+      testing::write_file(locked, testing::read_text(sshd.key()));
+      REQUIRE(testing::run_program({"ssh-keygen", "-q", "-p", "-N", "secret", "-f", locked}).status == 0);
+      testing::write_file(sshd.ssh_config(), "Host *\n  UserKnownHostsFile " + sshd.known_hosts() +
+                                                 "\n  IdentityFile " + locked + "\n");
+      io::Loop loop;
+      const auto options = options_for(sshd);
+      unsetenv("SSH_AUTH_SOCK");
+      const auto refused = dial(loop, *kind.make(loop, options), here);
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().code == Code::auth);
+      if (std::string(kind.name) == "libssh") {
+        CHECK(refused.error().message.find(locked + ": has a passphrase") != std::string::npos);
+      }
+      const auto socket = sshd.dir() / "agent.socket";
+      const auto started = testing::run_program({"ssh-agent", "-s", "-a", socket});
+      const auto at = started.out.find("SSH_AGENT_PID=");
+      REQUIRE(at != std::string::npos);
+      const auto agent = static_cast<pid_t>(std::atoi(started.out.c_str() + at + 14));
+      REQUIRE(agent > 1);
+      setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
+      CHECK(testing::run_program({"ssh-add", "-q", sshd.key()}).status == 0);
+      const auto accepted = dial(loop, *kind.make(loop, options), here);
+      unsetenv("SSH_AUTH_SOCK");
+      kill(agent, SIGTERM);
+      CHECK_MESSAGE(accepted, accepted.error().message);
+    }
+  }
+
+  TEST_CASE("a ProxyCommand is followed by OpenSSH, and libssh says to use that") {
+    if (!have_sshd()) return;
+    for (const auto& kind : kinds()) {
+      CAPTURE(kind.name);
+      testing::LocalSshd sshd;
+      sshd.trust();
+      testing::write_file(sshd.ssh_config(), testing::read_text(sshd.ssh_config()) +
+                                                 "  ProxyCommand busybox nc 127.0.0.1 " +
+                                                 std::to_string(sshd.port()) + "\n");
+      io::Loop loop;
+      const auto dialled = dial(loop, *kind.make(loop, options_for(sshd)), here);
+      if (std::string(kind.name) == "openssh") {
+        CHECK_MESSAGE(dialled, dialled.error().message);
+      } else {
+        REQUIRE_FALSE(dialled);
+        CHECK(dialled.error().code == Code::config);
+        CHECK(dialled.error().hint.find("--transport openssh") != std::string::npos);
+      }
+    }
+  }
+
+  TEST_CASE("an sshd that refuses half-open connections (MaxStartups) is asked again") {
+    if (!have_sshd()) return;
+    for (const auto& kind : kinds()) {
+      CAPTURE(kind.name);
+      testing::LocalSshd sshd("MaxStartups 2:100:2\n");
+      sshd.trust();
+      io::Loop loop;
+      const auto transport = kind.make(loop, options_for(sshd));
+      std::vector<Dialled> links;
+      for (int i = 0; i < 6; ++i) {
+        transport->dial(here, patience, [&](Result<Dialled> dialled) {
+          CHECK_MESSAGE(dialled, dialled.error().message);
+          if (dialled) links.push_back(std::move(*dialled));
+        });
+      }
+      loop.run();
+      CHECK(links.size() == 6);
+      CHECK(sshd.log().find("MaxStartups") != std::string::npos);  // it did refuse some
+    }
+  }
+
+  TEST_CASE("a session that ends before the agent speaks is explained by what the host said") {
+    if (!have_sshd()) return;
+    for (const auto& kind : kinds()) {
+      CAPTURE(kind.name);
+      for (const std::string command :
+           {"echo no logins here; exit 1", "echo no logins here >&2; exit 1", "kill -9 $PPID"}) {
+        CAPTURE(command);
+        testing::LocalSshd sshd("ForceCommand " + command + "\n");
+        sshd.trust();
+        io::Loop loop;
+        const auto ended = dial(loop, *kind.make(loop, options_for(sshd)), here);
+        REQUIRE_FALSE(ended);
+        CHECK(ended.error().code == Code::bootstrap);
+        if (command.starts_with("echo"))
+          CHECK(ended.error().message.find("no logins here") != std::string::npos);
+      }
+    }
+  }
+
   TEST_CASE("a closed port is reported in the system's words") {
     if (!have_sshd()) return;
     for (const auto& kind : kinds()) {
@@ -382,13 +506,9 @@ TEST_SUITE("conformance") {
       CHECK(gone());
       dialled = dial(loop, *transport, here);
       REQUIRE_MESSAGE(dialled, dialled.error().message);
-      REQUIRE(testing::run_program({"pkill", "-KILL", "-f", sshd.cache() + "/trainrun/agent-"}).status == 0);
-      CHECK(ends(dialled->link.get()));
-      dialled = dial(loop, *transport, here);
-      REQUIRE_MESSAGE(dialled, dialled.error().message);
-      const auto link = std::move(dialled->link);
       REQUIRE(agents().size() == 1);
-      loop.run();
+      REQUIRE(kill(agents().front(), SIGKILL) == 0);
+      CHECK(ends(dialled->link.get()));
     }
   }
 
@@ -416,7 +536,7 @@ TEST_SUITE("conformance") {
       loop.run();
       CHECK_FALSE(called);
       CHECK(threads_of_ours() <= before);
-      CHECK(running("127.0.0.1\0exec").empty());
+      CHECK(running(sshd.ssh_config()).empty());  // no ssh of ours
     }
   }
 }

@@ -30,8 +30,14 @@ TempDir::TempDir() {
 }
 
 TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  // What a test started may write a last file while it ends: then the directory is not empty, and comes
+  // again.
+  std::error_code failed;
+  for (int i = 0; i < 100; ++i) {
+    std::filesystem::remove_all(path_, failed);
+    if (!failed && !std::filesystem::exists(path_)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 void write_file(const std::string& path, const std::string& text, int mode) {

@@ -65,7 +65,7 @@ TEST_SUITE("ssh words") {
           Row{"u@gpu1: Permission denied (publickey).\r\n", Code::auth},
           Row{"ssh: connect to host gpu1 port 22: Connection refused\n", Code::unreachable},
           Row{"ssh: Could not resolve hostname gpu1: Name or service not known\n", Code::unreachable},
-          Row{"kex_exchange_identification: Connection closed by remote host\n", Code::unreachable},
+          Row{"kex_exchange_identification: Connection closed by remote host\n", Code::try_again},
           Row{"something else\n", Code::bootstrap}, Row{"", Code::bootstrap}}) {
       CAPTURE(row.words);
       const auto error = explain_openssh(Host{"gpu1"}, row.words, "exited with code 255");

@@ -1,0 +1,165 @@
+// The C interface over World and Group. Nothing is thrown across it.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "comm/environment.h"
+#include "comm/trainrun_comm.h"
+#include "comm/world.h"
+
+struct trc_group {
+  trainrun::comm::Group* group;
+};
+struct trc_world {
+  std::unique_ptr<trainrun::comm::World> world;
+  trc_group group;
+};
+
+namespace {
+
+using trainrun::comm::Failure;
+using trainrun::comm::Outcome;
+
+thread_local trc_error_info last_error;
+
+template <std::size_t size>
+void copy(const std::string& text, char (&into)[size]) {
+  const auto length = std::min(text.size(), size - 1);
+  std::memcpy(into, text.data(), length);
+  into[length] = '\0';
+}
+
+trc_status remember(const Failure& failure, std::uint32_t generation) {
+  auto& info = last_error;
+  info = {};
+  info.status = failure.status;
+  info.generation = generation;
+  info.culprit = failure.culprit ? static_cast<std::int32_t>(*failure.culprit) : -1;
+  info.sequence = failure.sequence;
+  info.missing_count = static_cast<std::uint32_t>(failure.missing.size());
+  for (std::size_t i = 0; i < std::min<std::size_t>(failure.missing.size(), std::size(info.missing)); ++i)
+    info.missing[i] = static_cast<std::int32_t>(failure.missing[i]);
+  copy(failure.operation, info.operation);
+  copy(failure.host, info.host);
+  copy(failure.how, info.how);
+  copy(failure.message, info.message);
+  return failure.status;
+}
+
+// Runs what may throw for lack of memory, or because of a fault of ours.
+template <class Work>
+trc_status guarded(Work work) {
+  Failure failure;
+  try {
+    const auto outcome = work();
+    if (outcome) return TRC_OK;
+    failure = outcome.error();
+  } catch (const std::exception& error) {
+    failure.message = error.what();
+  }
+  return remember(failure, 0);
+}
+
+const char* environment(const char* name) { return std::getenv(name); }
+
+trc_status invalid(const char* message) {
+  Failure failure;
+  failure.status = TRC_INVALID;
+  failure.message = message;
+  return remember(failure, 0);
+}
+
+const trainrun::rendezvous::World& members(const trc_world* world) { return world->world->members(); }
+
+}  // namespace
+
+trc_status trc_world_init(const trc_options* options, trc_world** world) {
+  if (world == nullptr) return invalid("trc_world_init needs a place for the world");
+  *world = nullptr;
+  return guarded([&]() -> Outcome<void> {
+    auto place = trainrun::comm::read_environment(environment, options);
+    if (!place) return tl::unexpected(place.error());
+    auto made = trainrun::comm::World::init(*place);
+    if (!made) return tl::unexpected(made.error());
+    auto& group = (*made)->group();
+    *world = new trc_world{std::move(*made), {&group}};
+    return {};
+  });
+}
+
+trc_status trc_world_finalize(trc_world* world) {
+  if (world == nullptr) return invalid("trc_world_finalize of no world");
+  return guarded([&] { return world->world->finalize(world->world->op_timeout()); });
+}
+
+void trc_world_free(trc_world* world) { delete world; }
+
+int trc_rank(const trc_world* world) { return static_cast<int>(world->world->self().rank); }
+int trc_size(const trc_world* world) { return static_cast<int>(members(world).size); }
+int trc_local_rank(const trc_world* world) { return static_cast<int>(world->world->self().local_rank); }
+int trc_local_size(const trc_world* world) { return static_cast<int>(world->world->self().local_size); }
+uint32_t trc_generation(const trc_world* world) { return members(world).generation; }
+
+const char* trc_host(const trc_world* world, int rank) {
+  if (rank < 0 || rank >= trc_size(world)) return nullptr;
+  return members(world).members[static_cast<std::size_t>(rank)].host.c_str();
+}
+
+trc_group* trc_world_group(trc_world* world) { return world == nullptr ? nullptr : &world->group; }
+
+trc_status trc_allreduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
+                         trc_op op) {
+  if (group == nullptr) return invalid("allreduce in no group");
+  return guarded([&] { return group->group->allreduce(in, out, count, dtype, op); });
+}
+
+trc_status trc_broadcast(trc_group* group, void* data, size_t count, trc_dtype dtype, int root) {
+  if (group == nullptr) return invalid("broadcast in no group");
+  return guarded([&] { return group->group->broadcast(data, count, dtype, root); });
+}
+
+trc_status trc_allgather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype) {
+  if (group == nullptr) return invalid("allgather in no group");
+  return guarded([&] { return group->group->allgather(in, out, count, dtype); });
+}
+
+trc_status trc_barrier(trc_group* group) {
+  if (group == nullptr) return invalid("barrier in no group");
+  return guarded([&] { return group->group->barrier(); });
+}
+
+trc_status trc_last_error(trc_error_info* info) {
+  if (info == nullptr || info->struct_size < sizeof(std::uint32_t)) return TRC_INVALID;
+  const auto size = std::min<std::size_t>(info->struct_size, sizeof last_error);
+  const auto kept = info->struct_size;
+  std::memcpy(info, &last_error, size);
+  info->struct_size = kept;
+  return TRC_OK;
+}
+
+const char* trc_status_name(trc_status status) {
+  switch (status) {
+    case TRC_OK:
+      return "Ok";
+    case TRC_PEER_LOST:
+      return "PeerLost";
+    case TRC_ABORTED:
+      return "Aborted";
+    case TRC_TIMEOUT:
+      return "Timeout";
+    case TRC_MISMATCH:
+      return "Mismatch";
+    case TRC_TRANSPORT:
+      return "Transport";
+    case TRC_INVALID:
+      return "Invalid";
+    case TRC_UNSUPPORTED:
+      return "Unsupported";
+    case TRC_INTERNAL:
+      return "Internal";
+  }
+  return "?";
+}

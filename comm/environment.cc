@@ -1,0 +1,70 @@
+#include "comm/environment.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::comm {
+
+Outcome<Environment> read_environment(const char* (*get)(const char*), const trc_options* options) {
+  const auto text = [&](const char* name) {
+    const char* value = get(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::optional<Failure> trouble;
+  const auto wrong = [&](const char* name, const std::string& value, const char* expected) {
+    if (!trouble)
+      trouble = fail(TRC_INVALID, fmt::format("{}={}: expected {}", name, quoted(value), expected)).value();
+  };
+  const auto number = [&](const char* name) -> std::optional<std::uint32_t> {
+    const auto value = text(name);
+    if (value.empty()) return std::nullopt;
+    const auto parsed = parse_unsigned<std::uint32_t>(value);
+    if (!parsed) wrong(name, value, "a number");
+    return parsed;
+  };
+  const auto time = [&](const char* name, Duration& into) {
+    const auto value = text(name);
+    if (value.empty()) return;
+    const auto parsed = parse_duration(value);
+    if (parsed && *parsed > Duration::zero())
+      into = *parsed;
+    else
+      wrong(name, value, "a time such as 90, 2m");
+  };
+
+  Environment environment;
+  environment.rendezvous = text("TRAINRUN_RENDEZVOUS");
+  environment.key_file = text("TRAINRUN_KEY_FILE");
+  if (const auto rank = number("TRAINRUN_RANK")) environment.rank = Rank{*rank};
+  environment.size = number("TRAINRUN_SIZE");
+  if (const auto generation = number("TRAINRUN_GENERATION")) environment.generation = Generation{*generation};
+  environment.address = text("TRAINRUN_ADDRESS");
+  environment.host = text("TRAINRUN_HOST");
+  time("TRAINRUN_OP_TIMEOUT", environment.op_timeout);
+  time("TRAINRUN_INIT_TIMEOUT", environment.init_timeout);
+  if (options != nullptr) {
+    if (options->struct_size < sizeof(trc_options))
+      return fail(TRC_INVALID, "trc_options.struct_size is not sizeof(trc_options)");
+    if (options->op_timeout_ms < 0 || options->init_timeout_ms < 0)
+      return fail(TRC_INVALID, "a timeout is negative");
+    if (options->op_timeout_ms > 0) environment.op_timeout = milliseconds(options->op_timeout_ms);
+    if (options->init_timeout_ms > 0) environment.init_timeout = milliseconds(options->init_timeout_ms);
+  }
+  if (environment.host.empty()) {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) == 0) environment.host = name.data();
+  }
+  if (trouble) return tl::unexpected(*trouble);
+  if (environment.rendezvous.empty() && environment.size.value_or(1) > 1)
+    return fail(TRC_INVALID,
+                fmt::format("TRAINRUN_SIZE={} but TRAINRUN_RENDEZVOUS is not set", *environment.size));
+  if (!environment.rendezvous.empty() && environment.key_file.empty())
+    return fail(TRC_INVALID, "TRAINRUN_RENDEZVOUS is set but TRAINRUN_KEY_FILE is not");
+  return environment;
+}
+
+}  // namespace trainrun::comm

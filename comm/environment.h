@@ -1,0 +1,28 @@
+// Where this process stands in a job, from the environment (trainrun_comm.h lists the variables) and options.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "comm/failure.h"
+#include "launcher/base/id.h"
+#include "launcher/base/time.h"
+
+namespace trainrun::comm {
+
+struct Environment {
+  std::string rendezvous;  // empty: a world of one
+  std::string key_file;
+  std::optional<Rank> rank;
+  std::optional<std::uint32_t> size;
+  Generation generation{1};
+  std::string address;  // empty: that of the connection to the server
+  std::string host;
+  Duration op_timeout = std::chrono::minutes(5);
+  Duration init_timeout = std::chrono::minutes(2);
+};
+
+// `get` is getenv or stands in for it: null for a variable that is not set.
+Outcome<Environment> read_environment(const char* (*get)(const char*), const trc_options* options);
+
+}  // namespace trainrun::comm

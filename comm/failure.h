@@ -1,0 +1,38 @@
+// Why something in comm failed, with all that trc_last_error can tell.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "comm/trainrun_comm.h"
+#include "rendezvous/messages.h"
+
+namespace trainrun::comm {
+
+struct Failure {
+  trc_status status = TRC_INTERNAL;
+  std::string message{};
+  std::optional<std::uint32_t> culprit{};
+  std::string host{}, how{};
+  std::vector<std::uint32_t> missing{};
+  std::string operation{};
+  std::uint64_t sequence = 0;
+};
+
+template <class T>
+using Outcome = tl::expected<T, Failure>;
+
+Failure failure_of(const rendezvous::Verdict& verdict);
+Failure failure_of(const rendezvous::Failure& failure);
+
+inline tl::unexpected<Failure> fail(trc_status status, std::string message) {
+  Failure failure;
+  failure.status = status;
+  failure.message = std::move(message);
+  return tl::unexpected(std::move(failure));
+}
+
+}  // namespace trainrun::comm

@@ -1,0 +1,48 @@
+// The operations among the ranks of a world, in order, each agreed on before data moves; and what becomes of
+// one that fails.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "comm/backend.h"
+#include "comm/failure.h"
+#include "launcher/base/time.h"
+
+namespace trainrun::comm {
+
+class Group {
+ public:
+  // `explain` finds out why an operation broke: from the rendezvous server, or from what the backend said.
+  // `timed_out`: the operation's own time had passed.
+  using Explain =
+      std::function<Failure(const std::string& operation, bool timed_out, const std::string& text)>;
+
+  Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain);
+
+  Outcome<void> allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op);
+  Outcome<void> broadcast(void* data, std::size_t count, trc_dtype dtype, int root);
+  Outcome<void> allgather(const void* in, void* out, std::size_t count, trc_dtype dtype);
+  Outcome<void> barrier();
+
+  // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
+  void abort() { backend_->abort(); }
+  [[nodiscard]] bool broken() const;
+
+ private:
+  template <class Move>
+  Outcome<void> run(Descriptor what, Move move);
+  Failure finish(Failure failure, const Descriptor& what);
+
+  int rank_, size_;
+  std::unique_ptr<Backend> backend_;
+  Duration op_timeout_;
+  Explain explain_;
+  mutable std::mutex mutex_;
+  std::uint64_t sequence_ = 0;
+  std::optional<Failure> failure_;  // the first: it answers every later call
+};
+
+}  // namespace trainrun::comm

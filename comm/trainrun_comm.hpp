@@ -1,0 +1,188 @@
+// trainrun_comm for C++20: a thin, header-only layer over the C interface. Failures are exceptions, one type
+// for each kind; trainrun_comm.h says what they mean, and where a process gets its place from.
+//
+//   auto world = trainrun::comm::World::init();
+//   world.group().allreduce(std::span(gradients), trainrun::comm::Op::mean);
+//   world.shutdown();
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "trainrun_comm.h"
+
+namespace trainrun::comm {
+
+struct Error : std::runtime_error {
+  explicit Error(const trc_error_info& info)
+      : std::runtime_error(info.message),
+        status(static_cast<trc_status>(info.status)),
+        generation(info.generation),
+        operation(info.operation),
+        sequence(info.sequence) {
+    if (info.culprit >= 0) culprit = info.culprit;
+    for (std::uint32_t i = 0; i < info.missing_count && i < 64; ++i) missing.push_back(info.missing[i]);
+    host = info.host;
+    how = info.how;
+  }
+  trc_status status;
+  std::uint32_t generation;
+  std::string operation;  // "allreduce"
+  std::uint64_t sequence;
+  std::optional<int> culprit;  // rank
+  std::string host, how;       // of the culprit
+  std::vector<int> missing;    // ranks that did not come, the first 64
+};
+struct PeerLost : Error {
+  using Error::Error;
+};
+struct Aborted : Error {
+  using Error::Error;
+};
+struct Timeout : Error {
+  using Error::Error;
+};
+struct Mismatch : Error {
+  using Error::Error;
+};
+struct Transport : Error {
+  using Error::Error;
+};
+struct Invalid : Error {
+  using Error::Error;
+};
+struct Unsupported : Error {
+  using Error::Error;
+};
+
+enum class Op { sum = TRC_SUM, mean = TRC_MEAN, min = TRC_MIN, max = TRC_MAX, product = TRC_PROD };
+
+namespace detail {
+
+template <class T>
+constexpr trc_dtype dtype_of() {
+  if constexpr (std::is_same_v<T, float>)
+    return TRC_F32;
+  else if constexpr (std::is_same_v<T, double>)
+    return TRC_F64;
+  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 1)
+    return TRC_I8;
+  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 4)
+    return TRC_I32;
+  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 8)
+    return TRC_I64;
+  else {
+    static_assert(std::is_integral_v<T> && sizeof(T) == 1, "no element type of trainrun_comm");
+    return TRC_U8;
+  }
+}
+
+inline void check(trc_status status) {
+  if (status == TRC_OK) return;
+  trc_error_info info{};
+  info.struct_size = sizeof info;
+  trc_last_error(&info);
+  switch (status) {
+    case TRC_PEER_LOST:
+      throw PeerLost(info);
+    case TRC_ABORTED:
+      throw Aborted(info);
+    case TRC_TIMEOUT:
+      throw Timeout(info);
+    case TRC_MISMATCH:
+      throw Mismatch(info);
+    case TRC_TRANSPORT:
+      throw Transport(info);
+    case TRC_INVALID:
+      throw Invalid(info);
+    case TRC_UNSUPPORTED:
+      throw Unsupported(info);
+    default:
+      throw Error(info);
+  }
+}
+
+}  // namespace detail
+
+struct Options {
+  std::chrono::milliseconds op_timeout{0}, init_timeout{0};  // 0: from the environment, or the defaults
+};
+
+// Belongs to its World.
+class Group {
+ public:
+  explicit Group(trc_group* group) : group_(group) {}
+
+  template <class T>
+  void allreduce(std::span<T> data, Op op = Op::sum) const {
+    allreduce(std::span<const T>(data), data, op);
+  }
+  template <class T>
+  void allreduce(std::span<const T> in, std::span<T> out, Op op = Op::sum) const {
+    if (in.size() != out.size()) throw std::invalid_argument("allreduce: in and out differ in size");
+    detail::check(trc_allreduce(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>(),
+                                static_cast<trc_op>(op)));
+  }
+  template <class T>
+  T allreduce(T value, Op op = Op::sum) const {
+    allreduce(std::span<T>(&value, 1), op);
+    return value;
+  }
+  template <class T>
+  void broadcast(std::span<T> data, int root) const {
+    detail::check(trc_broadcast(group_, data.data(), data.size(), detail::dtype_of<T>(), root));
+  }
+  template <class T>
+  std::vector<T> allgather(std::span<const T> in, int size) const {
+    std::vector<T> out(in.size() * static_cast<std::size_t>(size));
+    detail::check(trc_allgather(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>()));
+    return out;
+  }
+  void barrier() const { detail::check(trc_barrier(group_)); }
+
+ private:
+  trc_group* group_;
+};
+
+class World {
+ public:
+  static World init(const Options& options = {}) {
+    trc_options plain{};
+    plain.struct_size = sizeof plain;
+    plain.op_timeout_ms = options.op_timeout.count();
+    plain.init_timeout_ms = options.init_timeout.count();
+    trc_world* world = nullptr;
+    detail::check(trc_world_init(&plain, &world));
+    return World(world);
+  }
+
+  // The orderly end, together with all other ranks. The destructor alone waits for them for a second at most.
+  void shutdown() { detail::check(trc_world_finalize(world_.get())); }
+
+  [[nodiscard]] int rank() const { return trc_rank(world_.get()); }
+  [[nodiscard]] int size() const { return trc_size(world_.get()); }
+  [[nodiscard]] int local_rank() const { return trc_local_rank(world_.get()); }
+  [[nodiscard]] int local_size() const { return trc_local_size(world_.get()); }
+  [[nodiscard]] std::uint32_t generation() const { return trc_generation(world_.get()); }
+  [[nodiscard]] std::string host(int rank) const {
+    const char* name = trc_host(world_.get(), rank);
+    return name == nullptr ? std::string() : std::string(name);
+  }
+  [[nodiscard]] Group group() const { return Group(trc_world_group(world_.get())); }
+
+ private:
+  struct Free {
+    void operator()(trc_world* world) const { trc_world_free(world); }
+  };
+  explicit World(trc_world* world) : world_(world) {}
+  std::unique_ptr<trc_world, Free> world_;
+};
+
+}  // namespace trainrun::comm

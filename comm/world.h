@@ -1,0 +1,50 @@
+// This process's membership in a job: rendezvous, the group of all ranks, and the ear for bad news.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "comm/environment.h"
+#include "comm/failure.h"
+#include "comm/group.h"
+#include "comm/watcher.h"
+#include "rendezvous/client.h"
+
+namespace trainrun::comm {
+
+class World {
+ public:
+  static Outcome<std::unique_ptr<World>> init(const Environment& environment);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World();
+
+  // Waits for the other ranks' finalize, and leaves the job. Only the first call does something.
+  Outcome<void> finalize(Duration wait);
+
+  [[nodiscard]] const rendezvous::World& members() const { return world_; }
+  [[nodiscard]] const rendezvous::Member& self() const { return world_.members[rank_]; }
+  [[nodiscard]] Group& group() { return *group_; }
+  [[nodiscard]] Duration op_timeout() const { return op_timeout_; }
+
+ private:
+  World() = default;
+  Outcome<void> meet(const Environment& environment);
+  Failure explain(const std::string& operation, bool timed_out, const std::string& text);
+
+  rendezvous::World world_;
+  std::uint32_t rank_ = 0;
+  Duration op_timeout_{};
+  bool complete_ = false;  // init succeeded
+  bool finalized_ = false;
+  bool ignores_sigpipe_ = false;
+  std::mutex client_mutex_;
+  std::optional<rendezvous::Client> client_;
+  // The watcher aborts the group, so it goes first.
+  std::unique_ptr<Group> group_;
+  std::unique_ptr<Watcher> watcher_;
+};
+
+}  // namespace trainrun::comm

@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+"""The real program's command line: errors, help, dry run, and the files of examples/.
+
+usage: command_line_test.py TRAINRUN SOURCE_DIRECTORY
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TRAINRUN = pathlib.Path(sys.argv[1]).resolve()
+SOURCE = pathlib.Path(sys.argv[2]).resolve()
+DEADLINE = 120  # against hanging only
+
+
+def trainrun(*words, env=None, cwd=SOURCE):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TRAINRUN_", "SLURM_"))}
+    return subprocess.run([TRAINRUN, *words], capture_output=True, text=True, timeout=DEADLINE, cwd=cwd,
+                          stdin=subprocess.DEVNULL, env={**clean, **(env or {})}, check=False)
+
+
+class CommandLine(unittest.TestCase):
+    def test_an_error_is_one_line_and_a_hint_on_stderr_and_exit_2(self):
+        done = trainrun("--npp", "3", "./train")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, "trainrun: unknown flag '--npp'\n  try: did you mean --np?\n")
+
+    def test_every_kind_of_usage_error_ends_with_2(self):
+        for words in ([], ["-np", "x", "true"], ["-H", "a;b", "true"], ["--hostfile", "/nope", "true"],
+                      ["-np", "9", "-H", "a:2", "true"], ["--config", "/nope", "true"], ["--wdir", "/nope", "true"],
+                      ["completion", "tcsh"], ["-H", "a", "--transport", "local", "true"]):
+            done = trainrun(*words)
+            self.assertEqual((words, done.returncode, done.stdout), (words, 2, ""))
+            self.assertTrue(done.stderr.startswith("trainrun: "), done.stderr)
+            self.assertEqual(done.stderr.count("trainrun: "), 1, done.stderr)
+
+    def test_a_program_that_is_not_there_or_cannot_be_executed(self):
+        self.assertEqual(trainrun("-np", "1", "./nope").returncode, 127)
+        self.assertEqual(trainrun("-np", "1", "no-such-program").returncode, 127)
+        self.assertEqual(trainrun("-np", "1", "./examples/hosts.txt").returncode, 126)
+
+    def test_what_is_asked_for_goes_to_stdout(self):
+        for words in (["--help"], ["--help", "all"], ["--version"], ["completion", "zsh"], ["--print-config", "-np", "2"]):
+            done = trainrun(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+            self.assertTrue(done.stdout)
+
+    def test_a_dry_run_of_the_hosts_example_is_json_for_programs(self):
+        done = trainrun("--dry-run", "--json", "--hostfile", "examples/hosts.txt", "./train")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        plan = json.loads(done.stdout)
+        self.assertEqual(plan["schema"], 1)
+        self.assertEqual([(host["name"], host["slots"]) for host in plan["hosts"]], [("gpu1", 8), ("gpu2", 8)])
+        self.assertEqual([rank["host"] for rank in plan["ranks"]], ["gpu1"] * 8 + ["gpu2"] * 8)
+
+    def test_the_slurm_example_takes_its_allocation(self):
+        with tempfile.TemporaryDirectory() as directory:
+            os.symlink(TRAINRUN, pathlib.Path(directory, "trainrun"))
+            env = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}", "SLURM_JOB_ID": "7",
+                   "SLURM_JOB_NODELIST": "n[01-02]", "SLURM_TASKS_PER_NODE": "8(x2)",
+                   "TRAINRUN_DRY_RUN": "1", "TRAINRUN_JSON": "1"}
+            done = subprocess.run(["sh", SOURCE / "examples/job.sbatch"], capture_output=True, text=True, env=env,
+                                  timeout=DEADLINE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["world_size"], 16)
+
+    def test_the_toml_example_runs(self):
+        done = trainrun("--config", "examples/job.toml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in range(4):
+            self.assertIn(f"[{rank}] rank {rank} of 4 on {os.uname().nodename}\n", done.stdout)
+
+    def test_print_config_can_be_read_again(self):
+        first = trainrun("--print-config", "--config", "examples/job.toml", "--grace", "3s")
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(first.stdout)
+            file.flush()
+            done = trainrun("--config", file.name, "--dry-run", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["world_size"], 4)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,80 @@
+#include <doctest/doctest.h>
+
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+TEST_CASE("the program of a file runs, and one on the command line replaces it") {
+  World world;
+  world.files["/home/u/j.toml"] = "np = 2\ncommand = [\"./train\", \":\", \"--lr\"]\n";
+  CHECK(job_of(world, {"--config", "j.toml"}).programs[0].argv == Words{"./train", ":", "--lr"});
+  CHECK(job_of(world, {"--config", "j.toml", "./client"}).programs[0].argv == Words{"./client"});
+  world.files["/home/u/j.toml"] =
+      "[[program]]\nnp = 1\ncommand = [\"./server\"]\n[[program]]\nnp = 3\ncommand = [\"./client\"]\nwdir = "
+      "\"/home/u\"\nenv = { A = \"1\" }\n";
+  const auto job = job_of(world, {"--config", "j.toml"});
+  REQUIRE(job.programs.size() == 2);
+  CHECK(job.world_size() == 4);
+  CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "1"}});
+  CHECK(error_of(world, {"--config", "j.toml", "-np", "8"}) ==
+        "-np: the file names 2 programs, each with its own np");
+}
+
+TEST_CASE("the parts of a line with colons have their own ranks, variables and directories") {
+  const auto job = job_of(
+      {"-np", "1", "-x", "A=1", "./server", "s", ":", "-np", "2", "--wdir", "/", "-x", "A=2", "/bin/true"});
+  REQUIRE(job.programs.size() == 2);
+  CHECK(job.programs[0].argv == Words{"./server", "s"});
+  CHECK(job.programs[0].np == 1);
+  CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
+  CHECK(job.programs[1].np == 2);
+  CHECK(job.programs[1].directory == "/");
+  CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "2"}});
+}
+
+TEST_CASE("actions other than a run") {
+  World world;
+  CHECK(world.read({"--help"})->action == Action::help);
+  CHECK(world.read({"--help", "all"})->text.find("--agent-dir") != std::string::npos);
+  CHECK(world.read({"--np", "junk", "--version"})->action == Action::version);
+  CHECK(world.read({"--dry-run", "./train"})->action == Action::dry_run);
+  CHECK(world.read({"--dry-run", "--json", "./train"})->json);
+  CHECK(world.read({"--check-hosts", "-H", "a"})->action == Action::check_hosts);
+  CHECK(world.read({"completion", "bash"})->action == Action::completion);
+  const auto rendezvous = world.read({"rendezvous", "--port", "3"});
+  CHECK(rendezvous->action == Action::rendezvous);
+  CHECK(rendezvous->rest == Words{"--port", "3"});
+  CHECK(world.read({"agent", "--x"})->action == Action::agent);
+  world.executables.insert("/usr/bin/agent");
+  CHECK(world.read({"-np", "1", "agent"})->action == Action::run);
+  CHECK(world.read({"--", "agent"})->action == Action::run);
+}
+
+TEST_CASE("--print-config is a file that gives the same job again") {
+  World world;
+  world.environment.emplace_back("TRAINRUN_GRACE", "5s");
+  world.files["/home/u/j.toml"] = "hosts = [\"gpu1:2\"]\n[io]\ntag = \"host\"\n";
+  const auto printed = world.read(
+      {"--print-config", "--config", "j.toml", "-np", "2", "-x", "A=\"q\"", "-x", "HOME", "./train", "a\\b"});
+  REQUIRE(printed.has_value());
+  CHECK(printed->action == Action::print_config);
+  const std::string& text = printed->text;
+  const auto has = [&](std::string_view line) { return text.find(line) != std::string::npos; };
+  CHECK(has("np = 2                                            # -np\n"));
+  CHECK(has("hosts = [\"gpu1:2\"]                                # j.toml:1:9\n"));
+  CHECK(has("grace = \"5s\"                                      # TRAINRUN_GRACE\n"));
+  CHECK(has("tag = \"host\"                                      # j.toml:3:7\n"));
+  CHECK(has("command = [\"./train\", \"a\\\\b\"] "));
+  CHECK(has("  # command line\n"));
+  CHECK(has("# host_timeout: 10s                               # default\n"));
+  CHECK(world.read({"--print-config", "-np", "1", "-x", "API_KEY=abc"})->text.find("abc") ==
+        std::string::npos);
+  World again;
+  again.files["/home/u/p.toml"] = text;
+  const auto job = job_of(again, {"--config", "p.toml"});
+  CHECK(job.programs[0].argv == Words{"./train", "a\\b"});
+  CHECK(job.grace == seconds(5));
+  CHECK(job.tag == Tag::host);
+  CHECK(shown(job) == "gpu1:2 np 2");
+}

@@ -1,0 +1,90 @@
+#include "comm/group.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+
+#include "comm/local_backend.h"
+
+using namespace trainrun;
+using namespace trainrun::comm;
+
+namespace {
+
+Group alone() { return Group(0, 1, std::make_unique<LocalBackend>(), seconds(1), Group::Explain()); }
+
+// A backend that breaks when told to.
+class Fragile final : public Backend {
+ public:
+  explicit Fragile(int good_calls) : left_(good_calls) {}
+  tl::expected<std::optional<Disagreement>, Broken> agree(const Descriptor&, Deadline) override {
+    if (left_-- > 0) return std::nullopt;
+    return tl::unexpected(Broken{"cable"});
+  }
+  Moved allreduce(const void*, void*, const Descriptor&, Deadline) override { return {}; }
+  Moved broadcast(void*, const Descriptor&, Deadline) override { return {}; }
+  Moved allgather(const void*, void*, const Descriptor&, Deadline) override { return {}; }
+  void abort() override {}
+
+ private:
+  int left_;
+};
+
+}  // namespace
+
+TEST_CASE("a group of one copies") {
+  auto group = alone();
+  const std::array<float, 3> in{1, 2, 3};
+  std::array<float, 3> out{};
+  for (const auto op : {TRC_SUM, TRC_MEAN, TRC_MIN, TRC_MAX, TRC_PROD}) {
+    out.fill(0);
+    CHECK(group.allreduce(in.data(), out.data(), 3, TRC_F32, op));
+    CHECK(out == in);
+  }
+  out.fill(0);
+  CHECK(group.allgather(in.data(), out.data(), 3, TRC_F32));
+  CHECK(out == in);
+  CHECK(group.broadcast(out.data(), 3, TRC_F32, 0));
+  CHECK(group.barrier());
+}
+
+TEST_CASE("a wrong argument is refused and leaves the group whole") {
+  auto group = alone();
+  float value = 1;
+  const auto status = [](const Outcome<void>& outcome) { return outcome ? TRC_OK : outcome.error().status; };
+  CHECK(status(group.allreduce(&value, &value, 1, static_cast<trc_dtype>(9), TRC_SUM)) == TRC_INVALID);
+  CHECK(status(group.allreduce(&value, &value, 1, TRC_F32, static_cast<trc_op>(9))) == TRC_INVALID);
+  CHECK(status(group.allreduce(nullptr, &value, 1, TRC_F32, TRC_SUM)) == TRC_INVALID);
+  CHECK(status(group.broadcast(&value, 1, TRC_F32, 1)) == TRC_INVALID);
+  CHECK(status(group.broadcast(&value, 1, TRC_F32, -1)) == TRC_INVALID);
+  CHECK(status(group.allgather(&value, nullptr, 1, TRC_F32)) == TRC_INVALID);
+  CHECK_FALSE(group.broken());
+  CHECK(status(group.allreduce(nullptr, nullptr, 0, TRC_F32, TRC_SUM)) == TRC_OK);
+}
+
+TEST_CASE("after a failure every later call fails with the same one, and is not explained again") {
+  int asked = 0;
+  Group group(0, 2, std::make_unique<Fragile>(1), seconds(60),
+              [&](const std::string& operation, bool timed_out, const std::string& text) {
+                ++asked;
+                CHECK(operation == "barrier as operation 2");
+                CHECK_FALSE(timed_out);
+                CHECK(text == "cable");
+                Failure failure;
+                failure.status = TRC_PEER_LOST;
+                failure.culprit = 1;
+                return failure;
+              });
+  CHECK(group.barrier());
+  for (int round = 0; round < 2; ++round) {
+    const auto failed = group.barrier();
+    REQUIRE_FALSE(failed);
+    CHECK(failed.error().status == TRC_PEER_LOST);
+    CHECK(failed.error().culprit == 1);
+    CHECK(failed.error().operation == "barrier");
+    CHECK(failed.error().sequence == 2);
+  }
+  CHECK(asked == 1);
+  CHECK(group.broken());
+}
