@@ -117,7 +117,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   wire::Setup setup;
   setup.job_id = job_.id;
   setup.host_name = job_.hosts.hosts[host.value].name;
-  setup.key = key_;
+  setup.key = hex(key_) + "\n";  // as rendezvous/job_key reads it
   setup.credit = std::clamp(credit_in_all / sessions_.size(), least_credit, most_credit);
   setup.host_timeout_ms = in_ms(job_.host_timeout);
   setup.grace_ms = in_ms(job_.grace);
