@@ -94,7 +94,6 @@ RULES = (
          r"\b(sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(", ("tests/*",), allowed=("tests/workers/*", "tests/unit/transport/local_sshd.cc"),
          bad="std::this_thread::sleep_for(x);", good="wait_for(x);", languages=("h", "cc", "hpp", "c", "py")),
     Rule("pragma-once", "one way to guard a header", r"#\s*ifndef\s+\w+_H_?\s*$", SOURCES,
-         allowed=("comm/trainrun_comm.h",),  # for C compilers of any age
          bad="#ifndef TRAINRUN_X_H", good="#pragma once"),
 )
 
