@@ -140,7 +140,7 @@ TEST_SUITE("door") {
       if (got.size() < text.size()) scene.loop.post([&] { scene.look(); });
       return got.size() == text.size();
     });
-    CHECK(got == text);
+    CHECK((got == text));
   }
 
   TEST_CASE("a range without a free port is refused with the system's reason") {

@@ -17,8 +17,8 @@ namespace {
 
 // Everything that can happen without waiting has happened.
 void settle(io::Loop& loop) {
-  while (loop.context().poll() > 0) {
-  }
+  do loop.context().restart();
+  while (loop.context().poll() > 0);
 }
 
 struct Source {
@@ -85,7 +85,7 @@ TEST_SUITE("output pump") {
     source.write.reset();
     credit.add(1);
     settle(loop);
-    CHECK(source.got == text);
+    CHECK((source.got == text));  // not printed: it is long
     CHECK(source.ended == 1);
   }
 

