@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "launcher/base/check.h"
 #include "launcher/core/binding.h"
@@ -37,8 +38,13 @@ Controller::Controller(io::Loop& loop, const JobSpec& job, const core::Placement
       job_(job),
       placement_(placement),
       machine_(job, placement),
-      console_(loop, job, placement,
-               {[this] { fleet_.pay_credit(); }, [this] { event(core::OutputClosed{}); }}),
+      console_(loop, job, placement, output::look_at_terminal(),
+               // One writer has caught up, the other may still be far behind. The end of stdout is seen in
+               // the middle of other work, which is finished first.
+               {[this] {
+                  if (console_.backlog() <= most_backlog) fleet_.pay_credit();
+                },
+                [this] { loop_.post([this] { event(core::OutputClosed{}); }); }}),
       rendezvous_(loop, key, {[this](HostIndex host, StreamId stream, std::string bytes, bool end) {
                     fleet_.at(host).send(wire::StreamData{stream, std::move(bytes), end});
                   }}),
@@ -129,6 +135,7 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       });
     case wire::PortHeld::type:
       return handle(static_cast<wire::PortHeld*>(nullptr), [this, host](const auto& it) {
+        if (!std::exchange(port_asked_, false)) return;
         if (it.error != 0) {
           return event(
               core::PortRefused{placement_.generation,
@@ -189,6 +196,7 @@ void Controller::perform(const core::ReservePort& order) {
     });
     return;
   }
+  port_asked_ = true;
   fleet_.at(order.host).send(wire::HoldPort{job_.ports.first, job_.ports.last});
 }
 
@@ -253,7 +261,10 @@ void Controller::perform(const core::EndGeneration& order) {
 
 void Controller::perform(const core::StopHost& order) { fleet_.at(order.host).stop(); }
 
-void Controller::perform(const core::AbandonHost& order) { fleet_.abandon(order.host); }
+void Controller::perform(const core::AbandonHost& order) {
+  rendezvous_.host_gone(order.host);
+  fleet_.abandon(order.host);
+}
 
 void Controller::perform(const core::Arm& order) {
   auto& timer = timers_[order.deadline];

@@ -62,6 +62,7 @@ class Controller {
   Input input_;
   std::map<core::Deadline, std::unique_ptr<io::Timer>> timers_;
   std::uint16_t master_port_ = 0;
+  bool port_asked_ = false;  // an agent may hold one only when it was asked to
   int exit_code_ = 70;
 };
 

@@ -49,6 +49,8 @@ void Input::remove(WorkerId worker) {
 void Input::wanted(WorkerId worker, std::uint32_t bytes) {
   const auto it = windows_.find(worker);
   if (it == windows_.end()) return;
+  if (bytes == 0) return remove(worker);  // it closed its stdin, which must not hold up the others
+  if (source_->ended) return give_(worker, {}, true);  // a rank of a later generation
   it->second += bytes;
   look();
 }

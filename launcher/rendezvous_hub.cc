@@ -82,16 +82,15 @@ void RendezvousHub::received(HostIndex host, StreamId stream, const std::string&
 }
 
 void RendezvousHub::host_gone(HostIndex host) {
-  for (auto it = connections_.begin(); it != connections_.end();) {
-    if (it->first.first != host) {
-      ++it;
-      continue;
-    }
-    const auto connection = it->second;
-    places_.erase(connection);
-    it = connections_.erase(it);
-    service_.closed(connection, io::Loop::now());
-  }
+  // The service may close other connections in answer, so it is told only when the maps are in order.
+  std::vector<std::uint32_t> gone;
+  std::erase_if(connections_, [&](const auto& it) {
+    if (it.first.first != host) return false;
+    places_.erase(it.second);
+    gone.push_back(it.second);
+    return true;
+  });
+  for (const auto connection : gone) service_.closed(connection, io::Loop::now());
   arm();
 }
 

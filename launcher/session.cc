@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <utility>
 
 #include "launcher/base/strings.h"
 
@@ -33,6 +33,12 @@ Error explain(const std::string& host, const wire::Problem& problem) {
   return {};
 }
 
+// a + sign * b, where an agent may have sent any number.
+std::int64_t sum(std::int64_t a, std::int64_t b, int sign) {
+  const auto other = static_cast<std::uint64_t>(b);
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + (sign < 0 ? 0 - other : other));
+}
+
 }  // namespace
 
 Session::Session(io::Loop& loop, std::string host_name, bool same_clock, Handlers handlers)
@@ -60,7 +66,8 @@ void Session::connected(Fd link, const wire::Setup& setup, std::uint16_t first_p
 
 void Session::ping() {
   const auto now = io::Loop::now();
-  if (paused_) last_heard_ = now;
+  // A late timer says that it was us who stood still: what the agent said meanwhile waits to be read.
+  if (paused_ || (ping_sequence_ > 0 && now - ping_sent_ > host_timeout_ / 2)) last_heard_ = now;
   if (now - last_heard_ > host_timeout_)
     return lose(fmt::format("no answer for {}", format_duration(now - last_heard_)));
   ping_sent_ = now;
@@ -69,6 +76,7 @@ void Session::ping() {
 }
 
 void Session::receive(const wire::Frame& frame) {
+  if (state_ == State::closed) return;
   last_heard_ = io::Loop::now();
   switch (frame.type) {
     case wire::Hello::type: {
@@ -93,9 +101,10 @@ void Session::receive(const wire::Frame& frame) {
       const auto pong = wire::from_frame<wire::Pong>(frame);
       if (!pong || pong->sequence != ping_sequence_) return;
       const auto error = (last_heard_ - ping_sent_) / 2;
-      if (error < offset_error_) {  // the quickest answer tells the clock best
+      if (error < clock_error(last_heard_)) {  // the quickest answer tells the clock best
         offset_error_ = error;
-        offset_ns_ = (ping_sent_ + error).time_since_epoch().count() - pong->at_ns;
+        offset_at_ = last_heard_;
+        offset_ns_ = sum((ping_sent_ + error).time_since_epoch().count(), pong->at_ns, -1);
       }
       if (const auto heard = std::exchange(pause_heard_, nullptr)) heard();
       return ready_if_complete();
@@ -133,9 +142,14 @@ void Session::ready_if_complete() {
   handlers_.ready();
 }
 
+Duration Session::clock_error(Instant now) const {
+  if (offset_error_ == Duration::max()) return offset_error_;
+  return offset_error_ + (now - offset_at_) / 10'000;  // two hosts' clocks drift apart by up to 100 ppm
+}
+
 Session::Mapped Session::map_time(std::int64_t agent_ns) const {
   if (same_clock_) return {Instant(Duration(agent_ns)), Duration::zero()};
-  return {Instant(Duration(agent_ns + offset_ns_)), offset_error_};
+  return {Instant(Duration(sum(offset_ns_, agent_ns, 1))), clock_error(io::Loop::now())};
 }
 
 void Session::stop() {
@@ -147,8 +161,9 @@ void Session::stop() {
 void Session::close() {
   state_ = State::closed;
   ping_timer_.disarm();
-  // Not destroyed here: we may be inside one of its callbacks.
-  if (link_) loop_.post([link = std::shared_ptr<io::FrameStream>(std::move(link_))] {});
+  link_.reset();
+  // Who waits for every agent to hear of the pause does not wait for one that is gone.
+  if (const auto heard = std::exchange(pause_heard_, nullptr)) heard();
 }
 
 void Session::lose(const std::string& reason) {
@@ -166,7 +181,10 @@ void Session::lose(const std::string& reason) {
 }
 
 void Session::pause(bool on, std::function<void()> done) {
+  if (!link_) return done();
   paused_ = on;
+  last_heard_ = io::Loop::now();  // its silence while we were stopped was ours
+  ping_sent_ = last_heard_;
   pause_heard_ = std::move(done);
   send(wire::Pause{on});
   ping();

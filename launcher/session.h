@@ -61,6 +61,7 @@ class Session {
   void ready_if_complete();
   void lose(const std::string& reason);
   void ping();
+  [[nodiscard]] Duration clock_error(Instant now) const;
 
   io::Loop& loop_;
   std::string host_name_;
@@ -79,6 +80,7 @@ class Session {
   Instant ping_sent_, last_heard_;
   std::int64_t offset_ns_ = 0;  // our clock minus the agent's
   Duration offset_error_ = Duration::max();
+  Instant offset_at_;
   bool paused_ = false;
   std::function<void()> pause_heard_;
 };

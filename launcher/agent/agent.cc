@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_tree.h"
@@ -97,6 +98,7 @@ void Agent::receive(const wire::Frame& frame) {
 
 void Agent::setup(const wire::Setup& setup) {
   if (setup.version != wire::protocol_version) return lose_link("another protocol version");
+  if (std::exchange(is_set_up_, true)) return lose_link("a second Setup");
   fault::configure(value_of(setup.env, "TRAINRUN_FAULT"));
   grace_ = milliseconds(setup.grace_ms);
   host_timeout_ = milliseconds(setup.host_timeout_ms);
@@ -110,9 +112,10 @@ void Agent::setup(const wire::Setup& setup) {
 }
 
 std::string Agent::make_job_directory(const wire::Setup& setup, std::vector<wire::Problem>& problems) {
-  const char* base = ::getenv("TMPDIR");
-  std::string path =
-      std::string(base != nullptr && *base == '/' ? base : "/tmp") + "/trainrun." + setup.job_id + ".XXXXXX";
+  // The job's TMPDIR if one was forwarded, else that of our login.
+  auto base = value_of(setup.env, "TMPDIR");
+  if (!base.starts_with('/')) base = temporary_directory();
+  auto path = base + "/trainrun." + setup.job_id + ".XXXXXX";
   const auto refuse = [&] { problems.push_back({wire::Problem::Kind::job_directory, path, errno}); };
   if (::mkdtemp(path.data()) == nullptr) return refuse(), std::string{};
   legacy_.set_job_directory(path);
@@ -122,8 +125,11 @@ std::string Agent::make_job_directory(const wire::Setup& setup, std::vector<wire
 }
 
 void Agent::watch_silence() {
-  silence_.arm(io::Loop::now() + host_timeout_ / 4, [this] {
-    if (paused_) last_heard_ = io::Loop::now();
+  const auto due = io::Loop::now() + host_timeout_ / 4;
+  silence_.arm(due, [this, due] {
+    // A late timer says that it was us who stood still: what the launcher said meanwhile waits to be read.
+    const bool stood_still = io::Loop::now() - due > host_timeout_ / 4;
+    if (paused_ || stood_still) last_heard_ = io::Loop::now();
     if (io::Loop::now() - last_heard_ > host_timeout_ + longer_than_launcher)
       return lose_link("the launcher fell silent");
     watch_silence();
@@ -149,7 +155,6 @@ void Agent::end_everything() {
   silence_.disarm();
   supervisor_.reap();
   if (no_children_left()) return leave();
-  supervisor_.signal({{}, SIGTERM, false});
   leftovers_ = signal_descendants(SIGTERM);
   signal_descendants(SIGCONT);
   ladder_.arm(io::Loop::now() + grace_, [this] {
@@ -169,6 +174,7 @@ void Agent::ending_step() {
 }
 
 void Agent::leave() {
+  if (std::exchange(left_, true)) return;
   ladder_.disarm();
   remove_tree(legacy_.job_directory());
   if (mode_ == Mode::stopping) {

@@ -49,7 +49,7 @@ class Agent {
   Mode mode_ = Mode::serving;
   Duration grace_ = seconds(10), host_timeout_ = seconds(10);
   Instant last_heard_;
-  bool paused_ = false;
+  bool paused_ = false, is_set_up_ = false, left_ = false;
   std::size_t leftovers_ = 0;
   bool killed_ = false;
   int exit_code_ = 0;

@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
+#include <utility>
 
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
@@ -20,6 +21,7 @@ using boost::asio::posix::stream_descriptor;
 
 namespace {
 
+constexpr Duration full_pause = milliseconds(200);
 constexpr std::size_t most_connections = 4096;
 constexpr std::size_t most_unread = 16u << 20;  // a worker that reads nothing for so long is cut off
 
@@ -31,6 +33,7 @@ struct Bound {
 
 Bound bind_in_range(in_addr_t address, std::uint16_t first, std::uint16_t last, bool reuse) {
   Bound bound;
+  bound.error = EINVAL;  // an empty range
   for (std::uint32_t port = first; port <= last; ++port) {
     bound.socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int on = 1;
@@ -54,16 +57,18 @@ Bound bind_in_range(in_addr_t address, std::uint16_t first, std::uint16_t last, 
 }
 
 // The owner of the other end of a loopback connection, from the kernel's table; nothing if it is not there.
-std::optional<uid_t> owner_of(std::uint16_t its_port, std::uint16_t our_port) {
+std::optional<uid_t> owner_of(const sockaddr_in& peer, std::uint16_t our_port) {
   const auto table = read_file("/proc/net/tcp", 64u << 20);
   if (!table) return std::nullopt;
-  const auto local = fmt::format(":{:04X}", its_port), remote = fmt::format(":{:04X}", our_port);
+  // Whole addresses: another user could choose a port that one of ours has on another address.
+  const auto local = fmt::format("{:08X}:{:04X}", peer.sin_addr.s_addr, ntohs(peer.sin_port)),
+             remote = fmt::format("{:08X}:{:04X}", htonl(INADDR_LOOPBACK), our_port);
   for (const auto line : split(*table, '\n')) {
     std::vector<std::string_view> words;
     for (const auto word : split(line, ' ')) {
       if (!word.empty()) words.push_back(word);
     }
-    if (words.size() > 7 && words[1].ends_with(local) && words[2].ends_with(remote)) {
+    if (words.size() > 7 && words[1] == local && words[2] == remote) {
       return parse_unsigned<uid_t>(words[7]);
     }
   }
@@ -102,8 +107,9 @@ struct Door::Connection : std::enable_shared_from_this<Connection> {
       return wait();
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return wait();
-    if (!told_end) listener.handlers.data(stream, {}, true);
     told_end = true;
+    listener.handlers.data(stream, {}, true);
+    if (done()) gone();
   }
   void give(std::string_view bytes) {
     pending += bytes;
@@ -124,25 +130,30 @@ struct Door::Connection : std::enable_shared_from_this<Connection> {
                           });
         return;
       } else if (n >= 0 || errno != EINTR) {
-        pending.clear();
-        break;
+        // Broken, or nobody reads: a stream with a hole would be worse than its end.
+        if (!std::exchange(told_end, true)) listener.handlers.data(stream, {}, true);
+        return gone();
       }
     }
     if (ending && socket.is_open()) ::shutdown(socket.native_handle(), SHUT_WR);
+    if (done()) gone();
   }
+  [[nodiscard]] bool done() const { return told_end && ending && pending.empty(); }
 
   Listener& listener;
   stream_descriptor socket;
   StreamId stream;
   std::string pending;
   bool writing = false, ending = false, told_end = false;
+  std::function<void()> gone;  // forgets this connection, which may destroy it
 };
 
 Door::Door(io::Loop& loop, Handlers handlers)
-    : listener_(std::make_unique<Listener>(loop.context(), std::move(handlers))) {}
+    : listener_(std::make_unique<Listener>(loop.context(), std::move(handlers))), retry_(loop) {}
 Door::~Door() = default;
 
 wire::DoorOpened Door::open(std::uint16_t first, std::uint16_t last) {
+  if (listener_->socket.is_open()) return {listener_->port, 0};
   auto bound = bind_in_range(htonl(INADDR_LOOPBACK), first, last, false);
   if (bound.error != 0) return {0, bound.error};
   if (::listen(bound.socket.get(), SOMAXCONN) != 0) return {0, errno};
@@ -159,13 +170,17 @@ void Door::accept() {
     socklen_t size = sizeof peer;
     Fd fd(::accept4(listener_->socket.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
                     SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+      // The connection stays in the queue and the socket readable: wait, or we would spin.
+      return retry_.arm(io::Loop::now() + full_pause, [this] { accept(); });
+    }
     // Another user of this host may connect to loopback as well: the kernel tells whose socket it is.
-    if (fd && connections_.size() < most_connections &&
-        owner_of(ntohs(peer.sin_port), listener_->port) == ::getuid()) {
+    if (fd && connections_.size() < most_connections && owner_of(peer, listener_->port) == ::getuid()) {
       const int on = 1;
       ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       const StreamId stream{++listener_->last_stream};
       const auto connection = std::make_shared<Connection>(*listener_, fd.release(), stream);
+      connection->gone = [this, stream] { connections_.erase(stream); };
       connections_.emplace(stream, connection);
       listener_->handlers.opened(stream);
       connection->wait();
@@ -180,11 +195,11 @@ void Door::give(StreamId stream, std::string_view bytes, bool end) {
   const auto connection = it->second;
   connection->ending |= end;
   connection->give(bytes);
-  if (connection->told_end && end) connections_.erase(it);
 }
 
 void Door::close() {
   boost::system::error_code ignored;
+  retry_.disarm();
   listener_->socket.close(ignored);
   connections_.clear();
 }

@@ -35,6 +35,7 @@ class Door {
   void accept();
   std::unique_ptr<Listener> listener_;
   std::map<StreamId, std::shared_ptr<Connection>> connections_;
+  io::Timer retry_;
 };
 
 // Binds a port without listening, so that no one else gets it while a program that sets SO_REUSEADDR still

@@ -159,6 +159,11 @@ bool resolves_to_loopback(std::string_view hostname) {
 
 }  // namespace
 
+std::string temporary_directory() {
+  const char* named = std::getenv("TMPDIR");
+  return named != nullptr && *named == '/' ? named : "/tmp";
+}
+
 wire::HostFacts read_host_facts(bool topology) {
   wire::HostFacts facts;
   utsname names{};

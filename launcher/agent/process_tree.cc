@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -71,15 +72,18 @@ std::unordered_map<pid_t, std::vector<pid_t>> all_children() {
   return children;
 }
 
-void remove_at(int parent, const char* name, int depth) {
+void remove_at(int parent, const char* name, int depth, std::optional<dev_t> device = std::nullopt) {
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return;
   Fd fd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (fd && ::fstat(fd.get(), &info) != 0) return;
+  if (fd && device && *device != info.st_dev) return;  // a mount in it is not ours
   if (fd && depth > 0) {
     const int number = fd.get();
     const Directory directory(::fdopendir(fd.release()));
     while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
       const std::string_view child = entry->d_name;
-      if (child != "." && child != "..") remove_at(number, entry->d_name, depth - 1);
+      if (child != "." && child != "..") remove_at(number, entry->d_name, depth - 1, info.st_dev);
     }
   }
   ::unlinkat(parent, name, AT_REMOVEDIR);

@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
+#include <utility>
 
 namespace trainrun::agent {
 
@@ -15,6 +16,7 @@ struct StdinRelay::Pipe {
   stream_descriptor descriptor;
   std::string bytes;
   bool end = false, waiting = false;
+  std::size_t taken = 0;  // since we last asked
 };
 
 StdinRelay::StdinRelay(io::Loop& loop, Fd pipe, std::function<void(std::uint32_t)> wanted)
@@ -32,6 +34,7 @@ std::shared_ptr<StdinRelay> StdinRelay::start(io::Loop& loop, Fd pipe,
 }
 
 void StdinRelay::give(std::string bytes, bool end) {
+  if (!pipe_->descriptor.is_open()) return;
   pipe_->bytes += bytes;
   pipe_->end |= end;
   if (!pipe_->waiting) write();
@@ -50,6 +53,7 @@ void StdinRelay::write() {
         ::write(pipe_->descriptor.native_handle(), pipe_->bytes.data() + done, pipe_->bytes.size() - done);
     if (n >= 0) {
       done += static_cast<std::size_t>(n);
+      pipe_->taken += static_cast<std::size_t>(n);
     } else if (errno == EAGAIN) {
       pipe_->bytes.erase(0, done);
       pipe_->waiting = true;
@@ -62,12 +66,14 @@ void StdinRelay::write() {
                                    });
       return;
     } else if (errno != EINTR) {
-      return close();  // the worker closed its stdin: that is its right, and no failure
+      close();  // the worker closed its stdin: that is its right, and no failure
+      if (!pipe_->end) wanted_(0);
+      return;
     }
   }
   pipe_->bytes.clear();
   if (pipe_->end) return close();
-  wanted_(static_cast<std::uint32_t>(done));
+  if (pipe_->taken > 0) wanted_(static_cast<std::uint32_t>(std::exchange(pipe_->taken, 0)));
 }
 
 }  // namespace trainrun::agent

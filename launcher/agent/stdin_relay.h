@@ -16,6 +16,7 @@ class StdinRelay : public std::enable_shared_from_this<StdinRelay> {
   static constexpr std::uint32_t window = 64u << 10;
 
   // `wanted(n)` asks for n more bytes; it is called once at the start and whenever the last ones were taken.
+  // `wanted(0)`: the worker closed its stdin, and gets no more.
   static std::shared_ptr<StdinRelay> start(io::Loop& loop, Fd pipe,
                                            std::function<void(std::uint32_t)> wanted);
   ~StdinRelay();

@@ -66,6 +66,7 @@ std::vector<std::string> Supervisor::environment_of(const wire::Start& order) co
 }
 
 void Supervisor::start(const wire::Start& order) {
+  if (workers_.contains(order.worker)) return;  // a number is never used again
   const auto refuse = [&](SpawnStage stage, int error) {
     link_.send(wire::NotStarted{order.worker, stage, error, now_ns()});
   };
@@ -181,11 +182,6 @@ void Supervisor::signal(const wire::Signal& order) {
 void Supervisor::give_stdin(const wire::Stdin& data) {
   const auto it = workers_.find(data.worker);
   if (it != workers_.end() && it->second->in) it->second->in->give(data.bytes, data.end);
-}
-
-bool Supervisor::any_alive() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const auto& it) { return it.second->machine.alive(); });
 }
 
 std::vector<wire::Problem> check_setup(const wire::Setup& setup) {

@@ -30,7 +30,6 @@ class Supervisor {
   void add_credit(std::uint64_t bytes) { credit_.add(bytes); }
   // Reaps whatever ended: workers, and orphans of workers that fell to us as subreaper.
   void reap();
-  [[nodiscard]] bool any_alive() const;
 
  private:
   struct Worker;

@@ -15,6 +15,7 @@ using boost::asio::posix::stream_descriptor;
 
 namespace {
 constexpr int reads_a_turn = 4;  // then others get their turn
+constexpr int most_last_reads = 1024;
 constexpr std::size_t keep_capacity = 1u << 20;
 }  // namespace
 
@@ -62,8 +63,12 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
     while (!ended && !paused) {
       const auto frame = reader.next();
       if (!frame) break;
-      if (handlers.frame) handlers.frame(*frame);
+      delivering = true;
+      if (handlers.frame)
+        handlers.frame(*frame);  // may end or destroy the stream: this object lives on in the loop's callback
+      delivering = false;
     }
+    if (ended) handlers.frame = nullptr;
     if (reader.failed()) end("the peer does not speak our protocol");
   }
 
@@ -90,7 +95,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
         return;
       } else if (errno != EINTR) {
         flushing = false;
-        return end(errno_text(errno));
+        return last_reads(errno);
       }
     }
     if (outgoing.capacity() > keep_capacity) {
@@ -102,14 +107,30 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
     flushing = false;
   }
 
+  // The peer takes nothing more, but what it said before it went may still be here: its last words.
+  void last_reads(int error) {
+    const auto self = shared_from_this();
+    for (int i = 0; i < most_last_reads && !ended && !paused; ++i) {
+      const auto space = reader.space();
+      const ssize_t n = ::read(in.native_handle(), space.data, space.size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      reader.filled(static_cast<std::size_t>(n));
+      deliver();
+    }
+    end(errno_text(error));
+  }
+
   void end(std::string reason) {
     if (ended) return;
     ended = true;
+    outgoing = {};
+    sent = 0;
     boost::system::error_code ignored;
     in.close(ignored);
     out.close(ignored);
     if (const auto closed = std::exchange(handlers.closed, nullptr)) closed(std::move(reason));
-    handlers.frame = nullptr;
+    if (!delivering) handlers.frame = nullptr;  // a callback must not be destroyed while it runs
   }
 
   boost::asio::io_context& context;
@@ -119,7 +140,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   wire::FrameReader reader;
   std::string outgoing;
   std::size_t sent = 0;
-  bool reading = false, flushing = false, paused = false, ended = false;
+  bool reading = false, flushing = false, paused = false, ended = false, delivering = false;
 };
 
 FrameStream::FrameStream(Loop& loop, Fd in, Fd out, Handlers handlers)
@@ -135,6 +156,7 @@ FrameStream::~FrameStream() {
 std::string& FrameStream::queue() { return state_->outgoing; }
 void FrameStream::flush_soon() { state_->flush_soon(); }
 std::size_t FrameStream::queued() const { return state_->outgoing.size() - state_->sent; }
+bool FrameStream::closed() const { return state_->ended; }
 void FrameStream::pause_reading() { state_->paused = true; }
 
 void FrameStream::resume_reading() {

@@ -24,16 +24,18 @@ class FrameStream {
 
   // `out` may be empty: then `in` is a socket that is used both ways.
   FrameStream(Loop& loop, Fd in, Fd out, Handlers handlers);
-  ~FrameStream();  // handlers are not called any more
+  ~FrameStream();  // handlers are not called any more; allowed inside a handler
   FrameStream(const FrameStream&) = delete;
   FrameStream& operator=(const FrameStream&) = delete;
 
   template <class Message>
   void send(const Message& message) {
+    if (closed()) return;
     wire::append_frame(queue(), message);
     flush_soon();
   }
   [[nodiscard]] std::size_t queued() const;
+  [[nodiscard]] bool closed() const;  // what is sent from now on goes nowhere
   // Reads nothing more until resume(): the way to say "slower" to the peer.
   void pause_reading();
   void resume_reading();

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
+#include <utility>
 
 #include "launcher/base/strings.h"
 
@@ -15,6 +15,8 @@ namespace trainrun::output {
 namespace {
 
 constexpr Duration redraw_interval = milliseconds(200);
+constexpr Duration bar_interval = seconds(1);
+constexpr Duration prompt_pause = milliseconds(200);
 constexpr Duration long_silence = seconds(60);
 
 std::string wall_clock() {
@@ -26,17 +28,16 @@ std::string wall_clock() {
                      now.tv_nsec / 1'000'000);
 }
 
-MuxStyle style_of(const JobSpec& job, const core::Placement& placement) {
+MuxStyle style_of(const JobSpec& job, const core::Placement& placement, const TerminalFacts& terminal) {
   MuxStyle style;
   std::vector<std::string> hosts;
   for (const auto& seat : placement.seats) hosts.push_back(job.hosts.hosts[seat.host.value].name);
   const auto tag = job.tag != Tag::automatic ? job.tag : (hosts.size() > 1 ? Tag::rank : Tag::none);
   style.labels =
       tag == Tag::none ? std::vector<std::string>(hosts.size()) : make_labels(hosts, tag == Tag::host);
-  style.terminal_out = ::isatty(STDOUT_FILENO) == 1;
-  style.terminal_err = ::isatty(STDERR_FILENO) == 1;
-  const char* no_colour = std::getenv("NO_COLOR");
-  style.colour = no_colour == nullptr || *no_colour == '\0';
+  style.terminal_out = terminal.out;
+  style.terminal_err = terminal.err;
+  style.colour = terminal.colour;
   style.timestamp = job.timestamp;
   if (!job.only_ranks.empty()) {
     style.hidden.assign(hosts.size(), true);
@@ -47,24 +48,22 @@ MuxStyle style_of(const JobSpec& job, const core::Placement& placement) {
   return style;
 }
 
-bool can_redraw() {
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb" &&
-         std::getenv("CI") == nullptr;
-}
-
 }  // namespace
 
-Console::Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, Handlers handlers)
+Console::Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, TerminalFacts terminal,
+                 Handlers handlers)
     : job_(job),
-      mux_(style_of(job, placement), wall_clock),
+      mux_(style_of(job, placement, terminal), wall_clock),
       out_(loop, STDOUT_FILENO, {handlers.drained, handlers.stdout_closed}),
       err_(loop, STDERR_FILENO, {handlers.drained, nullptr}),
+      terminal_(terminal),
       timer_(loop),
-      live_(can_redraw() && !job.quiet),
+      bars_(loop),
+      prompt_(loop),
+      live_(terminal.redraw && !job.quiet),
       started_(io::Loop::now()),
       last_output_(started_) {
-  same_terminal_ = live_ && ::isatty(STDOUT_FILENO) == 1;
+  same_terminal_ = terminal.out && terminal.err;
   if (!job.quiet) tick();
 }
 
@@ -108,6 +107,26 @@ void Console::worker_output(Rank rank, wire::Output stream, std::string_view byt
   std::string shown;
   mux_.feed(rank.value, stream, bytes, shown);
   show(stream, shown);
+  if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
+  // A question to the user has no newline. Only who has the terminal's stdin can ask one.
+  const bool asks =
+      job_.stdin_to == StdinTo::all ||
+      (job_.stdin_to == StdinTo::rank && rank.value == static_cast<std::uint32_t>(job_.stdin_rank));
+  if (terminal_.in && asks) prompt_.arm(io::Loop::now() + prompt_pause, [this, rank] { show_prompt(rank); });
+}
+
+void Console::show_bars() {
+  std::string out, err;
+  mux_.redraw(out, err);
+  show(wire::Output::out, out);
+  show(wire::Output::err, err);
+}
+
+void Console::show_prompt(Rank rank) {
+  std::string out, err;
+  mux_.prompt(rank.value, out, err);
+  show(wire::Output::out, out);
+  show(wire::Output::err, err);
 }
 
 void Console::worker_finished(Rank rank) {
@@ -121,7 +140,10 @@ void Console::worker_finished(Rank rank) {
 void Console::show(wire::Output stream, const std::string& text) {
   if (text.empty()) return;
   last_output_ = io::Loop::now();
-  if (stream == wire::Output::err || same_terminal_) wipe();
+  if (stream == wire::Output::err || same_terminal_) {
+    wipe();
+    line_ended_ = text.back() == '\n';
+  }
   (stream == wire::Output::err ? err_ : out_).write(text);
 }
 
@@ -132,6 +154,7 @@ void Console::say(const std::string& line) {
 
 void Console::report(const std::vector<std::string>& lines) {
   wipe();
+  if (!lines.empty() && !std::exchange(line_ended_, true) && terminal_.err) err_.write("\n");
   for (const auto& line : lines) err_.write(line + "\n");
 }
 
@@ -152,6 +175,7 @@ void Console::tick() {
 void Console::draw() {
   const auto elapsed = io::Loop::now() - started_;
   if (elapsed < redraw_interval || backlog() > 0) return;  // a short job needs no status line
+  if (!line_ended_) return;                                // a worker's prompt or bar stands there
   const auto& p = progress_;
   const auto text = p.phase == core::JobMachine::Phase::gathering
                         ? fmt::format("connecting: {} of {} hosts", p.hosts_ready, p.hosts)
@@ -171,6 +195,11 @@ std::size_t Console::backlog() const { return out_.backlog() + err_.backlog(); }
 
 void Console::close() {
   timer_.disarm();
+  bars_.disarm();
+  prompt_.disarm();
+  for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(job_.world_size()); ++rank)
+    worker_finished(
+        Rank{rank});  // what something left behind wrote after its worker's end, without a newline
   wipe();
   // The workers are gone; a reader that is merely slow still gets everything, one that sleeps does not hold
   // us for ever.

@@ -14,6 +14,7 @@
 #include "launcher/core/job_spec.h"
 #include "launcher/io/loop.h"
 #include "launcher/output/mux.h"
+#include "launcher/output/terminal.h"
 #include "launcher/output/writer.h"
 
 namespace trainrun::output {
@@ -24,7 +25,8 @@ class Console {
     std::function<void()> drained;        // a stalled reader has caught up
     std::function<void()> stdout_closed;  // nobody reads our stdout any more
   };
-  Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, Handlers handlers);
+  Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, TerminalFacts terminal,
+          Handlers handlers);
   ~Console();
 
   // Opens --output-filename's files; an Error names the one that cannot be made.
@@ -44,14 +46,18 @@ class Console {
   void wipe();
   void draw();
   void tick();
+  void show_bars();
+  void show_prompt(Rank rank);
   void file_output(Rank rank, wire::Output stream, std::string_view bytes);
 
   const JobSpec& job_;
   Mux mux_;
   Writer out_, err_;
-  io::Timer timer_;
+  const TerminalFacts terminal_;
+  io::Timer timer_, bars_, prompt_;
   const bool live_;  // stderr is a terminal that can redraw
   bool same_terminal_ = false;
+  bool line_ended_ = true;  // on the terminal that is stderr: the cursor is at the start of a line
   bool drawn_ = false;
   Instant started_, last_output_;
   core::JobMachine::Progress progress_;

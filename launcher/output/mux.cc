@@ -16,6 +16,32 @@ std::size_t colour_sequence(std::string_view text) {
   return end != std::string_view::npos && text[end] == 'm' && end < 40 ? end + 1 : 0;
 }
 
+// Bytes of the UTF-8 character at the start of `text`, which has more than one; 0 if it is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto first = at(0);
+  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                             : (first & 0xf0) == 0xe0        ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
+  if (text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  }
+  if ((first == 0xe0 && at(1) < 0xa0) || (first == 0xf0 && at(1) < 0x90)) return 0;  // longer than it need be
+  return length;
+}
+
+std::string without_colours(std::string_view line) {
+  std::string plain;
+  while (!line.empty()) {
+    const auto length = colour_sequence(line);
+    if (length == 0) plain += line.front();
+    line.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return plain;
+}
+
 }  // namespace
 
 std::vector<std::string> make_labels(const std::vector<std::string>& hosts_by_rank, bool with_host) {
@@ -43,12 +69,16 @@ std::string neutralised(std::string_view line) {
       i += length;
       continue;
     }
-    // C1 controls in UTF-8 are C2 80..9F; a lone 80..9F is no valid UTF-8, and some terminals obey it.
-    const bool c1 = byte == 0xc2 && i + 1 < line.size() && static_cast<unsigned char>(line[i + 1]) >= 0x80 &&
-                    static_cast<unsigned char>(line[i + 1]) < 0xa0;
-    if (c1) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(line[i + 1]));
-      i += 2;
+    if (byte >= 0x80) {
+      // C1 controls in UTF-8 are C2 80..9F; a lone 80..9F is no valid UTF-8, and some terminals obey it.
+      const auto length = utf8_length(line.substr(i));
+      const bool c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(line[i + 1]) < 0xa0;
+      if (length > 0 && !c1) {
+        out += line.substr(i, length);
+      } else {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(line[c1 ? i + 1 : i]));
+      }
+      i += std::max<std::size_t>(length, 1);
       continue;
     }
     if (byte < 0x20 && byte != '\t') {
@@ -85,8 +115,10 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
     if (newline == std::string_view::npos) {
       state.held += piece;
       held_ += piece.size();
+      if (terminal(stream) && !hidden(rank)) note_bar(state);
       break;
     }
+    forget_bar(state);
     bytes.remove_prefix(newline + 1);
     if (state.held.empty()) {
       emit(rank, stream, piece, shown);
@@ -98,7 +130,7 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
     }
   }
   if (state.held.size() > longest_line) finish(rank, stream, shown);
-  if (held_ > most_held) cut_longest(shown);
+  while (held_ > most_held) cut_longest(shown);
 }
 
 void Mux::cut_longest(std::string& shown) {
@@ -112,18 +144,64 @@ void Mux::cut_longest(std::string& shown) {
 void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
   auto& state = stream_of(rank, stream);
   if (state.held.empty()) return;
+  forget_bar(state);
   held_ -= state.held.size();
   const auto line = std::exchange(state.held, {});
   emit(rank, stream, line, shown);
 }
 
+void Mux::note_bar(Stream& state) {
+  // A "\r" at the very end may be half of a "\r\n".
+  const auto last = std::string_view(state.held).substr(0, state.held.size() - 1).rfind('\r');
+  if (last == std::string_view::npos) return;
+  auto newest = std::string_view(state.held).substr(0, last);
+  newest.remove_prefix(newest.rfind('\r') + 1);  // npos + 1 is 0
+  state.is_bar = true;
+  if (newest.find_first_not_of(" \t") != std::string_view::npos && newest != state.bar) {
+    state.bar = newest;
+    bars_waiting_ += state.bar_waits ? 0 : 1;
+    state.bar_waits = true;
+  }
+  held_ -= last + 1;
+  state.held.erase(0, last + 1);
+}
+
+void Mux::forget_bar(Stream& state) {
+  bars_waiting_ -= state.bar_waits ? 1 : 0;
+  state.is_bar = state.bar_waits = false;
+  state.bar.clear();
+}
+
+void Mux::redraw(std::string& shown_out, std::string& shown_err) {
+  for (std::size_t i = 0; i < streams_.size() && bars_waiting_ > 0; ++i) {
+    auto& state = streams_[i];
+    if (!state.bar_waits) continue;
+    state.bar_waits = false;
+    --bars_waiting_;
+    const auto stream = i % 2 == 1 ? wire::Output::err : wire::Output::out;
+    show_line(static_cast<std::uint32_t>(i / 2), stream, state.bar, i % 2 == 1 ? shown_err : shown_out);
+  }
+}
+
+void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_err) {
+  for (const auto stream : {wire::Output::out, wire::Output::err}) {
+    const auto& state = stream_of(rank, stream);
+    if (!terminal(stream) || state.is_bar || state.held.ends_with('\r')) continue;
+    finish(rank, stream, stream == wire::Output::err ? shown_err : shown_out);
+  }
+}
+
 void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
   if (stream == wire::Output::err) remember(rank, line);
+  show_line(rank, stream, line, shown);
+}
+
+void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
   if (hidden(rank) || raw_) return;
-  const bool terminal = stream == wire::Output::err ? style_.terminal_err : style_.terminal_out;
-  if (terminal) {
+  const bool on_terminal = terminal(stream);
+  if (on_terminal) {
     // "\r" redraws a line: what was drawn over is not worth a line of its own.
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    while (line.ends_with('\r')) line.remove_suffix(1);
     const auto redraw = line.rfind('\r');
     if (redraw != std::string_view::npos) line.remove_prefix(redraw + 1);
   }
@@ -131,12 +209,12 @@ void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, s
     shown += clock_();
     shown += ' ';
   }
-  if (style_.colour && terminal) {
+  if (style_.colour && on_terminal) {
     shown += fmt::format("\x1b[{}m{}\x1b[0m", 31 + (rank * 5 + 5) % 6, style_.labels[rank]);
   } else {
     shown += style_.labels[rank];
   }
-  if (terminal) {
+  if (on_terminal) {
     shown += neutralised(line);
   } else {
     shown += line;
@@ -156,9 +234,10 @@ void Mux::remember(std::uint32_t rank, std::string_view line) {
 
 std::vector<std::string> Mux::last_words(std::uint32_t rank) const {
   std::vector<std::string> lines;
-  for (const auto& line : tails_[rank]) lines.push_back(neutralised(line));
+  for (const auto& line : tails_[rank]) lines.push_back(neutralised(without_colours(line)));
   const auto& held = streams_[rank * 2 + 1].held;
-  if (!held.empty()) lines.push_back(neutralised(std::string_view(held).substr(0, longest_tail_line)));
+  if (!held.empty())
+    lines.push_back(neutralised(without_colours(std::string_view(held).substr(0, longest_tail_line))));
   return lines;
 }
 

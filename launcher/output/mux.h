@@ -42,16 +42,30 @@ class Mux {
   void feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown);
   // The stream ended, or a pause is long enough that a last line without newline should be seen.
   void finish(std::uint32_t rank, wire::Output stream, std::string& shown);
-  // The last lines that the rank wrote to stderr, oldest first; without control characters, each at most 300
-  // bytes.
+  // On a terminal "\r" ends a state of a progress bar: what redraw() would show, the newest state of each bar
+  // that has changed, each as a line of its own. The last state is shown when the line ends.
+  [[nodiscard]] bool bar_waits() const { return bars_waiting_ > 0; }
+  void redraw(std::string& shown_out, std::string& shown_err);
+  // The rank has paused: shows a line that it has begun on a terminal, unless it is a bar.
+  void prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_err);
+  // The last lines that the rank wrote to stderr, oldest first; without colours and control characters,
+  // each at most 300 bytes.
   [[nodiscard]] std::vector<std::string> last_words(std::uint32_t rank) const;
 
  private:
   struct Stream {
-    std::string held;  // a line that has not ended yet
+    std::string held;  // a line that has not ended yet; of a bar on a terminal only its newest state
+    std::string bar;   // the newest whole state
+    bool is_bar = false, bar_waits = false;  // bar_waits: not shown yet
   };
   void emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
+  void show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void cut_longest(std::string& shown);
+  void note_bar(Stream& state);
+  void forget_bar(Stream& state);
+  [[nodiscard]] bool terminal(wire::Output stream) const {
+    return stream == wire::Output::err ? style_.terminal_err : style_.terminal_out;
+  }
   void remember(std::uint32_t rank, std::string_view line);
   [[nodiscard]] bool hidden(std::uint32_t rank) const {
     return rank < style_.hidden.size() && style_.hidden[rank];
@@ -66,6 +80,7 @@ class Mux {
   std::vector<Stream> streams_;  // two a rank
   std::vector<std::deque<std::string>> tails_;
   std::size_t held_ = 0;
+  std::size_t bars_waiting_ = 0;
 };
 
 // Worker text for a terminal: colours stay (and are reset at the end), every other control sequence becomes

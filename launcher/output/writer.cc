@@ -84,6 +84,7 @@ struct Writer::State : std::enable_shared_from_this<State> {
         bytes.clear();
         sent = 0;
         if (const auto closed = std::exchange(handlers.closed, nullptr)) closed();
+        if (high && handlers.drained) handlers.drained();  // nobody waits for a reader that is gone
         return;
       }
     }
@@ -101,7 +102,16 @@ struct Writer::State : std::enable_shared_from_this<State> {
   void wait() {
     if (waiting) return;
     waiting = true;
-    if (!waiter.is_open()) waiter.assign(::fcntl(own ? own.get() : fd, F_DUPFD_CLOEXEC, 3));
+    if (!waiter.is_open()) {
+      const int copy = ::fcntl(own ? own.get() : fd, F_DUPFD_CLOEXEC, 3);
+      boost::system::error_code error;
+      waiter.assign(copy, error);
+      if (error) {  // no descriptor is free: the next write tries again
+        if (copy >= 0) ::close(copy);
+        waiting = false;
+        return;
+      }
+    }
     waiter.async_wait(stream_descriptor::wait_write,
                       [weak = weak_from_this()](const boost::system::error_code& error) {
                         const auto self = weak.lock();

@@ -206,7 +206,7 @@ struct Note {
   TRAINRUN_MESSAGE(48) { v("text", text); }
 };
 
-// The worker took what it was given: it may have so many more bytes of stdin.
+// The worker took what it was given: it may have so many more bytes of stdin. 0: it closed its stdin.
 struct StdinWanted {
   WorkerId worker;
   std::uint32_t bytes = 0;

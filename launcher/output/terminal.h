@@ -1,0 +1,15 @@
+// What our own stdin, stdout and stderr are, and what the user's environment wants of them. Read once at the
+// start; everything else is told.
+#pragma once
+
+namespace trainrun::output {
+
+struct TerminalFacts {
+  bool in = false, out = false, err = false;  // a terminal
+  bool colour = true;                         // NO_COLOR is not set
+  bool redraw = false;                        // stderr is a terminal where a line can be drawn again
+};
+
+TerminalFacts look_at_terminal();
+
+}  // namespace trainrun::output

@@ -1,0 +1,250 @@
+#include "launcher/output/mux.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace trainrun;
+using namespace trainrun::output;
+using wire::Output;
+
+namespace {
+
+MuxStyle plain_style(std::size_t ranks) {
+  MuxStyle style;
+  style.labels = make_labels(std::vector<std::string>(ranks, "h"), false);
+  return style;
+}
+
+MuxStyle terminal_style(std::size_t ranks) {
+  auto style = plain_style(ranks);
+  style.terminal_out = style.terminal_err = true;
+  return style;
+}
+
+std::string no_clock() { return {}; }
+
+std::string fed(Mux& mux, std::uint32_t rank, std::string_view bytes, Output stream = Output::out) {
+  std::string shown;
+  mux.feed(rank, stream, bytes, shown);
+  return shown;
+}
+
+std::string redrawn(Mux& mux) {
+  std::string out, err;
+  mux.redraw(out, err);
+  return out + err;
+}
+
+}  // namespace
+
+TEST_SUITE("mux") {
+  TEST_CASE("labels have one width") {
+    std::vector<std::string> hosts(11, "a");
+    hosts[10] = "long";
+    CHECK(make_labels(hosts, false).front() == "[ 0] ");
+    CHECK(make_labels(hosts, false).back() == "[10] ");
+    CHECK(make_labels(hosts, true).front() == "[ 0 a   ] ");
+    CHECK(make_labels(hosts, true).back() == "[10 long] ");
+    CHECK(make_labels({"a"}, false) == std::vector<std::string>{"[0] "});
+    CHECK(make_labels({}, false).empty());
+  }
+
+  TEST_CASE("a line is shown whole however it is cut, and any byte passes") {
+    std::string text;
+    for (int byte = 0; byte < 256; ++byte) text += static_cast<char>(byte);
+    text += "\nsecond\n\nlast\n";
+    Mux whole(plain_style(2), no_clock);
+    const auto expected = fed(whole, 1, text);
+    for (std::size_t size = 1; size < 40; ++size) {
+      CAPTURE(size);
+      Mux mux(plain_style(2), no_clock);
+      std::string shown;
+      for (std::size_t at = 0; at < text.size(); at += size) shown += fed(mux, 1, text.substr(at, size));
+      CHECK(shown == expected);
+    }
+    CHECK(expected.ends_with("[1] second\n[1] \n[1] last\n"));
+  }
+
+  TEST_CASE("lines of ranks and streams never mix") {
+    Mux mux(plain_style(2), no_clock);
+    CHECK(fed(mux, 0, "zero").empty());
+    CHECK(fed(mux, 1, "one").empty());
+    CHECK(fed(mux, 0, "error", Output::err).empty());
+    CHECK(fed(mux, 1, "!\n") == "[1] one!\n");
+    CHECK(fed(mux, 0, "!\n", Output::err) == "[0] error!\n");
+    CHECK(fed(mux, 0, "!\n") == "[0] zero!\n");
+  }
+
+  TEST_CASE("the end of a stream shows a line without newline, once") {
+    Mux mux(plain_style(1), no_clock);
+    fed(mux, 0, "rest");
+    std::string shown;
+    mux.finish(0, Output::out, shown);
+    mux.finish(0, Output::out, shown);
+    CHECK(shown == "[0] rest\n");
+  }
+
+  TEST_CASE("a line above the limit is cut, and no byte of it is lost") {
+    Mux mux(plain_style(1), no_clock);
+    std::string shown, piece(50'000, 'x');
+    for (int i = 0; i < 50; ++i) mux.feed(0, Output::out, piece, shown);
+    CHECK(std::count(shown.begin(), shown.end(), '\n') == 2);
+    mux.finish(0, Output::out, shown);
+    CHECK(std::count(shown.begin(), shown.end(), 'x') == 50 * 50'000);
+  }
+
+  TEST_CASE("what is held in all is bounded: the longest line is cut first") {
+    Mux mux(plain_style(32), no_clock);
+    std::string shown;
+    for (std::uint32_t rank = 0; rank < 16; ++rank)
+      mux.feed(rank, Output::out, std::string(rank == 7 ? 1'048'000 : 1'040'000, 'a'), shown);
+    CHECK(shown.empty());
+    mux.feed(16, Output::out, std::string(300'000, 'b'), shown);
+    CHECK(shown.starts_with("[ 7] aaa"));
+    CHECK(shown.size() == 5 + 1'048'000 + 1);
+  }
+
+  TEST_CASE("hidden ranks are not shown, but their last words are kept") {
+    auto style = plain_style(2);
+    style.hidden = {true, false};
+    Mux mux(style, no_clock);
+    CHECK(fed(mux, 0, "secret\n", Output::err).empty());
+    CHECK(fed(mux, 1, "open\n", Output::err) == "[1] open\n");
+    CHECK(mux.last_words(0) == std::vector<std::string>{"secret"});
+  }
+
+  TEST_CASE("one rank without labels passes byte for byte, and its last words are kept") {
+    MuxStyle style;
+    style.labels = {""};
+    style.terminal_err = true;
+    Mux mux(style, no_clock);
+    CHECK(fed(mux, 0, "\x1b[2Jhalf", Output::err) == "\x1b[2Jhalf");
+    CHECK(fed(mux, 0, " line\r\n", Output::err) == " line\r\n");
+    CHECK(mux.last_words(0) == std::vector<std::string>{"^[[2Jhalf line"});
+  }
+
+  TEST_CASE("a timestamp stands before each line, also without labels") {
+    auto style = plain_style(1);
+    style.timestamp = true;
+    int asked = 0;
+    Mux mux(style, [&asked] { return "t" + std::to_string(++asked); });
+    CHECK(fed(mux, 0, "a\nb\nc") == "t1 [0] a\nt2 [0] b\n");
+    style.labels = {""};
+    Mux bare(style, [] { return std::string("now"); });
+    CHECK(fed(bare, 0, "a\n") == "now a\n");
+  }
+
+  TEST_CASE("labels are coloured on a terminal only") {
+    auto style = terminal_style(1);
+    style.terminal_err = false;
+    style.colour = true;
+    Mux mux(style, no_clock);
+    const auto shown = fed(mux, 0, "x\n");
+    CHECK(shown.starts_with("\x1b[3"));
+    CHECK(shown.ends_with("m[0] \x1b[0mx\n"));
+    CHECK(fed(mux, 0, "x\n", Output::err) == "[0] x\n");
+  }
+
+  TEST_CASE("last words are the newest ten lines of stderr, plain and short") {
+    Mux mux(plain_style(1), no_clock);
+    for (int i = 0; i < 30; ++i) fed(mux, 0, "line " + std::to_string(i) + "\n", Output::err);
+    fed(mux, 0, "  \n\n", Output::err);
+    fed(mux, 0, "\x1b[31mred\x1b[0m\x07\n", Output::err);
+    fed(mux, 0, std::string(5000, 'y'), Output::err);
+    const auto words = mux.last_words(0);
+    REQUIRE(words.size() == 11);
+    CHECK(words[0] == "line 21");
+    CHECK(words[9] == "red^G");
+    CHECK(words[10] == std::string(300, 'y'));
+  }
+
+  TEST_CASE("worker text cannot command the terminal") {
+    struct Row {
+      std::string_view given, shown;
+    };
+    const Row rows[] = {
+        {"plain\ttext", "plain\ttext"},
+        {"\x1b]0;title\x07", "^[]0;title^G"},                       // OSC
+        {"\x1b[2J\x1b[H", "^[[2J^[[H"},                             // CSI
+        {"\x1b[?1049h", "^[[?1049h"},                               //
+        {"\x1b", "^["},                                             // alone
+        {"\x1bPq\x1b\\", "^[Pq^[\\"},                               // DCS
+        {"\x1b[31mred", "\x1b[31mred\x1b[0m"},                      // colours stay, and are reset
+        {"\x1b[38;5;196mx\x1b[m", "\x1b[38;5;196mx\x1b[m\x1b[0m"},  //
+        {"\x1b[31", "^[[31"},                                       // a colour that is cut
+        {"\xc2\x9b"
+         "2J",
+         "\\x9b2J"},  // C1 in UTF-8
+        {"\x9b"
+         "2J",
+         "\\x9b2J"},  // C1 as a byte
+        {"\xc3\xa9 \xe2\x80\x93 \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x80\x93 \xf0\x9f\x98\x80"},
+        {"\xe2\x80", "\\xe2\\x80"},           // a character that is cut
+        {"\xc0\x9b", "\\xc0\\x9b"},           // overlong
+        {"\xe0\x82\x9b", "\\xe0\\x82\\x9b"},  // overlong
+        {"a\x7f\b", "a^?^H"},
+    };
+    for (const auto& row : rows) {
+      CAPTURE(row.given);
+      CHECK(neutralised(row.given) == row.shown);
+    }
+    CHECK(neutralised(std::string(1, '\0')) == "^@");
+  }
+
+  TEST_CASE("on a terminal a line that was drawn over shows its last state") {
+    Mux mux(terminal_style(1), no_clock);
+    CHECK(fed(mux, 0, "10%\r50%\r100%\n") == "[0] 100%\n");
+    CHECK(fed(mux, 0, "dos\r\n") == "[0] dos\n");
+    CHECK(fed(mux, 0, "x\r\r\n") == "[0] x\n");
+    Mux pipe(plain_style(1), no_clock);
+    CHECK(fed(pipe, 0, "10%\r100%\n") == "[0] 10%\r100%\n");
+  }
+
+  TEST_CASE("a progress bar shows its newest state when asked, only if it changed, and its end always") {
+    Mux mux(terminal_style(2), no_clock);
+    CHECK(fed(mux, 0, "\r10%", Output::err).empty());
+    CHECK(fed(mux, 0, "\r20%\r30%", Output::err).empty());
+    CHECK(mux.bar_waits());
+    CHECK(redrawn(mux) == "[0] 20%\n");
+    CHECK_FALSE(mux.bar_waits());
+    CHECK(redrawn(mux).empty());
+    fed(mux, 0, "\r30%", Output::err);
+    fed(mux, 1, "a\rb\r", Output::err);
+    CHECK(redrawn(mux) == "[0] 30%\n[1] a\n");
+    CHECK(fed(mux, 0, "\r100%\n", Output::err) == "[0] 100%\n");
+    CHECK_FALSE(mux.bar_waits());
+    CHECK(mux.last_words(0) == std::vector<std::string>{"100%"});
+  }
+
+  TEST_CASE("a bar without end holds no memory, and into a pipe its bytes stay") {
+    Mux mux(terminal_style(1), no_clock);
+    std::string shown, expected;
+    for (int i = 0; i < 40'000; ++i) {
+      mux.feed(0, Output::out, "\r" + std::string(100, static_cast<char>('a' + i % 26)), shown);
+      REQUIRE(shown.empty());
+    }
+    mux.finish(0, Output::out, shown);
+    CHECK(shown == "[0] " + std::string(100, static_cast<char>('a' + 39'999 % 26)) + "\n");
+    Mux pipe(plain_style(1), no_clock);
+    CHECK(fed(pipe, 0, "\ra\rb").empty());
+    CHECK_FALSE(pipe.bar_waits());
+    CHECK(fed(pipe, 0, "\n") == "[0] \ra\rb\n");
+  }
+
+  TEST_CASE("a prompt is shown on a terminal, a bar or a pipe has none") {
+    std::string out, err;
+    Mux mux(terminal_style(2), no_clock);
+    fed(mux, 0, "Name: ");
+    fed(mux, 1, "50%\r60%");
+    mux.prompt(0, out, err);
+    mux.prompt(1, out, err);
+    CHECK(out == "[0] Name: \n");
+    CHECK(err.empty());
+    Mux pipe(plain_style(1), no_clock);
+    fed(pipe, 0, "Name: ");
+    out.clear();
+    pipe.prompt(0, out, err);
+    CHECK(out.empty());
+  }
+}

@@ -1,0 +1,162 @@
+#include "launcher/output/report.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <csignal>
+
+using namespace trainrun;
+using core::Outcome;
+
+namespace {
+
+JobSpec job_of_two() {
+  JobSpec job;
+  job.hosts.hosts = {Host{"gpu1"}, Host{"gpu2"}};
+  job.programs = {Program{{"train"}, 4, "/work"}};
+  return job;
+}
+
+Outcome failed(const ExitStatus& status) {
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::worker_failed;
+  outcome.cause = core::Failure{WorkerId{4}, Rank{3}, HostIndex{1}, 4242, status};
+  outcome.ran = seconds(3);
+  return outcome;
+}
+
+std::string text(const Outcome& outcome, std::vector<std::string> words = {},
+                 const JobSpec& job = job_of_two(), std::string clock = {}) {
+  return fmt::format(
+      "{}", fmt::join(output::report_lines(job, outcome, {std::move(words), std::move(clock)}), "\n"));
+}
+
+const std::string first = "  first       rank 3  host gpu2  pid 4242";
+
+}  // namespace
+
+TEST_SUITE("report") {
+  TEST_CASE("success is silent") { CHECK(text({}).empty()); }
+
+  TEST_CASE("an exit code comes with the rank, the time, the last words and the others") {
+    auto outcome = failed(ExitStatus::exited(3));
+    outcome.others.terminated = 2;
+    outcome.others.killed = 1;
+    outcome.cause->error = milliseconds(7);
+    CHECK(text(outcome, {"Traceback", "ValueError: x"}, job_of_two(), "14:03:22.118") ==
+          "trainrun: rank 3 on gpu2 exited with code 3, 3.0 s after the start\n" + first +
+              "  at 14:03:22.118 (±7 ms)\n"
+              "  last words  Traceback\n"
+              "              ValueError: x\n"
+              "  then        2 ranks ended by SIGTERM and 1 rank needed SIGKILL\n"
+              "  try         to see this rank alone: --only-rank 3");
+  }
+
+  TEST_CASE("each way of dying has its own words and advice") {
+    struct Row {
+      ExitStatus status;
+      std::string_view how, advice;
+      std::vector<std::string> words;
+    };
+    const Row rows[] = {
+        {ExitStatus::killed(SIGSEGV, false), "was killed by SIGSEGV", "ulimit -c unlimited", {}},
+        {ExitStatus::killed(SIGABRT, true), "was killed by SIGABRT (core dumped)", "", {}},
+        {ExitStatus::killed(SIGKILL, false),
+         "was killed by SIGKILL, sent by somebody else",
+         "see on gpu2 who did",
+         {}},
+        {ExitStatus::killed(SIGTERM, false), "was killed by SIGTERM,", "", {}},
+        {ExitStatus::not_started(SpawnStage::exec, ENOENT),
+         "could not be started (exec): No such file or directory",
+         "the interpreter in the first line",
+         {}},
+        {ExitStatus::not_started(SpawnStage::directory, EACCES),
+         "could not be started (directory): Permission denied",
+         "",
+         {}},
+        {ExitStatus::exited(127),
+         "could not load a shared library (exit code 127)",
+         "LD_LIBRARY_PATH",
+         {"error while loading shared libraries: libx.so"}},
+        {ExitStatus::exited(1),
+         "exited with code 1: the GPU is out of memory",
+         "smaller batch",
+         {"torch: CUDA out of memory. Tried"}},
+        {ExitStatus::exited(1), "exited with code 1", "leave --master-port out", {"Address already in use"}},
+        {ExitStatus::lost("no answer for 10 s"), "was lost: no answer for 10 s", "", {}},
+    };
+    for (const auto& row : rows) {
+      const auto report = text(failed(row.status), row.words);
+      CAPTURE(report);
+      CHECK(report.starts_with(fmt::format("trainrun: rank 3 on gpu2 {}", row.how)));
+      CHECK(report.find(first) != std::string::npos);
+      if (row.advice.empty()) {
+        CHECK(report.find("  try ") == std::string::npos);
+      } else {
+        const auto advice = report.find("  try         ");
+        REQUIRE(advice != std::string::npos);
+        CHECK(report.find(row.advice, advice) != std::string::npos);
+      }
+    }
+  }
+
+  TEST_CASE("a kill for memory shows the kernel's evidence") {
+    auto outcome = failed(ExitStatus::killed(SIGKILL, false));
+    outcome.cause->out_of_memory = "kernel: Killed process 4242 (train)";
+    CHECK(text(outcome) ==
+          "trainrun: rank 3 on gpu2 was killed by the kernel: out of memory, 3.0 s after the start\n" +
+              first +
+              "\n  evidence    kernel: Killed process 4242 (train)\n"
+              "  try         use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, "
+              "or a "
+              "larger memory limit");
+  }
+
+  TEST_CASE("a lost host is named with the reason and what was lost with it") {
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::host_lost;
+    outcome.host = HostIndex{1};
+    outcome.reason = "no answer for 10 s";
+    outcome.ran = seconds(90);
+    outcome.others.lost = 2;
+    CHECK(
+        text(outcome).starts_with("trainrun: host gpu2 was lost 1m30s after the start: no answer for 10 s; 2 "
+                                  "ranks lost with their host\n"));
+  }
+
+  TEST_CASE("hosts that failed are all named, each with its advice") {
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::hosts_failed;
+    outcome.host_errors = {{HostIndex{0}, {Code::auth, "gpu1: no key was accepted", "ssh-add"}},
+                           {HostIndex{1}, {Code::unreachable, "gpu2: no route", ""}}};
+    CHECK(text(outcome) ==
+          "trainrun: 2 of 2 hosts could not be used; nothing was started\n"
+          "  gpu1: no key was accepted\n"
+          "      try: ssh-add\n"
+          "  gpu2: no route");
+  }
+
+  TEST_CASE("the user's own endings are one line each") {
+    Outcome outcome;
+    outcome.ran = seconds(3);
+    outcome.others.terminated = 4;
+    outcome.kind = Outcome::Kind::user_signal;
+    outcome.signal = SIGINT;
+    CHECK(text(outcome) == "trainrun: ended by SIGINT 3.0 s after the start; 4 ranks ended by SIGTERM");
+    outcome.kind = Outcome::Kind::output_closed;
+    CHECK(text(outcome) ==
+          "trainrun: the reader of our stdout went away; the job was ended; 4 ranks ended by SIGTERM");
+    outcome.kind = Outcome::Kind::timed_out;
+    auto job = job_of_two();
+    job.timeout = seconds(120);
+    CHECK(text(outcome, {}, job) ==
+          "trainrun: the time limit passed (--timeout 2m00s); 4 ranks ended by SIGTERM\n"
+          "  try         give --timeout more, or leave it out");
+    outcome.kind = Outcome::Kind::port_refused;
+    outcome.reason = "gpu1: cannot reserve a port";
+    outcome.hint = "widen --port-range";
+    CHECK(text(outcome) == "trainrun: gpu1: cannot reserve a port\n  try         widen --port-range");
+  }
+}

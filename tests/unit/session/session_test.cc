@@ -1,0 +1,287 @@
+#include "launcher/session.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <boost/asio/io_context.hpp>
+#include <cerrno>
+#include <optional>
+#include <vector>
+
+using namespace trainrun;
+
+namespace {
+
+constexpr Duration patience = seconds(30);
+
+// A Session and, at the other end of a socket pair, an agent that answers as it is told.
+struct Scene {
+  explicit Scene(bool same_clock = false, std::uint32_t host_timeout_ms = 60'000) {
+    ::signal(SIGPIPE, SIG_IGN);
+    auto pair = make_socket_pair();
+    REQUIRE(pair);
+    agent.emplace(loop, std::move(pair->second), Fd(),
+                  io::FrameStream::Handlers{[this](const wire::Frame& frame) { answer(frame); },
+                                            [this](const std::string&) { agent_closed = true, look(); }});
+    session.emplace(loop, "gpu1", same_clock,
+                    Session::Handlers{[this] { said("ready"); },
+                                      [this](Error given) { error = std::move(given), said("failed"); },
+                                      [this](std::string why) { reason = std::move(why), said("lost"); },
+                                      [this](const wire::Frame&) { said("message"); },
+                                      [this](const wire::Stopped&) { said("stopped"); }});
+    wire::Setup setup;
+    setup.host_timeout_ms = host_timeout_ms;
+    setup.credit = 1000;
+    session->connected(std::move(pair->first), setup, 0, 0);
+  }
+  void said(const std::string& what) {
+    events.push_back(what);
+    if (on_event) on_event();
+    look();
+  }
+  void answer(const wire::Frame& frame) {
+    seen.push_back(frame.type);
+    switch (frame.type) {
+      case wire::Setup::type:
+        agent->send(wire::Hello{version, 1});
+        agent->send(prepared);
+        break;
+      case wire::OpenDoor::type:
+        agent->send(wire::DoorOpened{4711, 0});
+        break;
+      case wire::Ping::type:
+        if (!silent)
+          agent->send(wire::Pong{wire::from_frame<wire::Ping>(frame)->sequence,
+                                 pong_ns.value_or(io::Loop::now().time_since_epoch().count() + ahead_ns)});
+        break;
+      case wire::Credit::type:
+        credit += wire::from_frame<wire::Credit>(frame)->bytes;
+        break;
+      case wire::Stop::type:
+        if (stops) agent->send(wire::Stopped{2, false});
+        break;
+      default:
+        break;
+    }
+    look();
+  }
+  void look() {
+    if (until && until()) loop.stop();
+  }
+  void run(std::function<bool()> wanted) {
+    until = std::move(wanted);
+    io::Timer limit(loop);
+    limit.arm(io::Loop::now() + patience, [this] { loop.stop(); });
+    loop.post([this] { look(); });
+    loop.run();
+    CHECK(until());
+    until = nullptr;
+    loop.context().restart();
+  }
+  void until_events(std::size_t count) {
+    run([this, count] { return events.size() >= count; });
+  }
+
+  io::Loop loop;
+  std::optional<io::FrameStream> agent;
+  std::optional<Session> session;
+  wire::Prepared prepared;
+  std::uint32_t version = wire::protocol_version;
+  bool silent = false, stops = true, agent_closed = false;
+  std::int64_t ahead_ns = 0;
+  std::optional<std::int64_t> pong_ns;
+  std::uint64_t credit = 0;
+  std::vector<std::uint8_t> seen;
+  std::vector<std::string> events;
+  Error error;
+  std::string reason;
+  std::function<bool()> until;
+  std::function<void()> on_event;
+};
+
+using Events = std::vector<std::string>;
+
+}  // namespace
+
+TEST_SUITE("session") {
+  TEST_CASE("an agent is ready once it is prepared, its door open and its clock known") {
+    Scene scene;
+    scene.prepared.job_directory = "/tmp/job";
+    scene.prepared.facts.hostname = "node7";
+    CHECK(scene.session->state() == Session::State::greeting);
+    scene.until_events(1);
+    CHECK(scene.events == Events{"ready"});
+    CHECK(scene.session->state() == Session::State::ready);
+    CHECK(scene.session->door_port() == 4711);
+    CHECK(scene.session->job_directory() == "/tmp/job");
+    CHECK(scene.session->facts().hostname == "node7");
+    CHECK(scene.seen == std::vector<std::uint8_t>{wire::Setup::type, wire::OpenDoor::type, wire::Ping::type});
+  }
+
+  TEST_CASE("what an agent finds wrong becomes one error with advice") {
+    using Kind = wire::Problem::Kind;
+    struct Row {
+      std::vector<wire::Problem> problems;
+      Code code;
+      std::string_view message;
+    };
+    const Row rows[] = {
+        {{{Kind::program, "train", ENOENT}},
+         Code::not_found,
+         "gpu1: program 'train' not found: No such file or directory"},
+        {{{Kind::program, "train", EACCES}},
+         Code::not_executable,
+         "gpu1: program 'train' cannot be executed: Permission denied"},
+        {{{Kind::directory, "/w", ENOENT}},
+         Code::config,
+         "gpu1: no usable directory '/w': No such file or directory"},
+        {{{Kind::job_directory, "/tmp/x", ENOSPC}},
+         Code::bootstrap,
+         "gpu1: cannot make the job's private directory '/tmp/x': No space left on device"},
+        {{{Kind::directory, "/w", ENOENT}, {Kind::program, "a\nb", ENOENT}},
+         Code::config,
+         "gpu1: no usable directory '/w': No such file or directory; gpu1: program 'a\\x0ab' not found: No "
+         "such file "
+         "or directory"},
+    };
+    for (const auto& row : rows) {
+      Scene scene;
+      scene.prepared.problems = row.problems;
+      scene.run([&] { return scene.agent_closed; });
+      CHECK(scene.events == Events{"failed"});
+      CHECK(scene.error.code == row.code);
+      CHECK(scene.error.message == row.message);
+      CHECK_FALSE(scene.error.hint.empty());
+      CHECK(scene.session->state() == Session::State::closed);
+    }
+  }
+
+  TEST_CASE("an agent of another version, or one that goes before it is ready, is a failed start") {
+    Scene other;
+    other.version = 99;
+    other.until_events(1);
+    CHECK(other.events == Events{"failed"});
+    CHECK(other.error.code == Code::bootstrap);
+    CHECK(other.error.message ==
+          "gpu1: the agent ended before it was ready: its agent speaks another protocol");
+    Scene gone;
+    gone.agent.reset();
+    gone.until_events(1);
+    CHECK(gone.events == Events{"failed"});
+  }
+
+  TEST_CASE("an agent that goes later is lost, once") {
+    Scene scene;
+    scene.until_events(1);
+    scene.agent.reset();
+    scene.until_events(2);
+    CHECK(scene.events == Events{"ready", "lost"});
+    CHECK(scene.reason == "its agent or the connection to it ended");
+    scene.session->send(wire::Ping{});
+    scene.session->stop();
+    CHECK(scene.session->state() == Session::State::closed);
+  }
+
+  TEST_CASE("an agent that falls silent is lost") {
+    Scene scene(false, 100);
+    scene.on_event = [&] { scene.silent = true; };
+    scene.until_events(2);
+    CHECK(scene.events == Events{"ready", "lost"});
+    CHECK(scene.reason.starts_with("no answer for "));
+  }
+
+  TEST_CASE("malformed messages end the session without harm") {
+    for (const std::uint8_t type :
+         {wire::Hello::type, wire::Prepared::type, wire::DoorOpened::type, wire::Stopped::type}) {
+      CAPTURE(static_cast<int>(type));
+      Scene scene;
+      scene.until_events(1);
+      auto frame = std::string("\0\0\0\x04", 4) + static_cast<char>(type) + "\xff\xff\xff";
+      scene.agent.reset();
+      auto pair = make_socket_pair();
+      REQUIRE(pair);
+      Session session(scene.loop, "gpu1", false,
+                      {nullptr, [&](Error) { scene.said("failed"); }, nullptr, nullptr, nullptr});
+      wire::Setup setup;
+      setup.host_timeout_ms = 60'000;
+      session.connected(std::move(pair->first), setup, 0, 0);
+      REQUIRE(write_all(pair->second.get(), frame));
+      scene.run([&] { return !scene.events.empty() && session.state() == Session::State::closed; });
+      CHECK(session.state() == Session::State::closed);
+    }
+  }
+
+  TEST_CASE("nothing is said after close, even by frames that came in the same breath") {
+    Scene scene;
+    scene.until_events(1);
+    scene.on_event = [&] { scene.session->close(); };
+    for (int i = 0; i < 3; ++i) scene.agent->send(wire::Note{"x"});
+    scene.run([&] { return scene.agent_closed; });
+    CHECK(scene.events == Events{"ready", "message"});
+  }
+
+  TEST_CASE("stop is answered by stopped, and an agent that goes without it is lost") {
+    for (const bool stops : {true, false}) {
+      Scene scene;
+      scene.stops = stops;
+      scene.until_events(1);
+      scene.session->stop();
+      CHECK(scene.session->state() == Session::State::closing);
+      if (!stops) {
+        scene.run([&] { return scene.seen.back() == wire::Stop::type; });
+        scene.agent.reset();
+      }
+      scene.until_events(2);
+      CHECK(scene.events == Events{"ready", stops ? "stopped" : "lost"});
+      CHECK(scene.session->state() == Session::State::closed);
+    }
+  }
+
+  TEST_CASE("an agent's time is mapped to ours within the error that is told") {
+    Scene scene;
+    scene.ahead_ns = 3'600'000'000'000;
+    scene.until_events(1);
+    const auto now = io::Loop::now();
+    const auto mapped = scene.session->map_time(now.time_since_epoch().count() + scene.ahead_ns);
+    CHECK(mapped.error >= Duration::zero());
+    CHECK(mapped.at - now <= mapped.error);
+    CHECK(now - mapped.at <= mapped.error);
+    Scene same(true);
+    same.until_events(1);
+    CHECK(same.session->map_time(42).at == Instant(Duration(42)));
+    CHECK(same.session->map_time(42).error == Duration::zero());
+  }
+
+  TEST_CASE("an agent that lies about its clock does no harm") {
+    Scene scene;
+    scene.pong_ns = INT64_MIN;
+    scene.until_events(1);
+    CHECK(scene.session->map_time(INT64_MAX).error > Duration::zero());
+  }
+
+  TEST_CASE("credit is paid in large pieces and completely") {
+    Scene scene;
+    scene.until_events(1);
+    scene.session->owe_credit(200);
+    scene.session->pay_credit();
+    scene.session->owe_credit(100);
+    scene.session->pay_credit();
+    scene.run([&] { return scene.credit > 0; });
+    CHECK(scene.credit == 300);
+  }
+
+  TEST_CASE("a pause is confirmed by the agent, or by its end") {
+    Scene scene;
+    scene.until_events(1);
+    int heard = 0;
+    scene.session->pause(true, [&] { ++heard, scene.look(); });
+    CHECK(heard == 0);
+    scene.run([&] { return heard == 1; });
+    scene.silent = true;
+    scene.session->pause(false, [&] { ++heard, scene.look(); });
+    scene.agent.reset();
+    scene.run([&] { return heard == 2; });
+    scene.session->pause(true, [&] { ++heard; });  // nobody is there to be told
+    CHECK(heard == 3);
+  }
+}
