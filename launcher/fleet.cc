@@ -25,7 +25,8 @@ std::uint32_t in_ms(Duration duration) {
 
 TransportKind transport_kind(const JobSpec& job, const Host& host) {
   if (job.transport != TransportKind::automatic) return job.transport;
-  // A port or another user's name of its own means another sshd, even on this address (a container, a port forward).
+  // A port or another user's name of its own means another sshd, even on this address (a container, a port
+  // forward).
   if (host.port != 0 || !host.user.empty()) return TransportKind::ssh;
   return transport::is_this_host(host.name) ? TransportKind::local : TransportKind::ssh;
 }
@@ -36,6 +37,7 @@ Fleet::Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& placemen
   for (const auto& seat : placement.seats) {
     const auto host = seat.host;
     if (sessions_.contains(host)) continue;
+    kinds_[host] = transport_kind(job, job.hosts.hosts[host.value]);
     Session::Handlers to{[this, host] {
                            if (const auto good = suits(host); !good) {
                              sessions_.at(host)->close();
@@ -54,12 +56,10 @@ Fleet::Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& placemen
 
 Fleet::~Fleet() = default;
 
-bool Fleet::is_local(HostIndex host) const {
-  return transport_kind(job_, job_.hosts.hosts[host.value]) == TransportKind::local;
-}
+bool Fleet::is_local(HostIndex host) const { return kinds_.at(host) == TransportKind::local; }
 
 transport::Transport& Fleet::transport_for(HostIndex host) {
-  const auto kind = transport_kind(job_, job_.hosts.hosts[host.value]);
+  const auto kind = kinds_.at(host);
   auto& transport = transports_[kind];
   if (!transport) {
     switch (kind) {

@@ -58,6 +58,7 @@ class Fleet {
   std::string key_;
   Handlers handlers_;
   std::map<HostIndex, std::unique_ptr<Session>> sessions_;
+  std::map<HostIndex, TransportKind> kinds_;
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };
 

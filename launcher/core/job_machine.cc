@@ -152,9 +152,7 @@ void JobMachine::give_up_gathering() {
   }
   std::sort(verdict_.host_errors.begin(), verdict_.host_errors.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  verdict_.kind = Outcome::Kind::hosts_failed;
-  verdict_.others.not_started = static_cast<int>(placement_.seats.size());
-  close();
+  end_because(Outcome::Kind::hosts_failed);
 }
 
 // ---- forming
@@ -185,11 +183,9 @@ void JobMachine::on(const PortRefused& event) {
   switch (phase_) {
     case Phase::forming:
       if (!workers_.empty()) return ignore("port refused", "not asked for");
-      verdict_.kind = Outcome::Kind::port_refused;
       verdict_.reason = event.error.message;
       verdict_.hint = event.error.hint;
-      verdict_.others.not_started = static_cast<int>(placement_.seats.size());
-      return close();
+      return end_because(Outcome::Kind::port_refused);
     case Phase::gathering:
     case Phase::running:
       return ignore("port refused", "not asked for");

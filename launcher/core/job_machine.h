@@ -73,7 +73,9 @@ class JobMachine {
   void form();
   void start_workers();
   void give_up_gathering();
-  // Begins to end everybody because of `kind`; the verdict's details are filled in when all is over.
+  // Ends the job because of `kind`: drains the workers, or closes at once when there are none. The verdict's
+  // details are filled in when all is over.
+  void end_because(Outcome::Kind kind);
   void drain(Outcome::Kind kind);
   void kill_now();
   void after_worker_change();

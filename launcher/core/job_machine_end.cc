@@ -30,18 +30,13 @@ void JobMachine::on(const UserSignal& event) {
   switch (phase_) {
     case Phase::gathering:
     case Phase::forming:
-      if (workers_.empty()) {
-        verdict_.kind = Outcome::Kind::user_signal;
-        verdict_.host_errors.clear();
-        verdict_.others.not_started = static_cast<int>(placement_.seats.size());
-        return close();
-      }
-      [[fallthrough]];
     case Phase::running:
-      act(Say{fmt::format("{}: ending {} ranks (again to kill them)", signal_name(event.number),
-                          progress().alive)});
-      drain(Outcome::Kind::user_signal);
-      return after_worker_change();
+      if (!workers_.empty()) {
+        act(Say{fmt::format("{}: ending {} ranks (again to kill them)", signal_name(event.number),
+                            progress().alive)});
+      }
+      verdict_.host_errors.clear();
+      return end_because(Outcome::Kind::user_signal);
     case Phase::draining:
       if (user_signals_ == 1) {
         act(Say{fmt::format("{}: the ranks are being ended already (again to kill them)",
@@ -66,12 +61,7 @@ void JobMachine::on(const OutputClosed&) {
       return ignore("output closed", "nothing is running");
     case Phase::forming:
     case Phase::running:
-      if (workers_.empty()) {
-        verdict_.kind = Outcome::Kind::output_closed;
-        return close();
-      }
-      drain(Outcome::Kind::output_closed);
-      return after_worker_change();
+      return end_because(Outcome::Kind::output_closed);
     case Phase::draining:
       return ignore("output closed", "the job is ending");
   }
@@ -89,17 +79,9 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::job:
       switch (phase_) {
         case Phase::gathering:
-          verdict_.kind = Outcome::Kind::timed_out;
-          verdict_.others.not_started = static_cast<int>(placement_.seats.size());
-          return close();
         case Phase::forming:
         case Phase::running:
-          if (workers_.empty()) {
-            verdict_.kind = Outcome::Kind::timed_out;
-            return close();
-          }
-          drain(Outcome::Kind::timed_out);
-          return after_worker_change();
+          return end_because(Outcome::Kind::timed_out);
         case Phase::draining:
         case Phase::closing:
         case Phase::done:
@@ -138,6 +120,16 @@ void JobMachine::on(const DeadlinePassed& event) {
 
 // ---- ending
 // -------------------------------------------------------------------------------------------------------
+
+void JobMachine::end_because(Outcome::Kind kind) {
+  if (!workers_.empty()) {
+    drain(kind);
+    return after_worker_change();
+  }
+  verdict_.kind = kind;
+  verdict_.others.not_started = static_cast<int>(placement_.seats.size());
+  close();
+}
 
 void JobMachine::drain(Outcome::Kind kind) {
   verdict_.kind = kind;

@@ -30,7 +30,7 @@ void JobMachine::on(const WorkerNotStarted& event) {
       worker.state = WorkerState::finished;
       worker.status = event.status;
       worker.failure = Failure{event.worker, worker.rank, worker.host, 0, event.status, now_};
-      if (phase_ != Phase::draining) drain(Outcome::Kind::worker_failed);
+      if (phase_ != Phase::draining) return end_because(Outcome::Kind::worker_failed);
       return after_worker_change();
     }
     case Phase::gathering:
@@ -66,8 +66,8 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
-// Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was surely earlier;
-// any other end is the worker's own unless it was surely later.
+// Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was
+// surely earlier; any other end is the worker's own unless it was surely later.
 bool JobMachine::ended_by_us(const WorkerExited& event) const {
   if (by_signal(event.status, SIGTERM) || (kill_sent_ && by_signal(event.status, SIGKILL))) {
     return event.at + event.error >= drained_at_;
@@ -113,8 +113,7 @@ void JobMachine::on(const HostLost& event) {
       verdict_.host = event.host;
       verdict_.reason = event.reason;
       lose_workers_of(event.host, event.reason);
-      drain(Outcome::Kind::host_lost);
-      return after_worker_change();
+      return end_because(Outcome::Kind::host_lost);
     case Phase::draining:
       lose_workers_of(event.host, event.reason);
       return after_worker_change();

@@ -31,9 +31,9 @@ struct ChildArguments {
   std::size_t cpus_size;
   std::array<int, 3> fds;
   pid_t parent;
-  bool keep_hangup_ignored;
-  SpawnStage stage;  // out
-  int error;         // out
+  const int* not_default;  // signals with a disposition of ours, then 0
+  SpawnStage stage;        // out
+  int error;               // out
 };
 
 [[noreturn]] void give_up(ChildArguments* a, SpawnStage stage) {
@@ -50,10 +50,7 @@ int child_main(void* raw) {
   // The parent blocked all signals. Dispositions first: a handler of ours must never run in here.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) {
-    if (number == SIGHUP && a->keep_hangup_ignored) continue;
-    ::sigaction(number, &action, nullptr);
-  }
+  for (const int* number = a->not_default; *number != 0; ++number) ::sigaction(*number, &action, nullptr);
   if (::setsid() < 0) give_up(a, SpawnStage::session);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(a, SpawnStage::session);
   if (::getppid() != a->parent) ::_exit(127);  // we lost the race against our parent's death
@@ -87,6 +84,18 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
+// Asked here rather than set blindly in the child, which would cost 62 calls a worker while we wait for it.
+std::vector<int> signals_not_default(bool keep_hangup_ignored) {
+  std::vector<int> numbers;
+  for (int number = 1; number < NSIG; ++number) {
+    if (number == SIGHUP && keep_hangup_ignored) continue;
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) numbers.push_back(number);
+  }
+  numbers.push_back(0);
+  return numbers;
+}
+
 // One stack for all spawns: the parent waits until the child has left it.
 void* stack_top() {
   static void* const stack =
@@ -104,6 +113,8 @@ Spawned spawn(const SpawnRequest& request) {
     shell_words.insert(shell_words.end(), request.argv.begin() + 1, request.argv.end());
   const auto shell_argv = pointers(shell_words);
 
+  // Once: the agent changes no disposition after its start.
+  static const auto not_default = signals_not_default(request.keep_hangup_ignored);
   std::vector<unsigned long> mask;
   if (!request.cpus.empty()) {
     constexpr std::size_t bits = 8 * sizeof(unsigned long);
@@ -121,7 +132,7 @@ Spawned spawn(const SpawnRequest& request) {
                            mask.size() * sizeof(unsigned long),
                            {request.stdin_fd, request.stdout_fd, request.stderr_fd},
                            ::getpid(),
-                           request.keep_hangup_ignored,
+                           not_default.data(),
                            SpawnStage::none,
                            0};
   sigset_t all, before;

@@ -68,11 +68,12 @@ std::string neutralised(std::string_view line) {
 Mux::Mux(MuxStyle style, std::function<std::string()> clock)
     : style_(std::move(style)),
       clock_(std::move(clock)),
+      raw_(style_.labels.size() == 1 && style_.labels.front().empty() && !style_.timestamp),
       streams_(style_.labels.size() * 2),
       tails_(style_.labels.size()) {}
 
 void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown) {
-  if (style_.labels[rank].empty() && !style_.timestamp) {
+  if (raw_) {
     // One rank alone: its output is ours, byte for byte. Its last words are still worth keeping.
     if (!hidden(rank)) shown += bytes;
     if (stream == wire::Output::out) return;
@@ -118,7 +119,7 @@ void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
 
 void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
   if (stream == wire::Output::err) remember(rank, line);
-  if (hidden(rank) || (style_.labels[rank].empty() && !style_.timestamp)) return;
+  if (hidden(rank) || raw_) return;
   const bool terminal = stream == wire::Output::err ? style_.terminal_err : style_.terminal_out;
   if (terminal) {
     // "\r" redraws a line: what was drawn over is not worth a line of its own.

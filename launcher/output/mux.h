@@ -19,8 +19,8 @@
 namespace trainrun::output {
 
 struct MuxStyle {
-  std::vector<std::string> labels;  // by rank: "[3] ", aligned; empty strings: bytes pass as they are
-  bool colour = false;              // labels get a colour by rank
+  std::vector<std::string> labels;                  // by rank: "[3] ", aligned, or all empty
+  bool colour = false;                              // labels get a colour by rank
   bool terminal_out = false, terminal_err = false;  // neutralise escape sequences on these
   bool timestamp = false;
   std::vector<bool> hidden;  // by rank: --only-rank; empty: all are shown
@@ -62,6 +62,7 @@ class Mux {
 
   MuxStyle style_;
   std::function<std::string()> clock_;
+  bool raw_;                     // one rank without a label: its bytes pass as they are
   std::vector<Stream> streams_;  // two a rank
   std::vector<std::deque<std::string>> tails_;
   std::size_t held_ = 0;

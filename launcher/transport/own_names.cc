@@ -78,6 +78,8 @@ bool is_own_name(std::string_view name, std::string_view hostname, const std::ve
 bool is_this_host(const std::string& name) {
   std::array<char, 256> hostname{};
   if (gethostname(hostname.data(), hostname.size() - 1) != 0) hostname[0] = '\0';
+  // Most names are decided without asking the kernel for its interfaces.
+  if (is_own_name(name, hostname.data(), {}, {})) return true;
   std::vector<std::string> addresses;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) == 0) {

@@ -11,18 +11,24 @@ constexpr std::size_t usual_buffer = 256u << 10;
 }  // namespace
 
 FrameReader::Space FrameReader::space() {
-  if (begin_ > 0) {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
+  const auto held = end_ - begin_;
+  if (capacity_ - held < smallest_space) {
+    const auto larger = std::max(usual_buffer, capacity_ * 2);
+    auto buffer = std::make_unique_for_overwrite<char[]>(larger);
+    if (held > 0) std::memcpy(buffer.get(), buffer_.get() + begin_, held);
+    buffer_ = std::move(buffer);
+    capacity_ = larger;
+  } else if (begin_ > 0) {
+    std::memmove(buffer_.get(), buffer_.get() + begin_, held);
   }
-  if (buffer_.size() - end_ < smallest_space) buffer_.resize(std::max(usual_buffer, buffer_.size() * 2));
-  return {buffer_.data() + end_, buffer_.size() - end_};
+  begin_ = 0;
+  end_ = held;
+  return {buffer_.get() + end_, capacity_ - end_};
 }
 
 std::optional<Frame> FrameReader::next() {
   if (failed_ || end_ - begin_ < frame_header) return std::nullopt;
-  const auto* bytes = reinterpret_cast<const unsigned char*>(buffer_.data() + begin_);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(buffer_.get() + begin_);
   const std::size_t length = static_cast<std::size_t>(bytes[0]) << 24 |
                              static_cast<std::size_t>(bytes[1]) << 16 |
                              static_cast<std::size_t>(bytes[2]) << 8 | bytes[3];
@@ -31,7 +37,7 @@ std::optional<Frame> FrameReader::next() {
     return std::nullopt;
   }
   if (end_ - begin_ < 4 + length) return std::nullopt;
-  const Frame frame{bytes[4], std::string_view(buffer_).substr(begin_ + frame_header, length - 1)};
+  const Frame frame{bytes[4], std::string_view(buffer_.get() + begin_ + frame_header, length - 1)};
   begin_ += 4 + length;
   return frame;
 }

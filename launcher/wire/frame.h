@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,8 +64,8 @@ class FrameReader {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
-  std::string buffer_;
-  std::size_t begin_ = 0, end_ = 0;
+  std::unique_ptr<char[]> buffer_;  // not zeroed: pages that no peer fills cost nothing
+  std::size_t capacity_ = 0, begin_ = 0, end_ = 0;
   bool failed_ = false;
 };
 

@@ -63,7 +63,7 @@ class Deaths(LocalTest):
 
     def test_a_worker_that_closes_its_pipes_is_still_waited_for(self):
         job = self.start("-np", 2, "--grace", GRACE, "sh", "-c",
-                         f"exec >&- 2>&- <&-; {WORKER} when {self.folder}/go exit 0 2>/dev/null; exit 5")
+                         f"exec >&- 2>&- <&-; {WORKER} when {self.folder}/go exit 0 >/dev/null 2>/dev/null; exit 5")
         job.wait_until(lambda: len(self.workers()) == 2, "both workers run")
         self.assertFalse(job.ended)
         open(self.folder + "/go", "w").close()

@@ -35,8 +35,10 @@ class Ending(LocalTest):
 
     def test_three_at_once_leave_and_nothing_survives(self):
         job = self.ready("--grace", 600, WORKER, "stubborn", count=4)
-        for _ in range(3):
+        # One at a time: signals of one kind that arrive together are one signal.
+        for answer in ("again to kill", "killing", ""):
             job.signal(signal.SIGINT)
+            job.wait_until(lambda: answer in job.err or job.ended, "the signal is answered")
         self.assertEqual(job.wait().rc, 130)
         self.assertAllGone()
 

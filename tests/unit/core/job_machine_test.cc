@@ -236,6 +236,16 @@ TEST_SUITE("core.job_machine") {
     CHECK(bench.outcome->others.lost == 2);
   }
 
+  TEST_CASE("a host that is lost before any worker was started ends the job") {
+    Bench bench(2);
+    bench.all_ready();
+    bench.tell(HostLost{HostIndex{1}, "gone"});
+    bench.tell(HostStopped{HostIndex{0}});
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->exit_code == 69);
+    CHECK(bench.outcome->others.not_started == 4);
+  }
+
   TEST_CASE("losing every host ends the job at once") {
     Bench bench(2);
     bench.all_running();
