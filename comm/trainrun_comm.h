@@ -20,8 +20,7 @@
  * Threads. Operations of one group run one after another, in the order in which they are called; all ranks
  * must call the same operations in the same order. A call from several threads at once is safe but has no
  * order. While a world of more than one rank lives, SIGPIPE is ignored if its disposition was the default. */
-#ifndef TRAINRUN_COMM_H
-#define TRAINRUN_COMM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -123,5 +122,4 @@ TRC_API const char* trc_status_name(trc_status status); /* "PeerLost" */
 
 #ifdef __cplusplus
 }
-#endif
 #endif

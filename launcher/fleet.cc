@@ -1,7 +1,10 @@
 #include "launcher/fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
 #include "launcher/transport/factory.h"
 #include "launcher/transport/local.h"
@@ -78,6 +81,13 @@ transport::Transport& Fleet::transport_for(HostIndex host) {
   return *transport;
 }
 
+std::string Fleet::last_words(HostIndex host) const {
+  const auto it = last_words_.find(host);
+  const auto words = it == last_words_.end() || !it->second ? std::string{} : it->second();
+  const auto said = trim(words);
+  return said.empty() ? std::string{} : fmt::format(" (it said: {})", quoted(said, 300));
+}
+
 void Fleet::dial_all() {
   // Local agents first: they are forked, which must happen before the ssh transport starts threads.
   for (const bool local : {true, false}) {
@@ -98,6 +108,7 @@ void Fleet::dial(HostIndex host) {
         }
         if (!result->noise.empty())
           handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
+        last_words_[host] = std::move(result->last_words);
         session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last);
       });
 }
@@ -106,7 +117,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   wire::Setup setup;
   setup.job_id = job_.id;
   setup.host_name = job_.hosts.hosts[host.value].name;
-  setup.key = key_;
+  setup.key = hex(key_) + "\n";  // as rendezvous/job_key reads it
   setup.credit = std::clamp(credit_in_all / sessions_.size(), least_credit, most_credit);
   setup.host_timeout_ms = in_ms(job_.host_timeout);
   setup.grace_ms = in_ms(job_.grace);
@@ -132,6 +143,9 @@ Result<void> Fleet::suits(HostIndex host) const {
     error.message = name + ": " + error.message;
     return tl::unexpected(std::move(error));
   };
+  const core::FactsByHost alone{{host, &facts}};
+  if (const auto address = core::address_of(host, alone, job_); !address)
+    return tl::unexpected(address.error());
   for (const auto& seat : placement_.seats) {
     if (seat.host != host) continue;
     if (const auto gpus = core::gpus_suffice(job_, facts, seat.local_size); !gpus) return named(gpus.error());

@@ -50,6 +50,8 @@ class Fleet {
   void dial(HostIndex host);
   [[nodiscard]] wire::Setup setup_for(HostIndex host) const;
   [[nodiscard]] Result<void> suits(HostIndex host) const;
+  // What the far end printed on stderr, as an addition to an error's text; mostly empty.
+  [[nodiscard]] std::string last_words(HostIndex host) const;
   transport::Transport& transport_for(HostIndex host);
 
   io::Loop& loop_;
@@ -59,6 +61,7 @@ class Fleet {
   Handlers handlers_;
   std::map<HostIndex, std::unique_ptr<Session>> sessions_;
   std::map<HostIndex, TransportKind> kinds_;
+  std::map<HostIndex, std::function<std::string()>> last_words_;
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };
 

@@ -75,22 +75,35 @@ bool is_own_name(std::string_view name, std::string_view hostname, const std::ve
   return false;
 }
 
-bool is_this_host(const std::string& name) {
-  std::array<char, 256> hostname{};
-  if (gethostname(hostname.data(), hostname.size() - 1) != 0) hostname[0] = '\0';
-  // Most names are decided without asking the kernel for its interfaces.
-  if (is_own_name(name, hostname.data(), {}, {})) return true;
+namespace {
+
+std::string own_hostname() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::vector<std::string> own_addresses() {
   std::vector<std::string> addresses;
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) == 0) {
-    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-    for (const auto* each = list; each != nullptr; each = each->ifa_next) {
-      if (each->ifa_addr == nullptr) continue;
-      if (auto number = number_of(each->ifa_addr); !number.empty()) addresses.push_back(std::move(number));
-    }
+  if (getifaddrs(&list) != 0) return addresses;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const auto* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr) continue;
+    if (auto number = number_of(each->ifa_addr); !number.empty()) addresses.push_back(std::move(number));
   }
-  const auto hosts = read_file("/etc/hosts", 1 << 20);
-  return is_own_name(name, hostname.data(), addresses, hosts ? std::string_view(*hosts) : std::string_view());
+  return addresses;
+}
+
+}  // namespace
+
+bool is_this_host(const std::string& name) {
+  // Read once a process: a list of a thousand hosts asks a thousand times. Most single names need only the
+  // first line.
+  static const std::string hostname = own_hostname();
+  if (is_own_name(name, hostname, {}, {})) return true;
+  static const std::vector<std::string> addresses = own_addresses();
+  static const std::string hosts = read_file("/etc/hosts", 1 << 20).value_or(std::string());
+  return is_own_name(name, hostname, addresses, hosts);
 }
 
 }  // namespace trainrun::transport

@@ -8,7 +8,7 @@
 namespace trainrun::transport {
 
 // localhost, 127.x, ::1, our host name (short, or in full when /etc/hosts knows it), an address of one of our
-// interfaces, or a name that /etc/hosts gives one of these addresses. Reads the system each time.
+// interfaces, or a name that /etc/hosts gives one of these addresses. Reads the system once a process.
 bool is_this_host(const std::string& name);
 
 // The pure part: `hosts_file` is the text of /etc/hosts, `addresses` are our interfaces'.

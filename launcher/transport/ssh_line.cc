@@ -84,7 +84,7 @@ std::size_t SshLine::write_link(const char* data, std::size_t size) {
 void SshLine::flush_link() {
   link_full_ = false;
   if (!to_link_.empty()) to_link_.erase(0, write_link(to_link_.data(), to_link_.size()));
-  std::array<char, 64 * 1024> buffer{};
+  std::array<char, 64 * 1024> buffer;  // not zeroed: it is used for every packet
   while (left_in_libssh_ > 0 && to_link_.empty()) {
     // All that is left in one go, also what the launcher cannot take yet.
     while (left_in_libssh_ > 0) {
@@ -111,7 +111,7 @@ bool SshLine::channel_takes_bytes() const {
 
 bool SshLine::read_link() {
   if (!channel_takes_bytes()) return false;
-  std::array<char, 64 * 1024> buffer{};
+  std::array<char, 64 * 1024> buffer;  // not zeroed: it is used for every packet
   if (to_channel_.empty() && !link_eof_) {
     const auto size = std::min<std::size_t>(buffer.size(), api_.ssh_channel_window_size(session_->channel));
     const auto count = recv(link_.get(), buffer.data(), size, MSG_DONTWAIT);

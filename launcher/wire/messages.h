@@ -36,8 +36,8 @@ enum class StdinMode : std::uint8_t {
 struct Setup {
   std::uint32_t version = protocol_version;
   std::string job_id, host_name;
-  std::string key;           // the job's key: written to a 0600 file in the job's directory for workers
-  std::uint64_t credit = 0;  // bytes of workers' output that may be under way; see Credit
+  std::string key;  // text of the 0600 file in the job's directory by which workers know the job's key
+  std::uint64_t credit = 0;           // bytes of workers' output that may be under way; see Credit
   std::uint32_t host_timeout_ms = 0;  // silence after which the agent takes the launcher for dead
   std::uint32_t grace_ms = 0;         // between TERM and KILL when the agent must end its workers by itself
   bool want_topology = false;         // sockets and NUMA in the facts: only needed for binding

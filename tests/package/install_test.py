@@ -80,6 +80,19 @@ class Installed(unittest.TestCase):
                     with open(os.path.join(folder, name), "rb") as file:
                         self.assertNotIn(os.path.realpath(BUILD).encode(), file.read(), f"{folder}/{name}")
 
+    def test_the_installed_examples_work(self):
+        trainrun, examples = self.prefix + "/bin/trainrun", self.prefix + "/share/doc/trainrun/examples"
+        said = self.run_program(trainrun, "--config", examples + "/job.toml")
+        self.assertEqual(sorted(line.split(" on ")[0] for line in said.splitlines()),
+                         [f"[{rank}] rank {rank} of 4" for rank in range(4)])
+        self.assertIn("16 ranks on 2 hosts", self.run_program(trainrun, "--hostfile", examples + "/hosts.txt", "--dry-run",
+                                                              "true"))
+        # The batch script in an allocation that is only said to be there: nothing is started.
+        said = self.run_program("env", f"PATH={self.prefix}/bin:{self.environment['PATH']}", "TRAINRUN_DRY_RUN=1",
+                                "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=gpu[1-2]", "SLURM_TASKS_PER_NODE=8(x2)",
+                                "sh", examples + "/job.sbatch", cwd=examples + "/torch_ddp")
+        self.assertIn("16 ranks on 2 hosts", said)
+
     def test_a_program_finds_headers_and_library(self):
         flags = f"-fsanitize={SANITIZERS}" if SANITIZERS else ""
         consumer = self.folder + "/consumer"

@@ -4,12 +4,12 @@
 
 #include "trainrun_comm.h"
 
-#define EXPECT(condition)                                              \
-  do {                                                                 \
-    if (!(condition)) {                                                \
+#define EXPECT(condition)                                                  \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
       printf("%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-      return 1;                                                        \
-    }                                                                  \
+      return 1;                                                            \
+    }                                                                      \
   } while (0)
 
 int main(void) {
@@ -22,7 +22,8 @@ int main(void) {
   EXPECT(world == NULL);
   options.struct_size = sizeof options;
   EXPECT(trc_world_init(&options, &world) == TRC_OK);
-  EXPECT(trc_rank(world) == 0 && trc_size(world) == 1 && trc_local_rank(world) == 0 && trc_local_size(world) == 1);
+  EXPECT(trc_rank(world) == 0 && trc_size(world) == 1 && trc_local_rank(world) == 0 &&
+         trc_local_size(world) == 1);
   EXPECT(trc_generation(world) == 1);
   EXPECT(trc_host(world, 0) != NULL && trc_host(world, 1) == NULL && trc_host(world, -1) == NULL);
   EXPECT(trc_allreduce(trc_world_group(world), values, out, 2, TRC_F64, TRC_MEAN) == TRC_OK);
