@@ -49,7 +49,7 @@ class ExitCodes(LocalTest):
         for program in ("./no-such-program", "no-such-program", "/no/such/program"):
             with self.subTest(program=program):
                 done = self.assertEnds(self.run_job("-np", 2, program), 127)
-                self.assertSays(done, "no-such-program|/no/such/program", "[Nn]o such file|not found")
+                self.assertSays(done, "no-such-program|/no/such/program", "[Nn]o such file|not found|does not exist")
 
     def test_a_program_that_cannot_be_executed_is_126_and_named(self):
         path = self.folder + "/not-executable"

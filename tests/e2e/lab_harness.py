@@ -78,10 +78,14 @@ class SshTest(EndToEndTest):
         self.assertEqual(done.returncode, 0, f"{script}: {done.stderr}")
         return done.stdout
 
-    def hide_trainrun(self, host):
-        """As on a host that has no trainrun of its own: an agent has to be brought there."""
-        self.on(host, f"mount --bind /dev/null {TRAINRUN}")
-        self.addCleanup(self.on, host, f"umount {TRAINRUN}; rm -rf {AGENT_CACHE}")
+    def lone_trainrun(self):
+        """A trainrun that head alone has, with no agent beside it: one has to be brought to every other host."""
+        self.on("head", f"mkdir -p /tmp/lone/bin && cp {TRAINRUN} /tmp/lone/bin/trainrun")
+        self.addCleanup(self.on, "head", "rm -r /tmp/lone")
+        for host in self.lab.hosts:
+            self.addCleanup(self.on, host, f"rm -rf {AGENT_CACHE}")
+        self.files_before["head"].add("/tmp/lone/bin/trainrun")
+        return "/tmp/lone/bin/trainrun"
 
     def assertGone(self, host, timeout=DEADLINE):
         deadline = time.monotonic() + timeout
@@ -96,7 +100,8 @@ class SshTest(EndToEndTest):
     def assertNoFiles(self, host):
         if self.files_before[host] is None:
             return
-        left = {path for path in self.lab.files(host) - self.files_before[host] if not path.startswith(AGENT_CACHE)}
+        left = {path for path in self.lab.files(host) - self.files_before[host]
+                if not path.startswith((AGENT_CACHE, "/run/mount/"))}  # the latter is what mount(8) leaves
         self.assertEqual(left, set(), f"files are left on {host}")
 
 

@@ -41,14 +41,19 @@ class Output(LocalTest):
         self.assertEqual(sorted(done.err.splitlines()), ["[0] to stderr", "[1] to stderr"])
 
     def test_many_ranks_writing_at_once_tear_no_line_and_lose_none(self):
-        done = self.assertEnds(self.run_job("-np", 8, WORKER, "lines", 3000, 200), 0)
-        seen = {rank: [] for rank in range(8)}
-        for line in done.out.splitlines():
-            match = re.fullmatch(r"\[(\d)\] (\d):(\d+):x{200}", line)
-            self.assertTrue(match and match.group(1) == match.group(2), line)
-            seen[int(match.group(1))].append(int(match.group(3)))
-        for rank in range(8):
-            self.assertEqual(seen[rank], list(range(3000)), f"rank {rank}: lines are lost or out of order")
+        for tag, begin in (("rank", r"\[(\d)\] "), ("none", "")):
+            with self.subTest(tag=tag):
+                done = self.assertEnds(self.run_job("-np", 4, "--tag", tag, WORKER, "lines", 100000, 100), 0)
+                seen = {str(rank): 0 for rank in range(4)}
+                expression = re.compile(begin + r"(\d):(\d+):x{100}")
+                for line in done.out.splitlines():
+                    match = expression.fullmatch(line)
+                    self.assertTrue(match, f"a torn line: {line}")
+                    rank, number = match.groups()[-2:]
+                    self.assertEqual(match.group(1), rank)
+                    self.assertEqual(int(number), seen[rank], f"rank {rank}: a line is lost or out of order")
+                    seen[rank] += 1
+                self.assertEqual(set(seen.values()), {100000})
 
     def test_a_line_of_a_megabyte_arrives_whole(self):
         done = self.assertEnds(self.run_job("-np", 2, "--tag", "none", WORKER, "lines", 2, 1 << 20), 0)
