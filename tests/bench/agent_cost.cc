@@ -38,6 +38,6 @@ long long cpu_ns(long pid) {
 int main() {
   const long agent = getppid();
   const long watcher = number_in_status(agent, "PPid:");
-  std::printf("{\"agent_ns\": %lld, \"watcher_ns\": %lld, \"peak_kib\": %ld}\n", cpu_ns(agent), cpu_ns(watcher),
-              number_in_status(agent, "VmHWM:"));
+  std::printf("{\"agent_ns\": %lld, \"watcher_ns\": %lld, \"peak_kib\": %ld}\n", cpu_ns(agent),
+              cpu_ns(watcher), number_in_status(agent, "VmHWM:"));
 }
