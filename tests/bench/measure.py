@@ -15,8 +15,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 RESULTS = os.path.join(HERE, "RESULTS.md")
-TRAINRUN = os.environ.get("TRAINRUN_BIN", os.path.join(ROOT, "build/release/bin/trainrun"))
-TOOLS = os.environ.get("TRAINRUN_BENCH_TOOLS", os.path.dirname(TRAINRUN))
+TRAINRUN = os.path.abspath(os.environ.get("TRAINRUN_BIN", os.path.join(ROOT, "build/release/bin/trainrun")))
+TOOLS = os.path.abspath(os.environ.get("TRAINRUN_BENCH_TOOLS", os.path.dirname(TRAINRUN)))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "lab"))
 # Peers find what they need in the ordinary places; nothing of the caller's environment makes one run unlike another.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.path.expanduser("~"),
                "LANG": "C.UTF-8", "TERM": "dumb", "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash",
@@ -43,6 +44,18 @@ def tool(name):
 def program(name):
     """The path of a peer, or None."""
     return shutil.which(name, path=ENVIRONMENT["PATH"])
+
+
+def missing(*peers):
+    """Lines that name those of the peers that are not installed."""
+    absent = [name for name in peers if not program(name)]
+    return [f"not here: {', '.join(absent)}", ""] if absent else []
+
+
+def no_lab():
+    """Why no lab of many hosts can be made here, or None."""
+    import lab
+    return lab.unavailable()
 
 
 def free_port():
@@ -94,10 +107,15 @@ class Place:
 
 
 class LabPlace(Place):
-    """Where commands run: the head of a lab."""
-    def __init__(self, lab):
+    """Where commands run: the head of a lab of its own, with `count` more hosts."""
+    def __init__(self, count):
         super().__init__()
-        self.lab = lab
+        import lab
+        self.lab = lab.Lab(count, share=[os.path.dirname(TRAINRUN), TOOLS])
+
+    def __exit__(self, *_):
+        self.lab.stop()
+        super().__exit__()
 
     def popen(self, argv, **options):
         return self.lab.popen("head", argv, env=ENVIRONMENT, cwd=self.folder, **options)
@@ -135,7 +153,7 @@ def _first_line(command):
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env=ENVIRONMENT, timeout=30)
-        return next((line.strip() for line in done.stdout.splitlines() if line.strip()), "?")
+        return done.returncode == 0 and next((line.strip() for line in done.stdout.splitlines() if line.strip()), "?")
     except (OSError, subprocess.TimeoutExpired):
         return None
 
@@ -181,7 +199,15 @@ class Report:
             print(line, flush=True)
             self._lines.append(line)
 
-    def record(self):
-        with open(RESULTS, "a") as file:
-            file.write("\n" + "\n".join(self._head + self._lines).rstrip("\n") + "\n")
-        print("recorded in tests/bench/RESULTS.md")
+    def end(self, failures, skipped, record):
+        """Says what failed, or why something was left out, or records. The exit code."""
+        if failures:
+            print("\n".join(["FAILED:", *failures]))
+            return 1
+        if skipped:
+            skip(skipped)
+        if record:
+            with open(RESULTS, "a") as file:
+                file.write("\n" + "\n".join(self._head + self._lines).rstrip("\n") + "\n")
+            print("recorded in tests/bench/RESULTS.md")
+        return 0

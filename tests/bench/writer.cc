@@ -39,7 +39,10 @@ void tell_peak_of_parent() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* number = std::getenv("RANK");
+  const char* number = nullptr;
+  for (const char* name : {"RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {  // ours, then peers'
+    if (number == nullptr) number = std::getenv(name);
+  }
   if (argc != 2 || number == nullptr) return 2;
   const auto rank = static_cast<unsigned>(std::atoi(number));
   const std::uint64_t wanted = std::strtoull(argv[1], nullptr, 10);
