@@ -34,7 +34,7 @@ constexpr std::string_view script =
     "exec \"$g\" --greet \"$N\";no exec cannot be executed: \"$g\";}};"
     "for f in {places};do [ -s \"$f\" ]&&[ -x \"$f\" ]&&go \"$f\";done;"
     "d={dir};f=$d/agent-$H;"
-    "[ -O \"$d\" ]&&[ -O \"$f\" ]&&[ -s \"$f\" ]&&[ -x \"$f\" ]&&go \"$f\";"
+    "[ -O \"$d\" ]&&[ -O \"$f\" ]&&[ -x \"$f\" ]&&[ \"$(($(wc -c <\"$f\")))\" = {size} ]&&go \"$f\";"
     "umask 077;"
     "m=$(uname -m);[ \"$m\" = {machine} ]||no machine \"$m\";"
     "e=$(mkdir -p \"$d\" 2>&1)||no directory \"$e\";"
