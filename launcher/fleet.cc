@@ -25,7 +25,8 @@ std::uint32_t in_ms(Duration duration) {
 
 TransportKind transport_kind(const JobSpec& job, const Host& host) {
   if (job.transport != TransportKind::automatic) return job.transport;
-  // A port or another user's name of its own means another sshd, even on this address (a container, a port forward).
+  // A port or another user's name of its own means another sshd, even on this address (a container, a port
+  // forward).
   if (host.port != 0 || !host.user.empty()) return TransportKind::ssh;
   return transport::is_this_host(host.name) ? TransportKind::local : TransportKind::ssh;
 }

@@ -66,8 +66,8 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
-// Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was surely earlier;
-// any other end is the worker's own unless it was surely later.
+// Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was
+// surely earlier; any other end is the worker's own unless it was surely later.
 bool JobMachine::ended_by_us(const WorkerExited& event) const {
   if (by_signal(event.status, SIGTERM) || (kill_sent_ && by_signal(event.status, SIGKILL))) {
     return event.at + event.error >= drained_at_;
