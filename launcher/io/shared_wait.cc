@@ -31,9 +31,12 @@ int SharedWait::wait(int fd, For what, std::function<void()> ready) {
     event.events = what == For::reading ? EPOLLIN : EPOLLOUT;
     if (::epoll_ctl(made.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno;
     boost::system::error_code error;
-    state_->epoll.assign(made.get(), error);
-    if (error) return error.value();
-    made.release();
+    const int number = made.release();
+    state_->epoll.assign(number, error);
+    if (error) {
+      ::close(number);
+      return error.value();
+    }
   }
   state_->epoll.async_wait(
       stream_descriptor::wait_read,
