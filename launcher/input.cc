@@ -1,18 +1,15 @@
 #include "launcher/input.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <string>
 
-namespace trainrun {
+#include "launcher/io/shared_wait.h"
 
-using boost::asio::posix::stream_descriptor;
+namespace trainrun {
 
 namespace {
 // No event says that a background process group came to the foreground.
@@ -22,16 +19,13 @@ bool in_foreground() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_F
 }  // namespace
 
 struct Input::Source {
-  explicit Source(boost::asio::io_context& context) : descriptor(context) {}
-  stream_descriptor descriptor;
-  bool pollable = false, waiting = false, ended = false;
+  explicit Source(io::Loop& loop) : ready(loop) {}
+  io::SharedWait ready;
+  bool waiting = false, ended = false;
 };
 
 Input::Input(io::Loop& loop, std::function<void(WorkerId, const std::string&, bool)> give)
-    : loop_(loop),
-      give_(std::move(give)),
-      source_(std::make_unique<Source>(loop.context())),
-      background_(loop) {}
+    : loop_(loop), give_(std::move(give)), source_(std::make_unique<Source>(loop)), background_(loop) {}
 Input::~Input() = default;
 
 bool Input::can_be_inherited() {
@@ -62,26 +56,15 @@ void Input::look() {
     background_.arm(io::Loop::now() + foreground_check, [this] { look(); });
     return;
   }
-  if (!source_->descriptor.is_open()) {
-    struct stat info {};
-    if (::fstat(STDIN_FILENO, &info) != 0) return finish();  // we were started without a stdin
-    source_->pollable = !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
-    if (source_->pollable) {
-      const int copy = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-      boost::system::error_code error;
-      source_->descriptor.assign(copy, error);
-      if (error) {  // a device that cannot be waited for, such as /dev/null: its read never blocks
-        ::close(copy);
-        source_->pollable = false;
-      }
-    }
+  struct stat info {};
+  if (::fstat(STDIN_FILENO, &info) != 0) return finish();  // we were started without a stdin
+  const int error = source_->ready.wait(STDIN_FILENO, io::SharedWait::For::reading, [this] { read(); });
+  if (error != 0 && error != EPERM) {  // no descriptor is free
+    background_.arm(io::Loop::now() + foreground_check, [this] { look(); });
+    return;
   }
   source_->waiting = true;
-  if (!source_->pollable) return loop_.post([this] { read(); });
-  source_->descriptor.async_wait(stream_descriptor::wait_read,
-                                 [this](const boost::system::error_code& error) {
-                                   if (!error) read();
-                                 });
+  if (error == EPERM) loop_.post([this] { read(); });  // a file or /dev/null: its read never blocks
 }
 
 void Input::read() {

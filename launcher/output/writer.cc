@@ -9,23 +9,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 
 #include "launcher/base/fd.h"
+#include "launcher/io/shared_wait.h"
 
 namespace trainrun::output {
-
-using boost::asio::posix::stream_descriptor;
 
 namespace {
 enum class Kind { file, reopened, socket, careful };
 constexpr std::size_t keep_capacity = 1u << 20;
 }  // namespace
 
-struct Writer::State : std::enable_shared_from_this<State> {
-  State(io::Loop& loop, int given, Handlers to) : fd(given), handlers(std::move(to)), waiter(loop.context()) {
+struct Writer::State {
+  State(io::Loop& loop, int given, Handlers to) : fd(given), handlers(std::move(to)), waiter(loop) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) {
       gone = true;
@@ -102,28 +99,15 @@ struct Writer::State : std::enable_shared_from_this<State> {
   void wait() {
     if (waiting) return;
     waiting = true;
-    if (!waiter.is_open()) {
-      const int copy = ::fcntl(own ? own.get() : fd, F_DUPFD_CLOEXEC, 3);
-      boost::system::error_code error;
-      waiter.assign(copy, error);
-      if (error) {  // no descriptor is free: the next write tries again
-        if (copy >= 0) ::close(copy);
-        waiting = false;
-        return;
-      }
-    }
-    waiter.async_wait(stream_descriptor::wait_write,
-                      [weak = weak_from_this()](const boost::system::error_code& error) {
-                        const auto self = weak.lock();
-                        if (self && !error) self->push();
-                      });
+    const int error = waiter.wait(own ? own.get() : fd, io::SharedWait::For::writing, [this] { push(); });
+    if (error != 0) waiting = false;  // no descriptor is free: the next write tries again
   }
 
   int fd;
   Fd own;
   Kind kind = Kind::file;
   Handlers handlers;
-  stream_descriptor waiter;
+  io::SharedWait waiter;
   std::string bytes;
   std::size_t sent = 0;
   bool waiting = false, gone = false;

@@ -65,7 +65,7 @@ TEST_SUITE("frame_stream") {
     FrameStream reader(scene.loop, std::move(scene.far_fd), Fd(), scene.collecting());
     FrameStream writer(scene.loop, std::move(scene.near_fd), Fd(), {});
     for (std::uint32_t i = 0; i < 2000; ++i) writer.send(wire::Note{std::to_string(i)});
-    const std::string large(8u << 20, 'x');
+    const std::string large(wire::frame_limit - 16, 'x');
     writer.send(wire::Note{large});
     writer.send(wire::Note{"last"});
     CHECK(writer.queued() > large.size());
