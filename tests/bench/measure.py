@@ -141,6 +141,10 @@ def good(costs):
     return [cost for cost in costs if cost.code == 0 and not cost.hung]
 
 
+def how(cost):
+    return f"{'hung' if cost.hung else f'exit code {cost.code}'}: {cost.err.strip()}"
+
+
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]
