@@ -84,7 +84,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-// Asked here rather than set blindly in the child, which would cost 62 calls a worker while we wait for it.
+// Asked here rather than set blindly in the child: we wait for the child, and a question costs less than an order.
 std::vector<int> signals_not_default(bool keep_hangup_ignored) {
   std::vector<int> numbers;
   for (int number = 1; number < NSIG; ++number) {
@@ -113,8 +113,7 @@ Spawned spawn(const SpawnRequest& request) {
     shell_words.insert(shell_words.end(), request.argv.begin() + 1, request.argv.end());
   const auto shell_argv = pointers(shell_words);
 
-  // Once: the agent changes no disposition after its start.
-  static const auto not_default = signals_not_default(request.keep_hangup_ignored);
+  const auto not_default = signals_not_default(request.keep_hangup_ignored);
   std::vector<unsigned long> mask;
   if (!request.cpus.empty()) {
     constexpr std::size_t bits = 8 * sizeof(unsigned long);
