@@ -72,9 +72,8 @@ class Output(LocalTest):
     def test_a_progress_bar_of_carriage_returns_stays_readable(self):
         words = [f"\r{percent}%".encode().hex() for percent in (10, 50, 100)] + [b"\ndone\n".hex()]
         done = self.assertEnds(self.run_job("-np", 2, WORKER, "on", 0, "raw", *words, "--", "exit", 0), 0)
-        text = done.raw_out.replace(b"\r", b"\n").decode()
-        for percent in ("10%", "50%", "100%"):
-            self.assertRegex(text, re.compile(tagged(0, percent), re.MULTILINE))
+        # Into a pipe every byte stays; what a terminal shows is a matter of unit.output.
+        self.assertIn(b"[0] \r10%\r50%\r100%\n[0] done\n", done.raw_out)
 
     def test_a_prompt_without_line_end_is_shown_before_the_line_is_complete(self):
         job = self.start("-np", 1, "sh", "-c", f"printf 'name? '; exec {WORKER} when {self.folder}/go exit 0")

@@ -76,9 +76,9 @@ class Installed(unittest.TestCase):
     def test_nothing_installed_names_the_build(self):
         for folder, _, names in os.walk(self.prefix):
             for name in names:
-                if name.endswith((".cmake", ".1", ".5", ".h", ".hpp")):
+                if name.endswith((".cmake", ".1", ".5", ".h", ".hpp")) and ".so" not in name:
                     with open(os.path.join(folder, name), "rb") as file:
-                        self.assertNotIn(os.path.realpath(BUILD).encode(), file.read(), f"{folder}/{name}")
+                        self.assertFalse(os.path.realpath(BUILD).encode() in file.read(), f"{folder}/{name}")
 
     def test_the_installed_examples_work(self):
         trainrun, examples = self.prefix + "/bin/trainrun", self.prefix + "/share/doc/trainrun/examples"

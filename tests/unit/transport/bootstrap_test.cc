@@ -107,12 +107,25 @@ TEST_SUITE("bootstrap script") {
     }
   }
 
+  TEST_CASE("an agent that was cut short is replaced, never run") {
+    for (const auto& shell : shells) {
+      const testing::TempDir dir;
+      const auto& image = testing::echo_image();
+      testing::write_file(dir / ("agent-" + image.sha256),
+                          std::string(image.bytes.substr(0, image.bytes.size() / 2)), 0700);
+      CHECK(talk(line_for(shell, dir.path(), image), std::string(image.bytes)) ==
+            nonce + " send\n" + nonce + " ready\n");
+    }
+  }
+
   TEST_CASE("a file in the agent's place that cannot be executed is reported") {
     for (const auto& shell : shells) {
       CAPTURE(shell);
       const testing::TempDir dir;
       const auto& image = testing::echo_image();
-      testing::write_file(dir / ("agent-" + image.sha256), "#!/nonexistent/interpreter\n", 0700);
+      std::string script = "#!/nonexistent/interpreter\n";
+      script.resize(image.bytes.size(), '\n');  // another size would have it replaced
+      testing::write_file(dir / ("agent-" + image.sha256), script, 0700);
       CHECK(talk(line_for(shell, dir.path(), image), {})
                 .find(" failed exec cannot be executed: " + dir.path()) != std::string::npos);
     }
