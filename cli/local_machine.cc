@@ -41,7 +41,7 @@ std::uint32_t visible_gpus(std::uint32_t there, const std::vector<EnvVar>& envir
 }
 
 LocalFacts local_facts(const std::vector<EnvVar>& environment) {
-  const auto facts = agent::read_host_facts(false);
+  const auto facts = agent::read_host_facts({});
   std::set<std::uint32_t> cores;
   for (const auto& cpu : facts.cpus) cores.insert(cpu.core);
   LocalFacts out{.cores = std::max<std::uint32_t>(static_cast<std::uint32_t>(cores.size()), 1), .gpus = 0};

@@ -135,18 +135,9 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       });
     case wire::PortHeld::type:
       return handle(static_cast<wire::PortHeld*>(nullptr), [this, host](const auto& it) {
-        if (!std::exchange(port_asked_, false)) return;
-        if (it.error != 0) {
-          return event(
-              core::PortRefused{placement_.generation,
-                                Error{Code::try_again,
-                                      fmt::format("{}: cannot reserve a port for MASTER_PORT: {}",
-                                                  job_.hosts.hosts[host.value].name, errno_text(it.error)),
-                                      "widen --port-range, or name a port with --master-port"}});
-        }
-        master_port_ = it.port;
-        begin_rendezvous(placement_.generation);
-        event(core::PortReserved{placement_.generation});
+        if (host != placement_.seats.front().host) return;  // not asked
+        held_port_ = it;
+        use_held_port();
       });
     case wire::StreamOpened::type:
       return handle(static_cast<wire::StreamOpened*>(nullptr),
@@ -196,8 +187,26 @@ void Controller::perform(const core::ReservePort& order) {
     });
     return;
   }
-  port_asked_ = true;
-  fleet_.at(order.host).send(wire::HoldPort{job_.ports.first, job_.ports.last});
+  // The fleet asked for the first generation's port with its greeting: mostly the answer is here already.
+  port_wanted_ = order;
+  loop_.post([this] { use_held_port(); });
+}
+
+void Controller::use_held_port() {
+  if (!port_wanted_ || !held_port_) return;
+  const auto wanted = *std::exchange(port_wanted_, std::nullopt);
+  const auto held = *std::exchange(held_port_, std::nullopt);
+  if (held.error != 0) {
+    return event(
+        core::PortRefused{wanted.generation,
+                          Error{Code::try_again,
+                                fmt::format("{}: cannot reserve a port for MASTER_PORT: {}",
+                                            job_.hosts.hosts[wanted.host.value].name, errno_text(held.error)),
+                                "widen --port-range, or name a port with --master-port"}});
+  }
+  master_port_ = held.port;
+  begin_rendezvous(wanted.generation);
+  event(core::PortReserved{wanted.generation});
 }
 
 void Controller::begin_rendezvous(Generation generation) {

@@ -50,6 +50,7 @@ class Controller {
   // The rank of a worker, if it is one of that host: an agent has no say about others.
   [[nodiscard]] std::optional<Rank> rank_on(HostIndex host, WorkerId worker) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
+  void use_held_port();
   void begin_rendezvous(Generation generation);
 
   io::Loop& loop_;
@@ -62,7 +63,8 @@ class Controller {
   Input input_;
   std::map<core::Deadline, std::unique_ptr<io::Timer>> timers_;
   std::uint16_t master_port_ = 0;
-  bool port_asked_ = false;  // an agent may hold one only when it was asked to
+  std::optional<core::ReservePort> port_wanted_;  // the brain waits for it
+  std::optional<wire::PortHeld> held_port_;       // an agent answered, and nobody has used it yet
   int exit_code_ = 70;
 };
 

@@ -110,6 +110,10 @@ void Fleet::dial(HostIndex host) {
           handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
         last_words_[host] = std::move(result->last_words);
         session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last);
+        if (job_.master_port == 0 && host == placement_.seats.front().host) {
+          session.send(
+              wire::HoldPort{job_.ports.first, job_.ports.last});  // MASTER_PORT of the first generation
+        }
       });
 }
 
@@ -121,6 +125,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   setup.credit = std::clamp(credit_in_all / sessions_.size(), least_credit, most_credit);
   setup.host_timeout_ms = in_ms(job_.host_timeout);
   setup.grace_ms = in_ms(job_.grace);
+  setup.want_addresses = sessions_.size() > 1 || !job_.network_interface.empty();
   setup.want_topology = job_.bind_to != BindTo::none;
   setup.env = job_.env;
   for (const auto& seat : placement_.seats) {

@@ -93,6 +93,14 @@ void Session::receive(const wire::Frame& frame) {
     case wire::DoorOpened::type: {
       const auto door = wire::from_frame<wire::DoorOpened>(frame);
       if (!door) return lose("its agent sent a malformed message");
+      if (door->error != 0) {
+        const auto failed = handlers_.failed;
+        close();
+        return failed({Code::try_again,
+                       fmt::format("{}: no port on loopback for its workers' rendezvous: {}", host_name_,
+                                   errno_text(door->error)),
+                       "widen --port-range"});
+      }
       door_port_ = door->port;
       door_known_ = true;
       return ready_if_complete();

@@ -105,7 +105,7 @@ void Agent::setup(const wire::Setup& setup) {
   wire::Prepared prepared;
   prepared.problems = check_setup(setup);
   if (setup.own_directory) prepared.job_directory = make_job_directory(setup, prepared.problems);
-  prepared.facts = read_host_facts(setup.want_topology);
+  prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
   supervisor_.setup(setup, prepared.job_directory);
   link_.send(prepared);
   watch_silence();

@@ -164,7 +164,7 @@ std::string temporary_directory() {
   return named != nullptr && *named == '/' ? named : "/tmp";
 }
 
-wire::HostFacts read_host_facts(bool topology) {
+wire::HostFacts read_host_facts(Wanted wanted) {
   wire::HostFacts facts;
   utsname names{};
   if (::uname(&names) == 0) {
@@ -173,8 +173,8 @@ wire::HostFacts read_host_facts(bool topology) {
   }
   facts.name_is_loopback = resolves_to_loopback(facts.hostname);
   if (const char* connection = std::getenv("SSH_CONNECTION")) facts.ssh_connection = connection;
-  facts.interfaces = interfaces();
-  facts.cpus = read_cpus(topology);
+  if (wanted.addresses) facts.interfaces = interfaces();
+  facts.cpus = read_cpus(wanted.topology);
   facts.quota_millicores = quota_millicores();
   facts.gpus = gpus();
   timespec now{};

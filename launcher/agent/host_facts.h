@@ -8,8 +8,12 @@
 
 namespace trainrun::agent {
 
-// `topology`: also sockets and NUMA domains of each CPU, which costs some files of /sys a CPU.
-wire::HostFacts read_host_facts(bool topology);
+// What costs more than a microsecond is read only when it is wanted.
+struct Wanted {
+  bool topology = false;   // sockets and NUMA domains: some files of /sys a CPU
+  bool addresses = false;  // of the interfaces: some questions to the kernel
+};
+wire::HostFacts read_host_facts(Wanted wanted);
 
 // TMPDIR as our login has it, or /tmp.
 std::string temporary_directory();

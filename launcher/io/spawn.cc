@@ -84,7 +84,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-// Asked here rather than set blindly in the child: we wait for the child, and a question costs less than an order.
+// Asked here rather than set blindly in the child: we wait for the child, and a question costs less than an
+// order.
 std::vector<int> signals_not_default(bool keep_hangup_ignored) {
   std::vector<int> numbers;
   for (int number = 1; number < NSIG; ++number) {

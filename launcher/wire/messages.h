@@ -41,13 +41,15 @@ struct Setup {
   std::uint32_t host_timeout_ms = 0;  // silence after which the agent takes the launcher for dead
   std::uint32_t grace_ms = 0;         // between TERM and KILL when the agent must end its workers by itself
   bool want_topology = false;         // sockets and NUMA in the facts: only needed for binding
+  bool want_addresses = true;         // of the interfaces: a job on this host alone needs none
   bool own_directory = true;          // make a private directory for the job
   EnvPairs env;                       // of every worker of this job
   std::vector<std::string> programs,
       directories;  // programs[i] is looked up from directories[i] with env's PATH
   TRAINRUN_MESSAGE(1) {
     v("version", version), v("job_id", job_id), v("host_name", host_name), v("key", key), v("credit", credit);
-    v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology);
+    v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology),
+        v("want_addresses", want_addresses);
     v("own_directory", own_directory), v("env", env), v("programs", programs), v("directories", directories);
   }
 };
