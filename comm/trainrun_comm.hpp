@@ -130,14 +130,24 @@ class Group {
     detail::check(trc_allreduce(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>(),
                                 static_cast<trc_op>(op)));
   }
+  template <class T, std::size_t size>
+  requires(size != std::dynamic_extent)  // of an array
+      void allreduce(std::span<T, size> data, Op op = Op::sum) const {
+    allreduce(std::span<T>(data), op);
+  }
   template <class T>
-  T allreduce(T value, Op op = Op::sum) const {
+  requires std::is_arithmetic_v<T> T allreduce(T value, Op op = Op::sum)
+  const {
     allreduce(std::span<T>(&value, 1), op);
     return value;
   }
   template <class T>
   void broadcast(std::span<T> data, int root) const {
     detail::check(trc_broadcast(group_, data.data(), data.size(), detail::dtype_of<T>(), root));
+  }
+  template <class T, std::size_t size>
+  requires(size != std::dynamic_extent) void broadcast(std::span<T, size> data, int root) const {
+    broadcast(std::span<T>(data), root);
   }
   template <class T>
   std::vector<T> allgather(std::span<const T> in, int size) const {

@@ -8,7 +8,7 @@ build_packages="g++ libc6-dev cmake ninja-build pkg-config libboost1.81-dev libs
 # pdsh, PyTorch) and the shells whose completion is tested.
 test_packages="clang-format-14 clang-format openssh-server openssh-client iproute2 nftables procps util-linux
   python3 python3-numpy python3-torch mandoc busybox-static zsh fish tmux lintian
-  slurmctld slurmd slurm-client munge openmpi-bin libopenmpi-dev mpich pdsh dpkg-dev file"
+  slurmctld slurmd slurm-client munge openmpi-bin libopenmpi-dev mpich pdsh dpkg-dev file strace"
 
 # Prints those of the given packages that are not installed; asks dpkg alone, once, so it costs milliseconds.
 missing_packages() {
