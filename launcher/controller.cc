@@ -90,7 +90,6 @@ void Controller::event(const core::JobEvent& happened) {
 }
 
 // ---- what agents say
-// ------------------------------------------------------------------------------------------------
 
 std::optional<Rank> Controller::rank_on(HostIndex host, WorkerId worker) const {
   const auto* seat = machine_.seat_of(worker);
@@ -176,7 +175,6 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
 }
 
 // ---- what the brain orders
-// ------------------------------------------------------------------------------------------
 
 void Controller::perform(const core::ReservePort& order) {
   if (job_.master_port != 0) {  // the user's port is used as it is, and not held
@@ -303,7 +301,6 @@ void Controller::perform(const core::Finish& order) {
 }
 
 // ---- ^Z
-// -------------------------------------------------------------------------------------------------------------
 
 void Controller::suspend() {
   // SIGSTOP, not SIGTSTP: workers lead sessions of their own, where the kernel discards a terminal stop.

@@ -77,7 +77,6 @@ bool JobMachine::all_workers(WorkerState state) const {
 }
 
 // ---- gathering
-// ----------------------------------------------------------------------------------------------------
 
 void JobMachine::on(const Begin&) {
   began_ = now_;
@@ -156,7 +155,6 @@ void JobMachine::give_up_gathering() {
 }
 
 // ---- forming
-// ------------------------------------------------------------------------------------------------------
 
 void JobMachine::form() {
   enter(Phase::forming);

@@ -17,7 +17,6 @@ constexpr Duration to_say_goodbye = seconds(3);
 }  // namespace
 
 // ---- the user
-// -----------------------------------------------------------------------------------------------------
 
 void JobMachine::on(const UserSignal& event) {
   if (phase_ == Phase::done) return ignore("signal", "all is over");
@@ -68,7 +67,6 @@ void JobMachine::on(const OutputClosed&) {
 }
 
 // ---- deadlines
-// ----------------------------------------------------------------------------------------------------
 
 void JobMachine::on(const DeadlinePassed& event) {
   if (armed_.erase(event.deadline) == 0) return ignore("deadline", "it was disarmed");
@@ -119,7 +117,6 @@ void JobMachine::on(const DeadlinePassed& event) {
 }
 
 // ---- ending
-// -------------------------------------------------------------------------------------------------------
 
 void JobMachine::end_because(Outcome::Kind kind) {
   if (!workers_.empty()) {

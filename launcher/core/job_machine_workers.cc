@@ -18,7 +18,6 @@ bool by_signal(const ExitStatus& status, int number) {
 }  // namespace
 
 // ---- failures
-// -----------------------------------------------------------------------------------------------------
 
 void JobMachine::on(const WorkerNotStarted& event) {
   switch (phase_) {

@@ -30,7 +30,6 @@ enum class StdinMode : std::uint8_t {
   void fields([[maybe_unused]] V& v)
 
 // ---- launcher to agent
-// ------------------------------------------------------------------------------------------
 
 // The first message. The agent checks what it can (`programs`, `directories`) and answers Prepared.
 struct Setup {
@@ -121,7 +120,6 @@ struct Stop {
 };
 
 // ---- both ways
-// --------------------------------------------------------------------------------------------------
 
 struct StreamData {
   StreamId stream;
@@ -131,7 +129,6 @@ struct StreamData {
 };
 
 // ---- agent to launcher
-// ------------------------------------------------------------------------------------------
 
 struct Hello {
   std::uint32_t version = protocol_version;
