@@ -8,10 +8,12 @@ TRAINRUN_BIN and TRAINRUN_WORKER name the two programs (CMake sets them). Every 
 job's processes are printed with their stacks and killed, and the test fails. After each test no process of its jobs and
 no file in its temporary folder may remain. Standard library only.
 """
+import atexit
 import json
 import os
 import re
 import selectors
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,9 +27,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/lab"))
 
+
+
+def without_blanks(path):
+    """`path`, or a link to it: tests put these names into shell lines, and a clone may lie in a folder with blanks."""
+    if shlex.quote(path) == path:
+        return path
+    folder = tempfile.mkdtemp(prefix="trainrun-test-link-", dir="/var/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    link = os.path.join(folder, os.path.basename(path))
+    os.symlink(path, link)
+    return link
+
+
 BUILD = os.path.join(ROOT, "build/dev/bin")
-TRAINRUN = os.environ.get("TRAINRUN_BIN", BUILD + "/trainrun")
-WORKER = os.environ.get("TRAINRUN_WORKER", BUILD + "/worker")
+TRAINRUN = without_blanks(os.environ.get("TRAINRUN_BIN", BUILD + "/trainrun"))
+WORKER = without_blanks(os.environ.get("TRAINRUN_WORKER", BUILD + "/worker"))
 DEADLINE = float(os.environ.get("TRAINRUN_TEST_DEADLINE", "60"))  # seconds; ten times what anything here should take
 MARK = "TEST_OF_TRAINRUN_MARK"  # no TRAINRUN_ name: those are scrubbed from what workers inherit
 SOAK = bool(os.environ.get("TRAINRUN_SOAK"))

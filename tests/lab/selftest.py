@@ -1,5 +1,6 @@
 """The lab keeps its promises: what other tests rely on when they cut, kill and slow hosts."""
 import os
+import shlex
 import select
 import signal
 import subprocess
@@ -68,7 +69,7 @@ class LabTest(unittest.TestCase):
             self.assertEqual(lab.files("node2"), set())
             self.assertEqual(ssh(lab, "node2", "ls ~/d /tmp; pgrep -c sleep").returncode, 1)
             self.assertFalse(os.path.exists(lab_module.HOME + "/d"))
-            self.assertEqual(ssh(lab, "node2", f"test -f {HERE}/lab.py").returncode, 0)
+            self.assertEqual(ssh(lab, "node2", f"test -f {shlex.quote(HERE)}/lab.py").returncode, 0)
             self.assertIn("sleep 1000", [process.command for process in lab.processes("node1")])
             self.assertNotIn("sleep 1000", [process.command for process in lab.processes("node2")])
 
