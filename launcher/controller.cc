@@ -167,10 +167,6 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   input_.remove(message->worker);
   const auto when = fleet_.at(host).map_time(message->at_ns);
   const auto status = ExitStatus::from_wait(message->raw_status);
-  if (!status.success() && machine_.phase() != core::JobMachine::Phase::draining) {
-    rendezvous_.member_lost(placement_.generation, *rank_on(host, message->worker),
-                            job_.hosts.hosts[host.value].name, status.describe());
-  }
   event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory});
 }
 
@@ -263,7 +259,9 @@ void Controller::perform(const core::SignalWorkers& order) {
 }
 
 void Controller::perform(const core::EndGeneration& order) {
-  rendezvous_.end(order.generation, order.reason);
+  if (!order.culprit) return rendezvous_.end(order.generation, order.reason);
+  const auto& host = job_.hosts.hosts[placement_.seats[order.culprit->value].host.value].name;
+  rendezvous_.member_lost(order.generation, *order.culprit, host, order.reason);
 }
 
 void Controller::perform(const core::StopHost& order) { fleet_.at(order.host).stop(); }

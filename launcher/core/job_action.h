@@ -31,7 +31,7 @@ struct SignalWorkers {
 struct EndGeneration {
   Generation generation;
   std::optional<Rank> culprit;
-  std::string reason;
+  std::string reason;  // with a culprit: how it ended; else what ended the generation
 };
 struct StopHost {
   HostIndex host;

@@ -151,9 +151,7 @@ std::string JobMachine::generation_end_reason() const {
   switch (verdict_.kind) {
     case Outcome::Kind::worker_failed:
       for (const auto& [id, worker] : workers_) {
-        if (worker.failure)
-          return fmt::format("rank {} on {} {}", worker.rank.value, host_name(worker.host),
-                             worker.failure->status.describe());
+        if (worker.failure) return worker.failure->status.describe();
       }
       return "a rank failed";
     case Outcome::Kind::host_lost:

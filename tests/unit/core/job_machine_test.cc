@@ -155,6 +155,20 @@ TEST_SUITE("core.job_machine") {
     CHECK(bench.signals(SIGKILL) == 0);
   }
 
+  TEST_CASE("the rendezvous hears who failed, and how, before anybody is signalled") {
+    Bench bench(2);
+    bench.all_running();
+    bench.tell(WorkerExited{WorkerId{3}, ExitStatus::exited(7), bench.now, {}});
+    std::optional<EndGeneration> end;
+    for (const auto& action : bench.actions) {
+      if (const auto* it = std::get_if<EndGeneration>(&action)) end = *it;
+      if (std::get_if<SignalWorkers>(&action)) REQUIRE(end);
+    }
+    REQUIRE(end);
+    CHECK(end->culprit == Rank{2});
+    CHECK(end->reason == "exited with code 7");
+  }
+
   TEST_CASE("a rank that ignores TERM is killed after the grace, and counted so") {
     Bench bench(1);
     bench.all_running();
@@ -259,6 +273,7 @@ TEST_SUITE("core.job_machine") {
     Bench bench(1);
     bench.all_running();
     bench.tell(UserSignal{SIGINT});
+    CHECK(bench.count<EndGeneration>([](const auto& it) { return !it.culprit; }) == 1);
     CHECK(bench.signals(SIGTERM) == 1);
     CHECK(bench.signals(SIGKILL) == 0);
     bench.tell(UserSignal{SIGINT});
