@@ -1,5 +1,5 @@
 // What the user asked for, after all flags, files and environments are merged. It never changes after the
-// start.
+// start, but that hosts which are discovered later are appended to `hosts`.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,15 @@ enum class Tag : std::uint8_t { automatic, none, rank, host };  // automatic: ra
 enum class StdinTo : std::uint8_t { rank, all, none };
 enum class EnvPolicy : std::uint8_t { by_default, all, none };
 enum class TransportKind : std::uint8_t { automatic, local, ssh, openssh };
+// What follows when a worker fails or a host is lost.
+//   automatic      in_place when every worker of the generation takes part (comm's elastic run loop), else
+//                  restart_world
+//   abort          the job ends
+//   restart_world  all workers stop, and a new generation starts from the program's own checkpoint
+//   in_place       survivors keep their process; the failed slot is filled anew
+enum class OnFailure : std::uint8_t { abort, automatic, restart_world, in_place };
+// Where the list of hosts comes from while the job runs.
+enum class DiscoveryKind : std::uint8_t { none, script, file, dns, slurm };
 
 using EnvVar = std::pair<std::string, std::string>;  // name, value
 
@@ -40,6 +49,37 @@ struct SshOptions {
 
 struct PortRange {
   std::uint16_t first = 0, last = 0;  // 0,0: any
+};
+
+struct DiscoverySpec {
+  DiscoveryKind kind = DiscoveryKind::none;
+  std::string
+      source{};  // command line for /bin/sh, path, or DNS name; empty for slurm (the job of the environment)
+  int default_slots = 1;  // --slots-per-host: of a host without a count
+  bool default_slots_given = false;
+  Duration interval = seconds(1);  // between the end of one question and the next
+  Duration limit = seconds(30);    // of one run of the script
+};
+
+// At most `count` restarts after failures within `window`; planned changes of the world do not count.
+struct RestartLimit {
+  int count = 10;
+  Duration window = seconds(3600);
+};
+
+struct Elastic {
+  OnFailure on_failure = OnFailure::abort;
+  int min_np = 0, max_np = 0;  // world sizes that are acceptable; 0: exactly the -np of the job
+  int spares = 0;              // slots kept ready beyond the world
+  DiscoverySpec discovery;
+  RestartLimit limit;
+  Duration timeout = seconds(600);  // how long the job waits for hosts that can hold min_np
+  Duration cooldown_min = seconds(10), cooldown_max = seconds(300);  // of a blamed host; doubles each time
+  Duration settle = seconds(2);          // changes that are not failures are batched for so long
+  std::optional<Duration> hang_timeout;  // no sign of life of any rank for so long: the world hangs
+  int leave_signal = 15;                 // what workers get on a host that will leave; SIGTERM
+
+  [[nodiscard]] bool enabled() const { return on_failure != OnFailure::abort; }
 };
 
 struct JobSpec {
@@ -72,6 +112,7 @@ struct JobSpec {
   bool timestamp = false;
   std::string output_directory{};  // --output-filename
   std::vector<int> only_ranks{};   // empty: all are shown
+  Elastic elastic;
   StdinTo stdin_to = StdinTo::rank;
   int stdin_rank = 0;
   bool quiet = false;

@@ -14,7 +14,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 1;
+constexpr std::uint32_t protocol_version = 2;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -42,14 +42,16 @@ struct Setup {
   bool want_topology = false;         // sockets and NUMA in the facts: only needed for binding
   bool want_addresses = true;         // of the interfaces: a job on this host alone needs none
   bool own_directory = true;          // make a private directory for the job
-  EnvPairs env;                       // of every worker of this job
+  bool elastic = false;  // on TERM or USR1 say Leaving and go on for the grace, instead of ending
+  EnvPairs env;          // of every worker of this job
   std::vector<std::string> programs,
       directories;  // programs[i] is looked up from directories[i] with env's PATH
   TRAINRUN_MESSAGE(1) {
     v("version", version), v("job_id", job_id), v("host_name", host_name), v("key", key), v("credit", credit);
     v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology),
         v("want_addresses", want_addresses);
-    v("own_directory", own_directory), v("env", env), v("programs", programs), v("directories", directories);
+    v("own_directory", own_directory), v("elastic", elastic), v("env", env), v("programs", programs),
+        v("directories", directories);
   }
 };
 
@@ -117,6 +119,23 @@ struct OpenDoor {
 // and go.
 struct Stop {
   TRAINRUN_MESSAGE(10) {}
+};
+
+// Ends every process of these workers, whose leaders are dead, and of any other dead worker when none is
+// named (TERM, grace, KILL; KILL at once when `now`); answered by Swept.
+struct Sweep {
+  std::uint32_t sequence = 0;
+  std::vector<WorkerId> workers;
+  bool now = false;
+  TRAINRUN_MESSAGE(11) { v("sequence", sequence), v("workers", workers), v("now", now); }
+};
+
+// What do the workers do? For a world that seems to hang. Answered by one Inspected for each that lives, then
+// InspectionDone.
+struct Inspect {
+  std::uint32_t sequence = 0;
+  std::uint32_t sample_ms = 0;  // over which CPU and I/O are measured
+  TRAINRUN_MESSAGE(12) { v("sequence", sequence), v("sample_ms", sample_ms); }
 };
 
 // ---- both ways
@@ -233,6 +252,37 @@ struct Stopped {
   std::uint32_t leftovers = 0;  // processes that outlived their worker and had to be ended
   bool killed = false;          // some of them only by KILL
   TRAINRUN_MESSAGE(53) { v("leftovers", leftovers), v("killed", killed); }
+};
+
+struct Swept {
+  std::uint32_t sequence = 0;
+  std::uint32_t leftovers = 0;
+  bool killed = false;
+  TRAINRUN_MESSAGE(54) { v("sequence", sequence), v("leftovers", leftovers), v("killed", killed); }
+};
+
+// The host will go away (a signal to the agent): its workers should be moved while there is time.
+struct Leaving {
+  std::string reason;  // "the agent got SIGTERM"
+  TRAINRUN_MESSAGE(55) { v("reason", reason); }
+};
+
+struct Inspected {
+  std::uint32_t sequence = 0;
+  WorkerId worker;
+  std::string state;           // letter of /proc/PID/stat: R, S, D, T
+  std::uint64_t cpu_ms = 0;    // used by the worker and its children within the sample
+  std::uint64_t io_bytes = 0;  // read and written within the sample
+  std::string waits_in;        // /proc/PID/wchan, or empty
+  std::string stack;           // of every thread as far as the system shows it; at most 64 KiB
+  TRAINRUN_MESSAGE(56) {
+    v("sequence", sequence), v("worker", worker), v("state", state), v("cpu_ms", cpu_ms);
+    v("io_bytes", io_bytes), v("waits_in", waits_in), v("stack", stack);
+  }
+};
+struct InspectionDone {
+  std::uint32_t sequence = 0;
+  TRAINRUN_MESSAGE(57) { v("sequence", sequence); }
 };
 
 #undef TRAINRUN_MESSAGE
