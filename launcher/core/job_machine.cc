@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 
-#include "launcher/base/check.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::core {
@@ -21,6 +19,8 @@ std::string to_string(JobMachine::Phase phase) {
       return "running";
     case Phase::draining:
       return "draining";
+    case Phase::cooling:
+      return "cooling";
     case Phase::closing:
       return "closing";
     case Phase::done:
@@ -29,9 +29,20 @@ std::string to_string(JobMachine::Phase phase) {
   return {};
 }
 
-JobMachine::JobMachine(const JobSpec& spec, const Placement& placement) : spec_(spec), placement_(placement) {
-  for (const auto& seat : placement.seats) hosts_.emplace(seat.host, HostState::dialling);
-  verdict_.generation = placement.generation;
+JobMachine::JobMachine(const JobSpec& spec, Placement first)
+    : spec_(spec),
+      world_(std::move(first)),
+      ledger_(spec.elastic.cooldown_min, spec.elastic.cooldown_max),
+      budget_(spec.elastic.limit) {
+  for (std::uint32_t i = 0; i < spec.hosts.hosts.size(); ++i) {
+    HostEntry entry;
+    entry.host = spec.hosts.hosts[i];
+    entry.listed = elastic() || std::any_of(world_.seats.begin(), world_.seats.end(),
+                                            [i](const Seat& seat) { return seat.host.value == i; });
+    hosts_.push_back(std::move(entry));
+    if (hosts_.back().listed) order_.push_back(HostIndex{i});
+  }
+  verdict_.generation = world_.generation;
 }
 
 JobActions JobMachine::step(const JobEvent& event, Instant now) {
@@ -44,10 +55,14 @@ JobActions JobMachine::step(const JobEvent& event, Instant now) {
 JobMachine::Progress JobMachine::progress() const {
   Progress p;
   p.phase = phase_;
-  p.hosts = static_cast<int>(hosts_.size());
-  p.ranks = static_cast<int>(placement_.seats.size());
-  for (const auto& [host, state] : hosts_) p.hosts_ready += state == HostState::ready ? 1 : 0;
+  p.generation = world_.generation.value;
+  p.ranks = static_cast<int>(world_.seats.size());
+  for (const auto& host : hosts_) {
+    p.hosts += host.listed ? 1 : 0;
+    p.hosts_ready += host.state == HostState::ready ? 1 : 0;
+  }
   for (const auto& [id, worker] : workers_) {
+    if (!worker.member) continue;
     p.started += worker.state != WorkerState::ordered ? 1 : 0;
     p.alive += worker.state == WorkerState::spawned ? 1 : 0;
     p.finished += worker.state == WorkerState::finished ? 1 : 0;
@@ -57,7 +72,7 @@ JobMachine::Progress JobMachine::progress() const {
 
 const Seat* JobMachine::seat_of(WorkerId worker) const {
   const auto it = workers_.find(worker);
-  return it == workers_.end() ? nullptr : &placement_.seats[it->second.rank.value];
+  return it == workers_.end() ? nullptr : &it->second.seat;
 }
 
 void JobMachine::enter(Phase next) {
@@ -69,85 +84,118 @@ void JobMachine::ignore(const char* what, const char* why) {
   act(Say{fmt::format("ignored: {} ({})", what, why), true});
 }
 
-std::string JobMachine::host_name(HostIndex host) const { return spec_.hosts.hosts[host.value].name; }
+void JobMachine::arm(Deadline deadline, Instant at) {
+  act(Arm{deadline, at});
+  armed_.insert(deadline);
+}
 
-bool JobMachine::all_workers(WorkerState state) const {
+void JobMachine::disarm(Deadline deadline) {
+  if (armed_.erase(deadline) > 0) act(Disarm{deadline});
+}
+
+bool JobMachine::all_members(WorkerState state) const {
   return std::all_of(workers_.begin(), workers_.end(),
-                     [state](const auto& it) { return it.second.state == state; });
+                     [state](const auto& it) { return !it.second.member || it.second.state == state; });
+}
+
+bool JobMachine::none_alive() const {
+  return std::none_of(workers_.begin(), workers_.end(), [](const auto& it) {
+    return it.second.state == WorkerState::ordered || it.second.state == WorkerState::spawned;
+  });
 }
 
 // ---- gathering
 
 void JobMachine::on(const Begin&) {
   began_ = now_;
-  act(Arm{Deadline::start, now_ + spec_.start_timeout});
-  armed_.insert(Deadline::start);
-  if (spec_.timeout) {
-    act(Arm{Deadline::job, now_ + *spec_.timeout});
-    armed_.insert(Deadline::job);
-  }
+  arm(Deadline::start, now_ + spec_.start_timeout);
+  if (spec_.timeout) arm(Deadline::job, now_ + *spec_.timeout);
+  if (elastic()) return dial_wanted();
+  for (const auto index : order_) dial(index);
 }
 
 void JobMachine::on(const HostReady& event) {
+  auto& host = hosts_.at(event.host.value);
   switch (phase_) {
     case Phase::gathering: {
-      auto& state = hosts_.at(event.host);
-      if (state != HostState::dialling) return ignore("host ready", "it was given up");
-      state = HostState::ready;
-      const bool some_failed = !verdict_.host_errors.empty();
-      const bool all_known = std::none_of(hosts_.begin(), hosts_.end(),
-                                          [](const auto& it) { return it.second == HostState::dialling; });
-      if (all_known) some_failed ? give_up_gathering() : form();
-      return;
+      if (host.state != HostState::dialling) return ignore("host ready", "it was given up");
+      host.state = HostState::ready;
+      host.failed_dials = 0;
+      host.note.clear();
+      if (elastic()) return try_form();
+      if (any_dialling()) return;
+      return verdict_.host_errors.empty() ? form() : give_up_gathering();
     }
     case Phase::forming:
     case Phase::running:
-      return ignore("host ready", "every host was ready before");
+    case Phase::cooling:
+      if (host.state != HostState::dialling) return ignore("host ready", "it was ready before, or given up");
+      host.state = HostState::ready;
+      host.failed_dials = 0;
+      host.note.clear();
+      if (phase_ == Phase::cooling) return try_form();
+      return consider_change();
     case Phase::draining:
+      if (then_ == Then::restart && host.state == HostState::dialling) {
+        host.state = HostState::ready;
+        host.failed_dials = 0;
+        host.note.clear();
+        return;
+      }
+      [[fallthrough]];
     case Phase::closing:
     case Phase::done:
-      if (hosts_.at(event.host) == HostState::ready || hosts_.at(event.host) == HostState::stopping) {
+      if (host.state == HostState::ready || host.state == HostState::stopping)
         return ignore("host ready", "it was ready before");
-      }
       // An agent that comes up while we end must not live on: its Link is closed at once.
       act(AbandonHost{event.host});
-      hosts_.at(event.host) = HostState::gone;
-      return;
+      host.state = HostState::gone;
+      return phase_ == Phase::closing ? finish_if_all_gone() : void();
   }
 }
 
 void JobMachine::on(const HostFailed& event) {
+  auto& host = hosts_.at(event.host.value);
   switch (phase_) {
     case Phase::gathering:
-      if (hosts_.at(event.host) != HostState::dialling) return ignore("host failed", "it was given up");
-      hosts_.at(event.host) = HostState::gone;
+      if (host.state != HostState::dialling) return ignore("host failed", "it was given up");
+      host.state = HostState::gone;
+      std::erase_if(verdict_.host_errors, [&](const auto& it) { return it.first == event.host; });
       verdict_.host_errors.emplace_back(event.host, event.error);
+      if (elastic()) {
+        host.note = event.error.message;
+        host_unusable(event.host);
+        return try_form();
+      }
       // All failing hosts belong in one report: the others are waited for until the start deadline.
-      if (std::none_of(hosts_.begin(), hosts_.end(),
-                       [](const auto& it) { return it.second == HostState::dialling; }))
-        give_up_gathering();
-      return;
+      return any_dialling() ? void() : give_up_gathering();
     case Phase::forming:
     case Phase::running:
     case Phase::draining:
-      return ignore("host failed", "it was ready before; a lost host is told otherwise");
+    case Phase::cooling:
+      if (host.state != HostState::dialling)
+        return ignore("host failed", "it was ready before; a lost host is told otherwise");
+      host.state = HostState::gone;
+      if (host.note != event.error.message && host.listed) say(event.error.message + "; trying again");
+      host.note = event.error.message;
+      host_unusable(event.host);
+      return phase_ == Phase::cooling ? try_form() : dial_wanted();
     case Phase::closing:
     case Phase::done:
-      hosts_.at(event.host) = HostState::gone;
+      host.state = HostState::gone;
       return finish_if_all_gone();
   }
 }
 
 void JobMachine::give_up_gathering() {
-  for (auto& [host, state] : hosts_) {
-    if (state != HostState::dialling) continue;
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].state != HostState::dialling) continue;
     verdict_.host_errors.emplace_back(
-        host,
+        HostIndex{i},
         Error{Code::unreachable,
-              fmt::format("{}: no answer within {}", host_name(host), format_duration(spec_.start_timeout)),
+              fmt::format("{}: no answer within {}", host_name({i}), format_duration(spec_.start_timeout)),
               "see whether the host is up and its sshd is not overloaded, or give --start-timeout more"});
-    act(AbandonHost{host});
-    state = HostState::gone;
+    give_up_host({i});
   }
   std::sort(verdict_.host_errors.begin(), verdict_.host_errors.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -158,65 +206,98 @@ void JobMachine::give_up_gathering() {
 
 void JobMachine::form() {
   enter(Phase::forming);
-  act(ReservePort{placement_.generation, placement_.seats.front().host});
+  begun_ = false;
+  act(ReservePort{world_.generation, world_.seats.front().host});
 }
 
 void JobMachine::on(const PortReserved& event) {
   switch (phase_) {
     case Phase::forming:
-      if (event.generation != placement_.generation || !workers_.empty())
-        return ignore("port reserved", "not asked for");
-      return start_workers();
+      if (event.generation != world_.generation || begun_) return ignore("port reserved", "not asked for");
+      return begin_world();
     case Phase::gathering:
     case Phase::running:
+    case Phase::cooling:
       return ignore("port reserved", "not asked for");
     case Phase::draining:
     case Phase::closing:
     case Phase::done:
-      return ignore("port reserved", "the job is ending");
+      return ignore("port reserved", "the world is ending");
   }
 }
 
 void JobMachine::on(const PortRefused& event) {
   switch (phase_) {
     case Phase::forming:
-      if (!workers_.empty()) return ignore("port refused", "not asked for");
+      if (event.generation != world_.generation || begun_) return ignore("port refused", "not asked for");
       verdict_.reason = event.error.message;
       verdict_.hint = event.error.hint;
       return end_because(Outcome::Kind::port_refused);
     case Phase::gathering:
     case Phase::running:
+    case Phase::cooling:
       return ignore("port refused", "not asked for");
     case Phase::draining:
     case Phase::closing:
     case Phase::done:
-      return ignore("port refused", "the job is ending");
+      return ignore("port refused", "the world is ending");
   }
 }
 
-void JobMachine::start_workers() {
-  // One program instance a rank; ids are never reused, so a message about an old one can never be taken for a
-  // new one.
-  for (const auto& seat : placement_.seats) {
-    const WorkerId id{seat.rank.value + 1};
-    Worker worker;
-    worker.rank = seat.rank;
-    worker.host = seat.host;
-    workers_.emplace(id, worker);
-    act(StartWorker{id, placement_.generation, seat.rank});
+// One program instance a rank; ids are never reused, so a message about an old one can never be taken for a
+// new one. Survivors keep their worker.
+void JobMachine::begin_world() {
+  begun_ = true;
+  met_ = announced_ = false;
+  std::map<std::pair<HostIndex, std::uint32_t>, WorkerId> living;
+  for (auto& [id, worker] : workers_) {
+    if (worker.member && worker.state == WorkerState::spawned)
+      living[{worker.seat.host, worker.seat.slot}] = id;
   }
+  BeginWorld begin{world_, {}, static_cast<std::uint32_t>(verdict_.restarts)};
+  std::vector<StartWorker> starts;
+  for (const auto& seat : world_.seats) {
+    const auto survivor = living.find({seat.host, seat.slot});
+    if (survivor != living.end()) {
+      auto& worker = workers_.at(survivor->second);
+      worker.seat = seat;
+      worker.joined = worker.waits = false;
+      begin.workers.push_back(survivor->second);
+      living.erase(survivor);
+      continue;
+    }
+    ++last_worker_.value;
+    workers_[last_worker_].seat = seat;
+    begin.workers.push_back(last_worker_);
+    starts.push_back({last_worker_, world_.generation, seat.rank});
+  }
+  act(std::move(begin));
+  for (const auto& [place, id] : living) {
+    auto& worker = workers_.at(id);
+    worker.member = false;
+    worker.condemned = true;
+    act(Dismiss{id});
+  }
+  if (!living.empty()) arm(Deadline::leave, now_ + spec_.grace);
+  if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);
+  for (const auto& start : starts) act(start);
+  release_unused();
+  after_worker_change();
 }
 
 void JobMachine::on(const WorkerStarted& event) {
   switch (phase_) {
     case Phase::forming:
     case Phase::running:
-    case Phase::draining: {
-      auto& worker = workers_.at(event.worker);
-      if (worker.state != WorkerState::ordered)
+    case Phase::draining:
+    case Phase::cooling: {
+      const auto it = workers_.find(event.worker);
+      if (it == workers_.end() || it->second.state != WorkerState::ordered)
         return ignore("worker started", "it was started before, or its host is lost");
-      worker.state = WorkerState::spawned;
-      worker.pid = event.pid;
+      it->second.state = WorkerState::spawned;
+      it->second.pid = event.pid;
+      // Its order went out before the drain began, and so before the signal: it hears of the end like the
+      // others.
       if (phase_ == Phase::forming) after_worker_change();
       return;
     }

@@ -2,80 +2,202 @@
 // perform; it opens nothing, reads no clock, knows no environment.
 //
 //   gathering -> forming(g) -> running(g) -> draining(g, cause) -> closing -> done
+//                    ^                            |
+//                    +---------- cooling <--------+      only when the job is elastic
 //
 // gathering: agents are being reached. forming: a port is reserved and workers are started. running: all were
-// started. draining: TERM was sent, a deadline for KILL is armed. closing: no worker is left, agents clear up
-// and go.
+// started. draining: who must end is being ended, a deadline for KILL is armed. cooling: the next generation
+// waits for its back-off, and for hosts that can hold it. closing: no worker is left, agents clear up and go.
+//
+// job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _workers: deaths; _worlds: what
+// follows from a failure or a change, the next generation; _members: what the rendezvous and the inspection
+// tell; _end: signals, deadlines, the verdict.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "launcher/core/host_ledger.h"
 #include "launcher/core/job_action.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/placement.h"
+#include "launcher/core/replan.h"
+#include "launcher/core/restart_budget.h"
 
 namespace trainrun::core {
 
 class JobMachine {
  public:
-  enum class Phase : std::uint8_t { gathering, forming, running, draining, closing, done };
+  enum class Phase : std::uint8_t { gathering, forming, running, draining, cooling, closing, done };
+  enum class HostState : std::uint8_t { gone, dialling, ready, stopping };
+  enum class WorkerState : std::uint8_t { ordered, spawned, exited, finished };
 
   // What a status line shows.
   struct Progress {
     Phase phase = Phase::gathering;
+    std::uint32_t generation = 0;
     int hosts = 0, hosts_ready = 0;
     int ranks = 0, started = 0, alive = 0, finished = 0;
   };
 
-  // `spec` and `placement` must outlive the machine.
-  JobMachine(const JobSpec& spec, const Placement& placement);
+  // For whoever asks what the world looks like.
+  struct HostView {
+    HostIndex index;
+    Host host;
+    HostState state = HostState::gone;
+    bool listed = false;
+    std::string note;  // why it is not used
+  };
+  struct WorkerView {
+    WorkerId worker;
+    Seat seat;
+    std::uint32_t pid = 0;
+    WorkerState state = WorkerState::ordered;
+  };
+
+  // `spec` must outlive the machine. `first` is the placement of a job that is not elastic; an elastic one
+  // finds its own, and takes an empty one.
+  JobMachine(const JobSpec& spec, Placement first);
 
   JobActions step(const JobEvent& event, Instant now);
 
   [[nodiscard]] Progress progress() const;
   [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] const Placement& placement() const { return world_; }
+  // Where a worker sits, or sat last, until it is finished and its generation is over; null for any other.
   [[nodiscard]] const Seat* seat_of(WorkerId worker) const;
+  [[nodiscard]] std::vector<HostView> hosts() const;
+  [[nodiscard]] std::vector<WorkerView> workers() const;
+  [[nodiscard]] int restarts() const { return verdict_.restarts; }
   // Empty when all invariants hold, else the one that does not; tests ask after every step.
   [[nodiscard]] std::string broken_invariant() const;
 
  private:
-  enum class HostState : std::uint8_t { dialling, ready, stopping, gone };
-  enum class WorkerState : std::uint8_t { ordered, spawned, exited, finished };
+  struct HostEntry {
+    Host host;
+    HostState state = HostState::gone;
+    bool listed = true;    // in the list of hosts as it is now
+    bool leaving = false;  // it said that it will go, or the user removed it: no new world uses it
+    bool removed = false;  // by the user
+    bool sweeping = false;
+    bool inspecting = false;
+    int failed_dials = 0;  // in a row
+    Instant retry_at{};
+    std::string note;  // what was last said about it
+  };
   struct Worker {
     WorkerState state = WorkerState::ordered;
-    Rank rank;
-    HostIndex host;
+    Seat seat;
     std::uint32_t pid = 0;
-    bool killed = false;  // alive when KILL was sent
+    bool member = true;      // of the current world
+    bool condemned = false;  // we end it: its end is no failure
+    bool killed = false;     // alive when KILL was sent
+    bool seasoned = false;   // it was in a world that had met: it may hold state
+    bool joined = false;     // it is in the rendezvous of this generation
+    bool waits = false;      // it has left this generation's work
+    bool charged = false;    // a restart was spent for it
     std::optional<Failure> failure;
     ExitStatus status;
   };
+  // What a drain leads to.
+  enum class Then : std::uint8_t { end, restart };
 
   void on(const Begin&);
   void on(const HostReady&);
   void on(const HostFailed&);
   void on(const HostLost&);
+  void on(const HostSwept&);
+  void on(const HostLeaving&);
+  void on(const HostsDiscovered&);
   void on(const PortReserved&);
   void on(const PortRefused&);
   void on(const WorkerStarted&);
   void on(const WorkerNotStarted&);
   void on(const WorkerExited&);
   void on(const WorkerFinished&);
+  void on(const MemberJoined&);
+  void on(const WorldJoined&);
+  void on(const WorldBroken&);
+  void on(const MemberWaits&);
+  void on(const WorldSilent&);
+  void on(const WorkerInspected&);
+  void on(const InspectionDone&);
+  void on(const RemoveHost&);
+  void on(const AddHosts&);
+  void on(const RestartWorld&);
+  void on(const RestartWorker&);
+  void on(const StopWorker&);
   void on(const HostStopped&);
   void on(const UserSignal&);
   void on(const OutputClosed&);
   void on(const DeadlinePassed&);
 
-  void enter(Phase next);
-  void form();
-  void start_workers();
+  // hosts
+  HostIndex host_of(const Host& host);  // known or new
+  void dial(HostIndex index);
+  void dial_wanted();
+  void give_up_host(HostIndex index);
+  void leave_host(HostIndex index, const std::string& why);
+  void release_unused();
+  void host_unusable(HostIndex index);
+  void host_left(HostIndex index);
+  void watch_hosts();
+  [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
+  [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
+  [[nodiscard]] std::set<HostIndex> forgiven() const;
+  [[nodiscard]] bool any_dialling() const;
+  [[nodiscard]] bool has_live_members(HostIndex index) const;
+
+  // gathering, forming
   void give_up_gathering();
+  void start_without_the_late();
+  void try_form();
+  void wait_for_hosts(int slots);
+  void form_next(int size);
+  void form();
+  void begin_world();
+  void world_runs();
+
+  // worlds
+  struct Trouble {
+    Outcome::Kind kind = Outcome::Kind::worker_failed;
+    std::string what;      // for the line that tells it, and for the tally of causes
+    std::string cause;     // "worker failed"
+    bool planned = false;  // no failure: no budget, no blame
+  };
+  void trouble(const Trouble& trouble);
+  void worker_trouble(WorkerId id);
+  void count_cause(const std::string& cause);
+  [[nodiscard]] bool in_place_now() const;
+  [[nodiscard]] static bool survives(const Worker& worker);
+  [[nodiscard]] bool survivors_complete(const std::vector<Seat>& survivors, int size) const;
+  void begin_draining(const Trouble& trouble);
+  void drain_step();
+  void after_drain();
+  void blame();
+  void tell_generation();
+  void consider_change();
+  void settled();
+  [[nodiscard]] bool must_leave(const Worker& worker) const;
+  [[nodiscard]] std::pair<bool, bool> change_needed() const;
+  void change_world(const std::string& why, bool come, bool leave);
+  void grace_of_leavers_over();
+  [[nodiscard]] bool somebody_finished_well() const;
+
+  // members
+  [[nodiscard]] Worker* member_at(Rank rank);
+  void members_late();
+
+  void enter(Phase next);
   // Ends the job because of `kind`: drains the workers, or closes at once when there are none. The verdict's
   // details are filled in when all is over.
   void end_because(Outcome::Kind kind);
+  void end_instead(Outcome::Kind kind);
+  void abandon_stuck(HostIndex host, const std::string& why);
   void drain(Outcome::Kind kind);
   void kill_now();
   void after_worker_change();
@@ -84,27 +206,64 @@ class JobMachine {
   void leave_at_once();
   void lose_workers_of(HostIndex host, const std::string& reason);
   void settle_verdict();
+  void inspection_over();
   void ignore(const char* what, const char* why);
+  void say(std::string text) { act(Say{std::move(text)}); }
+  void arm(Deadline deadline, Instant at);
+  void disarm(Deadline deadline);
 
-  [[nodiscard]] bool ended_by_us(const WorkerExited& event) const;
-  [[nodiscard]] bool all_workers(WorkerState state) const;
+  [[nodiscard]] bool elastic() const { return spec_.elastic.enabled(); }
+  [[nodiscard]] bool ended_by_us(const Worker& worker, const WorkerExited& event) const;
+  [[nodiscard]] bool all_members(WorkerState state) const;
+  [[nodiscard]] bool none_alive() const;
   [[nodiscard]] std::string host_name(HostIndex host) const;
   [[nodiscard]] std::string generation_end_reason() const;
+  [[nodiscard]] std::optional<Rank> culprit() const;
   void act(JobAction action) { actions_.push_back(std::move(action)); }
 
   const JobSpec& spec_;
-  const Placement& placement_;
+  Placement world_;     // the current generation's, or the one that is being formed
+  bool begun_ = false;  // its workers are ordered
   Phase phase_ = Phase::gathering;
   Instant now_{}, began_{}, drained_at_{};
-  std::map<HostIndex, HostState> hosts_;
+  std::vector<HostEntry> hosts_;
+  std::vector<HostIndex> order_;  // the list as it is now
   std::map<WorkerId, Worker> workers_;
+  WorkerId last_worker_{};
   std::set<Deadline> armed_;
   int user_signals_ = 0;
   bool kill_sent_ = false;
   Outcome verdict_;
   JobActions actions_;
+
+  HostLedger ledger_;
+  RestartBudget budget_;
+  // After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
+  static constexpr Duration after_kill = seconds(5);
+
+  Then then_ = Then::end;
+  int drain_signal_ = 0;         // what the drain began with
+  bool swept_ = false;           // agents were asked to clear up after the generation
+  bool survivors_stay_ = false;  // the next world is formed around those who live; until it has met
+  bool blaming_ = false;         // the drain was not planned
+  bool followed_another_ =
+      false;  // the latest trouble came before the world had recovered from the one before
+  bool somebody_left_well_ = false;  // members had finished when the world was formed around the others
+  bool settle_over_ = false;         // cooling has waited for hosts that may come
+  int kept_ = 0;                     // survivors in the current world
+  std::string changed_by_;           // why the next generation forms, for its line
+  Trouble planned_change_;           // what the members were told
+  std::optional<Instant> failed_at_;
+  bool met_ = false;                        // all members are in the rendezvous
+  bool world_elastic_ = false;              // ... and all can be in the next world without a new process
+  bool announced_ = false;                  // members were told that the world is about to change
+  std::map<HostIndex, int> stopped_slots_;  // by the user
+  std::vector<std::string> evidence_;       // of the inspection that runs
+  std::set<WorkerId> stopped_workers_;
 };
 
 std::string to_string(JobMachine::Phase phase);
+std::string to_string(JobMachine::HostState state);
+std::string to_string(JobMachine::WorkerState state);
 
 }  // namespace trainrun::core

@@ -9,8 +9,6 @@
 namespace trainrun::core {
 namespace {
 
-// After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
-constexpr Duration after_kill = seconds(5);
 // An agent that was told to stop needs the grace for what workers left behind, and this to say so.
 constexpr Duration to_say_goodbye = seconds(3);
 
@@ -30,13 +28,18 @@ void JobMachine::on(const UserSignal& event) {
     case Phase::gathering:
     case Phase::forming:
     case Phase::running:
-      if (!workers_.empty()) {
+    case Phase::cooling:
+      if (progress().started > 0) {
         act(Say{fmt::format("{}: ending {} ranks (again to kill them)", signal_name(event.number),
                             progress().alive)});
       }
       verdict_.host_errors.clear();
       return end_because(Outcome::Kind::user_signal);
     case Phase::draining:
+      if (then_ == Then::restart) {
+        act(Say{fmt::format("{}: ending the job (again to kill the ranks)", signal_name(event.number))});
+        return end_instead(Outcome::Kind::user_signal);
+      }
       if (user_signals_ == 1) {
         act(Say{fmt::format("{}: the ranks are being ended already (again to kill them)",
                             signal_name(event.number))});
@@ -60,8 +63,10 @@ void JobMachine::on(const OutputClosed&) {
       return ignore("output closed", "nothing is running");
     case Phase::forming:
     case Phase::running:
+    case Phase::cooling:
       return end_because(Outcome::Kind::output_closed);
     case Phase::draining:
+      if (then_ == Then::restart) return end_instead(Outcome::Kind::output_closed);
       return ignore("output closed", "the job is ending");
   }
 }
@@ -72,15 +77,18 @@ void JobMachine::on(const DeadlinePassed& event) {
   if (armed_.erase(event.deadline) == 0) return ignore("deadline", "it was disarmed");
   switch (event.deadline) {
     case Deadline::start:
-      if (phase_ == Phase::gathering) return give_up_gathering();
-      return ignore("start deadline", "all hosts are there");
+      if (phase_ != Phase::gathering) return ignore("start deadline", "all hosts are there");
+      return elastic() ? start_without_the_late() : give_up_gathering();
     case Deadline::job:
       switch (phase_) {
         case Phase::gathering:
         case Phase::forming:
         case Phase::running:
+        case Phase::cooling:
           return end_because(Outcome::Kind::timed_out);
         case Phase::draining:
+          if (then_ == Then::restart) return end_instead(Outcome::Kind::timed_out);
+          [[fallthrough]];
         case Phase::closing:
         case Phase::done:
           return ignore("job deadline", "the job is ending");
@@ -93,57 +101,117 @@ void JobMachine::on(const DeadlinePassed& event) {
       if (phase_ != Phase::draining) return ignore("kill deadline", "no worker is left");
       std::set<HostIndex> stuck;
       for (const auto& [id, worker] : workers_) {
-        if (worker.state != WorkerState::finished) stuck.insert(worker.host);
+        if (worker.condemned && worker.state != WorkerState::finished) stuck.insert(worker.seat.host);
       }
       for (const auto host : stuck) {
         act(Say{
             fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
                         host_name(host))});
-        act(AbandonHost{host});
-        hosts_.at(host) = HostState::gone;
-        lose_workers_of(host, "a process there did not end even by SIGKILL");
+        abandon_stuck(host, "a process there did not end even by SIGKILL");
       }
       return after_worker_change();
     }
     case Deadline::stop:
       if (phase_ != Phase::closing) return ignore("stop deadline", "not closing");
-      for (const auto& [host, state] : hosts_) {
-        if (state == HostState::stopping)
-          act(Say{
-              fmt::format("{}: the agent did not confirm that all is cleared up there", host_name(host))});
+      for (const auto& host : hosts_) {
+        if (host.state == HostState::stopping)
+          act(Say{fmt::format("{}: the agent did not confirm that all is cleared up there", host.host.name)});
       }
       return leave_at_once();
+    case Deadline::sweep:
+      if (phase_ != Phase::draining) return ignore("sweep deadline", "nobody is asked to clear up");
+      for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+        if (!hosts_[i].sweeping) continue;
+        act(Say{
+            fmt::format("{}: the agent did not confirm that the last generation is cleared up; giving it up",
+                        host_name({i}))});
+        abandon_stuck({i}, "its agent did not clear up");
+      }
+      return after_worker_change();
+    case Deadline::backoff:
+      return try_form();
+    case Deadline::hosts:
+      return consider_change();
+    case Deadline::settle:
+      return settled();
+    case Deadline::world:
+      if (phase_ != Phase::gathering && phase_ != Phase::cooling)
+        return ignore("world deadline", "the world was formed");
+      verdict_.reason =
+          fmt::format("too few hosts for the smallest world, for {}", format_duration(spec_.elastic.timeout));
+      return end_because(Outcome::Kind::no_hosts);
+    case Deadline::join:
+      return members_late();
+    case Deadline::leave:
+      return grace_of_leavers_over();
+    case Deadline::inspect:
+      return inspection_over();
   }
+}
+
+// An agent that cannot end its processes is of no use for the next generation either.
+void JobMachine::abandon_stuck(HostIndex host, const std::string& why) {
+  give_up_host(host);
+  if (elastic()) ledger_.host_failed(host, now_);
+  lose_workers_of(host, why);
+}
+
+void JobMachine::start_without_the_late() {
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].state != HostState::dialling) continue;
+    const auto why =
+        fmt::format("{}: no answer within {}", host_name({i}), format_duration(spec_.start_timeout));
+    say(why);
+    verdict_.host_errors.emplace_back(HostIndex{i}, Error{Code::unreachable, why, {}});
+    give_up_host({i});
+    host_unusable({i});
+  }
+  try_form();
 }
 
 // ---- ending
 
 void JobMachine::end_because(Outcome::Kind kind) {
-  if (!workers_.empty()) {
+  if (std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return it.second.member; })) {
     drain(kind);
     return after_worker_change();
   }
   verdict_.kind = kind;
-  verdict_.others.not_started = static_cast<int>(placement_.seats.size());
+  if (world_.generation.value <= 1) verdict_.others.not_started = spec_.world_size();
   close();
+}
+
+// The drain that was to end in a restart ends the job.
+void JobMachine::end_instead(Outcome::Kind kind) {
+  for (auto& [id, worker] : workers_)
+    if (worker.member) worker.condemned = true;
+  disarm(Deadline::sweep);
+  disarm(Deadline::kill);
+  drain(kind);
+  after_worker_change();
+}
+
+std::optional<Rank> JobMachine::culprit() const {
+  std::optional<Rank> rank;
+  for (const auto& [id, worker] : workers_)
+    if (worker.member && worker.failure) rank = worker.seat.rank;
+  return rank;
 }
 
 void JobMachine::drain(Outcome::Kind kind) {
   verdict_.kind = kind;
+  then_ = Then::end;
   drained_at_ = now_;
+  drain_signal_ = SIGTERM;
+  kill_sent_ = false;
+  for (auto& [id, worker] : workers_) worker.condemned = true;
   enter(Phase::draining);
   // Who waits in the rendezvous learns the cause before the signal comes: a typed error instead of a mute
   // end.
-  std::optional<Rank> culprit;
-  if (kind == Outcome::Kind::worker_failed) {
-    for (const auto& [id, worker] : workers_) {
-      if (worker.failure) culprit = worker.rank;
-    }
-  }
-  act(EndGeneration{placement_.generation, culprit, generation_end_reason()});
+  act(EndGeneration{world_.generation, kind == Outcome::Kind::worker_failed ? culprit() : std::nullopt,
+                    generation_end_reason()});
   act(SignalWorkers{SIGTERM, false});
-  act(Arm{Deadline::grace, now_ + spec_.grace});
-  armed_.insert(Deadline::grace);
+  arm(Deadline::grace, now_ + spec_.grace);
   if (user_signals_ >= 2) kill_now();
 }
 
@@ -151,7 +219,7 @@ std::string JobMachine::generation_end_reason() const {
   switch (verdict_.kind) {
     case Outcome::Kind::worker_failed:
       for (const auto& [id, worker] : workers_) {
-        if (worker.failure) return worker.failure->status.describe();
+        if (worker.member && worker.failure) return worker.failure->status.describe();
       }
       return "a rank failed";
     case Outcome::Kind::host_lost:
@@ -162,6 +230,9 @@ std::string JobMachine::generation_end_reason() const {
       return "the reader of the job's output went away";
     case Outcome::Kind::timed_out:
       return "the job's time limit passed";
+    case Outcome::Kind::hung:
+    case Outcome::Kind::no_hosts:
+      return verdict_.reason;
     case Outcome::Kind::success:
     case Outcome::Kind::hosts_failed:
     case Outcome::Kind::port_refused:
@@ -175,42 +246,30 @@ void JobMachine::kill_now() {
   kill_sent_ = true;
   int alive = 0;
   for (auto& [id, worker] : workers_) {
-    if (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned) {
+    if (worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned)) {
       worker.killed = true;
       ++alive;
     }
   }
-  if (armed_.erase(Deadline::grace) > 0) act(Disarm{Deadline::grace});
+  disarm(Deadline::grace);
   if (alive > 0) {
     act(Say{fmt::format("{} {} did not end within {} of SIGTERM: SIGKILL", alive,
                         alive == 1 ? "rank" : "ranks", format_duration(now_ - drained_at_))});
   }
   act(SignalWorkers{SIGKILL, true});
-  act(Arm{Deadline::kill, now_ + after_kill});
-  armed_.insert(Deadline::kill);
-}
-
-void JobMachine::after_worker_change() {
-  if (workers_.empty()) return;
-  if (phase_ == Phase::forming && std::none_of(workers_.begin(), workers_.end(), [](const auto& it) {
-        return it.second.state == WorkerState::ordered;
-      })) {
-    enter(Phase::running);
-  }
-  if (!all_workers(WorkerState::finished)) return;
-  settle_verdict();
-  close();
+  arm(Deadline::kill, now_ + after_kill);
 }
 
 void JobMachine::settle_verdict() {
   std::vector<Failure> failures;
   for (const auto& [id, worker] : workers_) {
-    if (worker.failure) failures.push_back(*worker.failure);
+    if (worker.member && worker.failure) failures.push_back(*worker.failure);
   }
-  if (verdict_.kind == Outcome::Kind::worker_failed) verdict_.cause = failures[first_cause(failures)];
+  if (verdict_.kind == Outcome::Kind::worker_failed && !failures.empty())
+    verdict_.cause = failures[first_cause(failures)];
   auto& tally = verdict_.others;
   for (const auto& [id, worker] : workers_) {
-    if (verdict_.cause && verdict_.cause->worker == id) continue;
+    if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
     if (worker.status.kind == ExitStatus::Kind::lost) {
       ++tally.lost;
     } else if (worker.status.kind == ExitStatus::Kind::not_started) {
@@ -226,34 +285,34 @@ void JobMachine::settle_verdict() {
 }
 
 void JobMachine::close() {
-  for (const auto deadline : std::set<Deadline>(armed_)) act(Disarm{deadline});
-  armed_.clear();
+  for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
   verdict_.ran = now_ - began_;
+  // Members that had no place any more are ended by their agents.
+  for (auto& [id, worker] : workers_) worker.state = WorkerState::finished;
   enter(Phase::closing);
-  for (auto& [host, state] : hosts_) {
-    switch (state) {
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    switch (hosts_[i].state) {
       case HostState::dialling:
-        act(AbandonHost{host});
-        state = HostState::gone;
+        give_up_host({i});
         break;
       case HostState::ready:
-        act(StopHost{host});
-        state = HostState::stopping;
+        act(StopHost{{i}});
+        hosts_[i].state = HostState::stopping;
         break;
       case HostState::stopping:
       case HostState::gone:
         break;
     }
   }
-  act(Arm{Deadline::stop, now_ + spec_.grace + to_say_goodbye});
-  armed_.insert(Deadline::stop);
+  arm(Deadline::stop, now_ + spec_.grace + to_say_goodbye);
   finish_if_all_gone();
 }
 
 void JobMachine::on(const HostStopped& event) {
+  auto& host = hosts_.at(event.host.value);
   switch (phase_) {
     case Phase::closing:
-      hosts_.at(event.host) = HostState::gone;
+      host.state = HostState::gone;
       verdict_.leftovers += event.leftovers;
       if (event.leftovers > 0) {
         act(Say{fmt::format("{}: ended {} {} that outlived {} worker{}", host_name(event.host),
@@ -266,6 +325,10 @@ void JobMachine::on(const HostStopped& event) {
     case Phase::forming:
     case Phase::running:
     case Phase::draining:
+    case Phase::cooling:
+      if (host.state != HostState::stopping) return ignore("host stopped", "it was not asked to");
+      host_left(event.host);
+      return consider_change();
     case Phase::done:
       return ignore("host stopped", "it was not asked to");
   }
@@ -273,9 +336,10 @@ void JobMachine::on(const HostStopped& event) {
 
 void JobMachine::finish_if_all_gone() {
   if (phase_ != Phase::closing) return;
-  if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& it) { return it.second != HostState::gone; }))
+  if (std::any_of(hosts_.begin(), hosts_.end(),
+                  [](const auto& host) { return host.state != HostState::gone; }))
     return;
-  if (armed_.erase(Deadline::stop) > 0) act(Disarm{Deadline::stop});
+  disarm(Deadline::stop);
   enter(Phase::done);
   verdict_.exit_code = exit_code_of(verdict_);
   act(Finish{verdict_});
@@ -290,30 +354,41 @@ void JobMachine::leave_at_once() {
       worker.state = WorkerState::finished;
     }
     settle_verdict();
-    for (const auto deadline : std::set<Deadline>(armed_)) act(Disarm{deadline});
-    armed_.clear();
+    for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
     verdict_.ran = now_ - began_;
     enter(Phase::closing);
   }
-  for (auto& [host, state] : hosts_) {
-    if (state == HostState::gone) continue;
-    act(AbandonHost{host});
-    state = HostState::gone;
-  }
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
+    if (hosts_[i].state != HostState::gone) give_up_host({i});
   finish_if_all_gone();
 }
 
 std::string JobMachine::broken_invariant() const {
-  if (phase_ == Phase::draining && !armed_.contains(Deadline::grace) && !armed_.contains(Deadline::kill))
+  const auto armed = [this](std::initializer_list<Deadline> some) {
+    return std::any_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); });
+  };
+  if (phase_ == Phase::draining && !armed({Deadline::grace, Deadline::kill, Deadline::sweep}))
     return "draining without a deadline";
-  if (phase_ == Phase::closing && !armed_.contains(Deadline::stop)) return "closing without a deadline";
-  if (phase_ == Phase::gathering && began_ != Instant{} && !armed_.contains(Deadline::start))
+  if (phase_ == Phase::closing && !armed({Deadline::stop})) return "closing without a deadline";
+  if (phase_ == Phase::cooling && !armed({Deadline::backoff, Deadline::settle, Deadline::world}))
+    return "cooling without a deadline";
+  if (phase_ == Phase::gathering && began_ != Instant{} && !armed({Deadline::start, Deadline::world}))
     return "gathering without a deadline";
+  for (std::size_t i = 0; i < world_.seats.size(); ++i)
+    if (world_.seats[i].rank.value != i) return "ranks have a hole";
+  if (elastic() && begun_ && !somebody_finished_well() && !somebody_left_well_) {
+    const auto size = static_cast<int>(world_.seats.size());
+    if (size > std::max(spec_.elastic.max_np, spec_.world_size()) ||
+        size < (spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size()))
+      return "a world above the maximum or below the minimum";
+  }
   std::set<Rank> live;
   for (const auto& [id, worker] : workers_) {
     if (worker.state == WorkerState::finished) continue;
-    if (!live.insert(worker.rank).second) return "two live workers of one rank";
-    if (hosts_.at(worker.host) != HostState::ready) return "a live worker on a host that is not there";
+    if (worker.member && begun_ && !live.insert(worker.seat.rank).second)
+      return "two live workers of one rank";
+    const auto state = hosts_.at(worker.seat.host.value).state;
+    if (state != HostState::ready) return "a live worker on a host that is not there";
   }
   if ((phase_ == Phase::closing || phase_ == Phase::done) && !live.empty())
     return "a live worker after the end";

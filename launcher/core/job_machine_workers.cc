@@ -1,4 +1,4 @@
-// Workers and hosts that fail: the half of the brain that hears of deaths.
+// Workers that end: the half of the brain that hears of deaths.
 #include "launcher/core/job_machine.h"
 
 #include <fmt/format.h>
@@ -17,20 +17,44 @@ bool by_signal(const ExitStatus& status, int number) {
 
 }  // namespace
 
-// ---- failures
+std::string to_string(JobMachine::WorkerState state) {
+  switch (state) {
+    case JobMachine::WorkerState::ordered:
+      return "starting";
+    case JobMachine::WorkerState::spawned:
+      return "running";
+    case JobMachine::WorkerState::exited:
+    case JobMachine::WorkerState::finished:
+      return "ended";
+  }
+  return {};
+}
+
+std::vector<JobMachine::WorkerView> JobMachine::workers() const {
+  std::vector<WorkerView> all;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.member) all.push_back({id, worker.seat, worker.pid, worker.state});
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seat.rank < b.seat.rank; });
+  return all;
+}
 
 void JobMachine::on(const WorkerNotStarted& event) {
   switch (phase_) {
     case Phase::forming:
     case Phase::running:
-    case Phase::draining: {
-      auto& worker = workers_.at(event.worker);
-      if (worker.state != WorkerState::ordered) return ignore("worker not started", "its end is known");
+    case Phase::draining:
+    case Phase::cooling: {
+      const auto it = workers_.find(event.worker);
+      if (it == workers_.end() || it->second.state != WorkerState::ordered)
+        return ignore("worker not started", "its end is known");
+      auto& worker = it->second;
       worker.state = WorkerState::finished;
       worker.status = event.status;
-      worker.failure = Failure{event.worker, worker.rank, worker.host, 0, event.status, now_};
-      if (phase_ != Phase::draining) return end_because(Outcome::Kind::worker_failed);
-      return after_worker_change();
+      worker.failure = Failure{event.worker, worker.seat.rank, worker.seat.host, 0, event.status, now_};
+      if (phase_ == Phase::cooling) return;
+      if (phase_ == Phase::draining) return after_worker_change();
+      return worker_trouble(event.worker);
     }
     case Phase::gathering:
       return ignore("worker not started", "none was ordered");
@@ -44,17 +68,23 @@ void JobMachine::on(const WorkerExited& event) {
   switch (phase_) {
     case Phase::forming:
     case Phase::running:
-    case Phase::draining: {
-      auto& worker = workers_.at(event.worker);
-      if (worker.state != WorkerState::spawned) return ignore("worker exited", "its end is known");
+    case Phase::draining:
+    case Phase::cooling: {
+      const auto it = workers_.find(event.worker);
+      if (it == workers_.end() || it->second.state != WorkerState::spawned)
+        return ignore("worker exited", "its end is known");
+      auto& worker = it->second;
       worker.state = WorkerState::exited;
       worker.status = event.status;
-      const bool by_us = phase_ == Phase::draining && ended_by_us(event);
-      if (!event.status.success() && !by_us) {
-        worker.failure = Failure{event.worker, worker.rank, worker.host, worker.pid,         event.status,
-                                 event.at,     event.error, false,       event.out_of_memory};
-        if (phase_ != Phase::draining) drain(Outcome::Kind::worker_failed);
+      if (!worker.member) return;  // it had no place any more, however it ended
+      if (!event.status.success() && !ended_by_us(worker, event)) {
+        worker.failure = Failure{event.worker,       worker.seat.rank, worker.seat.host, worker.pid,
+                                 event.status,       event.at,         event.error,      false,
+                                 event.out_of_memory};
+        if (phase_ == Phase::forming || phase_ == Phase::running) return worker_trouble(event.worker);
       }
+      if (phase_ == Phase::draining && then_ == Then::restart) return after_worker_change();
+      if (phase_ == Phase::cooling) return try_form();
       return;
     }
     case Phase::gathering:
@@ -65,10 +95,21 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
+void JobMachine::worker_trouble(WorkerId id) {
+  auto& worker = workers_.at(id);
+  worker.charged = true;
+  trouble({Outcome::Kind::worker_failed,
+           fmt::format("rank {} on {} {}", worker.seat.rank.value, host_name(worker.seat.host),
+                       worker.status.describe()),
+           "worker failed", false});
+}
+
 // Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was
 // surely earlier; any other end is the worker's own unless it was surely later.
-bool JobMachine::ended_by_us(const WorkerExited& event) const {
-  if (by_signal(event.status, SIGTERM) || (kill_sent_ && by_signal(event.status, SIGKILL))) {
+bool JobMachine::ended_by_us(const Worker& worker, const WorkerExited& event) const {
+  if (!worker.condemned) return false;
+  if (by_signal(event.status, drain_signal_) || by_signal(event.status, SIGTERM) ||
+      (kill_sent_ && by_signal(event.status, SIGKILL))) {
     return event.at + event.error >= drained_at_;
   }
   return event.at - event.error > drained_at_;
@@ -78,11 +119,20 @@ void JobMachine::on(const WorkerFinished& event) {
   switch (phase_) {
     case Phase::forming:
     case Phase::running:
-    case Phase::draining: {
-      auto& worker = workers_.at(event.worker);
-      if (worker.state != WorkerState::exited) return ignore("worker finished", "its end is known");
+    case Phase::draining:
+    case Phase::cooling: {
+      const auto it = workers_.find(event.worker);
+      if (it == workers_.end() || it->second.state != WorkerState::exited)
+        return ignore("worker finished", "its end is known");
+      auto& worker = it->second;
       worker.state = WorkerState::finished;
       if (worker.failure) worker.failure->lost_peer = event.lost_peer;
+      // A victim: the failure that it followed has paid for both.
+      if (worker.charged && event.lost_peer && followed_another_) budget_.refund();
+      if (!worker.member) {
+        workers_.erase(it);
+        return release_unused();
+      }
       return after_worker_change();
     }
     case Phase::gathering:
@@ -93,46 +143,18 @@ void JobMachine::on(const WorkerFinished& event) {
   }
 }
 
-void JobMachine::on(const HostLost& event) {
-  auto& state = hosts_.at(event.host);
-  if (state == HostState::gone) return ignore("host lost", "it was given up");
-  const auto before = state;
-  state = HostState::gone;
-  switch (phase_) {
-    case Phase::gathering:
-      verdict_.host_errors.emplace_back(
-          event.host, Error{Code::lost, fmt::format("{}: {}", host_name(event.host), event.reason),
-                            "see what ended the agent there"});
-      if (std::none_of(hosts_.begin(), hosts_.end(),
-                       [](const auto& it) { return it.second == HostState::dialling; }))
-        give_up_gathering();
-      return;
-    case Phase::forming:
-    case Phase::running:
-      verdict_.host = event.host;
-      verdict_.reason = event.reason;
-      lose_workers_of(event.host, event.reason);
-      return end_because(Outcome::Kind::host_lost);
-    case Phase::draining:
-      lose_workers_of(event.host, event.reason);
-      return after_worker_change();
-    case Phase::closing:
-      if (before == HostState::stopping) {
-        act(Say{fmt::format("{}: {} while clearing up; its agent ends what is left there",
-                            host_name(event.host), event.reason)});
-      }
-      return finish_if_all_gone();
-    case Phase::done:
-      return ignore("host lost", "all is over");
+void JobMachine::after_worker_change() {
+  if (phase_ == Phase::forming && begun_ &&
+      std::none_of(workers_.begin(), workers_.end(), [](const auto& it) {
+        return it.second.member && it.second.state == WorkerState::ordered;
+      })) {
+    world_runs();
   }
-}
-
-void JobMachine::lose_workers_of(HostIndex host, const std::string& reason) {
-  for (auto& [id, worker] : workers_) {
-    if (worker.host != host || worker.state == WorkerState::finished) continue;
-    if (worker.state != WorkerState::exited) worker.status = ExitStatus::lost(reason);
-    worker.state = WorkerState::finished;
-  }
+  if (phase_ == Phase::draining && then_ == Then::restart) return drain_step();
+  if (phase_ == Phase::cooling || !begun_ || !all_members(WorkerState::finished)) return;
+  if (phase_ != Phase::forming && phase_ != Phase::running && phase_ != Phase::draining) return;
+  settle_verdict();
+  close();
 }
 
 }  // namespace trainrun::core

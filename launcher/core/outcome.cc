@@ -57,7 +57,10 @@ int exit_code_of(const Outcome& outcome) {
     case Outcome::Kind::output_closed:
       return number(ExitCode::output_closed);
     case Outcome::Kind::timed_out:
+    case Outcome::Kind::hung:
       return number(ExitCode::timeout);
+    case Outcome::Kind::no_hosts:
+      return number(ExitCode::unreachable);
   }
   return number(ExitCode::internal);
 }

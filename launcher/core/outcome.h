@@ -55,7 +55,9 @@ struct Outcome {
     port_refused,
     user_signal,
     output_closed,
-    timed_out
+    timed_out,
+    hung,     // no sign of life of any rank for --hang-timeout
+    no_hosts  // too few hosts for the smallest world, for --elastic-timeout
   };
 
   Kind kind = Kind::success;
@@ -63,13 +65,19 @@ struct Outcome {
   Generation generation;
   std::optional<Failure> cause{};                          // worker_failed
   HostIndex host{};                                        // host_lost
-  std::string reason{};                                    // host_lost, port_refused
+  std::string reason{};                                    // host_lost, port_refused, hung, no_hosts
   std::string hint{};                                      // port_refused
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   Duration ran{};                                          // since Begin
   Tally others{};
-  std::uint32_t leftovers = 0;  // processes that outlived their workers and were ended by us
+  std::uint32_t leftovers = 0;   // processes that outlived their workers and were ended by us
+  bool out_of_restarts = false;  // the cause would have been survived, had --reset-limit allowed it
+
+  // An elastic job's history.
+  int restarts = 0;                                   // after failures
+  std::vector<std::pair<std::string, int>> causes{};  // why a new generation began, and how often
+  Duration lost_time{};                               // from failures until the next generation ran
 };
 
 // What the launcher exits with. Hosts that failed in different ways count as unreachable.

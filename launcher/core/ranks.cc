@@ -11,11 +11,17 @@ std::uint32_t number_seats(std::vector<Seat>& seats) {
     std::vector<std::uint32_t> cross_ranks{};  // by local rank
   };
   std::map<HostIndex, OfHost> hosts;
-  for (auto& seat : seats) seat.local_rank = hosts[seat.host].size++;
+  std::vector<HostIndex> order;  // of their first rank
+  for (auto& seat : seats) {
+    auto& host = hosts[seat.host];
+    if (host.size == 0) order.push_back(seat.host);
+    seat.local_rank = seat.slot = host.size++;
+  }
 
   std::uint32_t groups = 0;
   std::vector<std::uint32_t> cross_sizes;  // by local rank: hosts seen so far that have such a rank
-  for (auto& [index, host] : hosts) {
+  for (const auto index : order) {
+    auto& host = hosts.at(index);
     host.group_rank = groups++;
     cross_sizes.resize(std::max<std::size_t>(cross_sizes.size(), host.size), 0);
     for (std::uint32_t local = 0; local < host.size; ++local) {

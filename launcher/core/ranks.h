@@ -17,12 +17,15 @@ struct Seat {
   std::uint32_t group_rank = 0;                  // of this host, among the hosts that have ranks
   std::uint32_t cross_rank = 0, cross_size = 0;  // among the ranks with this local_rank, in host order
   std::size_t program = 0;                       // which part of an MPMD job
+  std::uint32_t slot =
+      0;  // on this host: whose cores and GPUs it has. The local rank, but where survivors keep theirs
 
   friend bool operator==(const Seat&, const Seat&) = default;
 };
 
-// Fills in local_rank (in rank order on each host), local_size, group_rank, cross_rank and cross_size from
-// `rank` and `host`, which are set, with seats[i].rank == i. Gives the number of hosts that have ranks.
+// Fills in local_rank (in rank order on each host), slot (the same), local_size, group_rank (hosts in the
+// order of their first rank), cross_rank and cross_size from `rank` and `host`, which are set, with
+// seats[i].rank == i. Gives the number of hosts that have ranks.
 std::uint32_t number_seats(std::vector<Seat>& seats);
 
 }  // namespace trainrun::core

@@ -1,0 +1,334 @@
+// Hosts: who is dialled, who may be used, who leaves.
+#include "launcher/core/job_machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::core {
+namespace {
+
+constexpr Duration first_retry = seconds(1), longest_retry = seconds(30);
+// An agent whose launcher fell silent notices later than the launcher does, and then ends its workers.
+constexpr Duration agent_notices_later = seconds(2);
+
+bool same_host(const Host& a, const Host& b) {
+  return a.name == b.name && a.user == b.user && a.port == b.port;
+}
+
+}  // namespace
+
+std::string to_string(JobMachine::HostState state) {
+  switch (state) {
+    case JobMachine::HostState::gone:
+      return "absent";
+    case JobMachine::HostState::dialling:
+      return "dialling";
+    case JobMachine::HostState::ready:
+      return "ready";
+    case JobMachine::HostState::stopping:
+      return "stopping";
+  }
+  return {};
+}
+
+std::string JobMachine::host_name(HostIndex host) const { return hosts_.at(host.value).host.name; }
+
+std::vector<JobMachine::HostView> JobMachine::hosts() const {
+  std::vector<HostView> all;
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    const auto& host = hosts_[i];
+    HostView view{{i}, host.host, host.state, host.listed, host.note};
+    if (host.leaving)
+      view.note = "leaves";
+    else if (const auto until = ledger_.rests_until({i}, now_))
+      view.note = fmt::format("rests for {}", format_duration(*until - now_));
+    all.push_back(std::move(view));
+  }
+  return all;
+}
+
+bool JobMachine::any_dialling() const {
+  return std::any_of(hosts_.begin(), hosts_.end(),
+                     [](const auto& host) { return host.state == HostState::dialling; });
+}
+
+bool JobMachine::has_live_members(HostIndex index) const {
+  return std::any_of(workers_.begin(), workers_.end(), [index](const auto& it) {
+    return it.second.member && it.second.seat.host == index && it.second.state != WorkerState::finished;
+  });
+}
+
+void JobMachine::dial(HostIndex index) {
+  hosts_.at(index.value).state = HostState::dialling;
+  act(DialHost{index});
+}
+
+void JobMachine::give_up_host(HostIndex index) {
+  act(AbandonHost{index});
+  auto& host = hosts_.at(index.value);
+  host.state = HostState::gone;
+  host.sweeping = host.inspecting = false;
+}
+
+// Resting hosts that must serve all the same: without them the smallest world could not be held, now or with
+// those that are being dialled.
+std::set<HostIndex> JobMachine::forgiven() const {
+  const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
+  int held = 0;
+  std::vector<std::pair<Instant, HostIndex>> resting;
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    if (host.leaving) continue;
+    if (const auto until = ledger_.rests_until(index, now_))
+      resting.emplace_back(*until, index);
+    else if (host.state == HostState::ready || host.failed_dials == 0)
+      held += slots_of(spec_, host.host);
+  }
+  std::sort(resting.begin(), resting.end());
+  std::set<HostIndex> out;
+  for (const auto& [until, index] : resting) {
+    if (held >= least) break;
+    out.insert(index);
+    held += slots_of(spec_, hosts_.at(index.value).host);
+  }
+  return out;
+}
+
+bool JobMachine::usable(HostIndex index, const std::set<HostIndex>& pardoned) const {
+  const auto& host = hosts_.at(index.value);
+  return host.listed && !host.leaving && (!ledger_.rests(index, now_) || pardoned.contains(index));
+}
+
+std::vector<Room> JobMachine::rooms(bool with_dialling) const {
+  std::vector<Room> out;
+  const auto pardoned = forgiven();
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    const bool there = host.state == HostState::ready || (with_dialling && host.state == HostState::dialling);
+    if (!there || !usable(index, pardoned)) continue;
+    const auto stopped = stopped_slots_.find(index);
+    const int slots = slots_of(spec_, host.host) - (stopped == stopped_slots_.end() ? 0 : stopped->second);
+    if (slots > 0) out.push_back({index, slots});
+  }
+  return out;
+}
+
+// As many hosts are held as the largest world and its spares need, in the order of the list.
+void JobMachine::dial_wanted() {
+  const int most = spec_.elastic.max_np > 0 ? spec_.elastic.max_np : spec_.world_size();
+  int held = 0;
+  const auto pardoned = forgiven();
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    if (!usable(index, pardoned)) continue;
+    if (host.state == HostState::ready || host.state == HostState::dialling)
+      held += slots_of(spec_, host.host);
+  }
+  for (const auto index : order_) {
+    if (held >= most + spec_.elastic.spares) break;
+    const auto& host = hosts_.at(index.value);
+    if (host.state != HostState::gone || host.retry_at > now_ || !usable(index, pardoned)) continue;
+    held += slots_of(spec_, host.host);
+    dial(index);
+  }
+  watch_hosts();
+}
+
+// Wakes us when a rest ends, or a host is to be dialled again.
+void JobMachine::watch_hosts() {
+  std::optional<Instant> next;
+  const auto at_least = [&next](Instant at) { next = next ? std::min(*next, at) : at; };
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    if (host.leaving) continue;
+    if (const auto until = ledger_.rests_until(index, now_)) at_least(*until);
+    if (host.state == HostState::gone && host.retry_at > now_) at_least(host.retry_at);
+  }
+  if (next) return arm(Deadline::hosts, *next);
+  disarm(Deadline::hosts);
+}
+
+void JobMachine::host_unusable(HostIndex index) {
+  auto& host = hosts_.at(index.value);
+  auto pause = first_retry;
+  for (int i = 0; i < host.failed_dials && pause < longest_retry; ++i) pause *= 2;
+  ++host.failed_dials;
+  host.retry_at = now_ + std::min(pause, longest_retry);
+}
+
+void JobMachine::on(const HostLost& event) {
+  auto& host = hosts_.at(event.host.value);
+  if (host.state == HostState::gone) return ignore("host lost", "it was given up");
+  const auto before = host.state;
+  host.sweeping = host.inspecting = false;
+  host.note = event.reason;
+  const bool left = host.leaving;
+  host_left(event.host);
+  if (elastic() && phase_ != Phase::closing && phase_ != Phase::done) {
+    if (before == HostState::ready && !left)
+      ledger_.host_failed(event.host, now_, spec_.host_timeout + agent_notices_later);
+    host_unusable(event.host);
+    act(AskForHosts{});
+  }
+  switch (phase_) {
+    case Phase::gathering:
+      verdict_.host_errors.emplace_back(
+          event.host, Error{Code::lost, fmt::format("{}: {}", host_name(event.host), event.reason),
+                            "see what ended the agent there"});
+      if (elastic()) return try_form();
+      return any_dialling() ? void() : give_up_gathering();
+    case Phase::forming:
+    case Phase::running: {
+      const bool needed = has_live_members(event.host) || (phase_ == Phase::forming && !begun_) || !elastic();
+      const bool expected = left || !host.listed;
+      lose_workers_of(event.host, event.reason);
+      if (!needed) {
+        if (!expected) say(fmt::format("{} lost ({}); it had no rank", host_name(event.host), event.reason));
+        return dial_wanted();
+      }
+      verdict_.host = event.host;
+      verdict_.reason = event.reason;
+      return trouble({Outcome::Kind::host_lost,
+                      fmt::format("{} lost ({})", host_name(event.host), event.reason),
+                      expected ? "host left" : "host lost", expected});
+    }
+    case Phase::draining:
+      lose_workers_of(event.host, event.reason);
+      return after_worker_change();
+    case Phase::cooling:
+      lose_workers_of(event.host, event.reason);
+      return try_form();
+    case Phase::closing:
+      if (before == HostState::stopping) {
+        act(Say{fmt::format("{}: {} while clearing up; its agent ends what is left there",
+                            host_name(event.host), event.reason)});
+      }
+      return finish_if_all_gone();
+    case Phase::done:
+      return ignore("host lost", "all is over");
+  }
+}
+
+void JobMachine::lose_workers_of(HostIndex host, const std::string& reason) {
+  for (auto& [id, worker] : workers_) {
+    if (worker.seat.host != host || worker.state == WorkerState::finished) continue;
+    if (worker.state != WorkerState::exited) worker.status = ExitStatus::lost(reason);
+    worker.state = WorkerState::finished;
+  }
+}
+
+// ---- a list that changes
+
+HostIndex JobMachine::host_of(const Host& host) {
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
+    if (same_host(hosts_[i].host, host)) return {i};
+  const HostIndex index{static_cast<std::uint32_t>(hosts_.size())};
+  HostEntry entry;
+  entry.host = host;
+  entry.listed = false;
+  hosts_.push_back(std::move(entry));
+  act(AddHost{index, host});
+  return index;
+}
+
+void JobMachine::on(const HostsDiscovered& event) {
+  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
+    return ignore("hosts", "the job does not change any more");
+  std::vector<HostIndex> order;
+  for (const auto& found : event.hosts) {
+    const auto index = host_of(found);
+    auto& host = hosts_.at(index.value);
+    if (std::find(order.begin(), order.end(), index) != order.end()) continue;
+    if (!host.listed && host.state == HostState::gone) host.leaving = host.removed = false;  // it is back
+    host.host.slots = found.slots;
+    host.host.slots_given = found.slots_given;
+    order.push_back(index);
+  }
+  std::vector<std::string> come, go;
+  for (const auto index : order)
+    if (!std::exchange(hosts_.at(index.value).listed, true)) come.push_back(host_name(index));
+  for (const auto index : order_)
+    if (std::find(order.begin(), order.end(), index) == order.end()) {
+      hosts_.at(index.value).listed = false;
+      go.push_back(host_name(index));
+    }
+  order_ = std::move(order);
+  if (!come.empty() && begun_) say(fmt::format("hosts found: {}", list_names(come)));
+  if (!go.empty()) say(fmt::format("hosts no longer listed: {}", list_names(go)));
+  consider_change();
+}
+
+// Hosts that are not listed any more and serve nobody go; so does one that leaves.
+void JobMachine::release_unused() {
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    auto& host = hosts_[i];
+    const bool unwanted = !host.listed || host.leaving;
+    if (!unwanted || has_live_members({i})) continue;
+    const bool lives = std::any_of(workers_.begin(), workers_.end(), [i](const auto& it) {
+      return it.second.seat.host.value == i && it.second.state != WorkerState::finished;
+    });
+    if (host.state == HostState::dialling) give_up_host({i});
+    if (host.state != HostState::ready || lives || host.sweeping) continue;
+    act(StopHost{{i}});
+    host.state = HostState::stopping;
+  }
+}
+
+// The agent of a host that was told to stop is gone.
+void JobMachine::host_left(HostIndex index) {
+  auto& host = hosts_.at(index.value);
+  host.state = HostState::gone;
+  if (!host.leaving || host.removed) return;
+  // It went by its own word, and may come back the same way: after the longest rest.
+  host.leaving = false;
+  ledger_.host_failed(index, now_, spec_.elastic.cooldown_max);
+}
+
+void JobMachine::leave_host(HostIndex index, const std::string& why) {
+  auto& host = hosts_.at(index.value);
+  if (host.leaving) return ignore("host leaving", "it is known");
+  host.leaving = true;
+  say(fmt::format("{} leaves: {}", host_name(index), why));
+  act(AskForHosts{});
+  if (phase_ == Phase::running && has_live_members(index))
+    return change_world(fmt::format("{} leaves ({})", host_name(index), why), false, true);
+  consider_change();
+}
+
+void JobMachine::on(const HostLeaving& event) {
+  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
+    return ignore("host leaving", "the job does not change any more");
+  leave_host(event.host, event.reason);
+}
+
+void JobMachine::on(const RemoveHost& event) {
+  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
+    return ignore("remove host", "the job does not change any more");
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
+    if (hosts_[i].host.name == event.name && !hosts_[i].removed) {
+      hosts_[i].removed = true;
+      leave_host({i}, "removed by the user");
+    }
+}
+
+void JobMachine::on(const AddHosts& event) {
+  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
+    return ignore("add hosts", "the job does not change any more");
+  for (const auto& given : event.hosts) {
+    const auto index = host_of(given);
+    auto& host = hosts_.at(index.value);
+    host.host.slots = given.slots;
+    host.listed = true;
+    host.leaving = host.removed = false;
+    stopped_slots_.erase(index);
+    ledger_.forgive(index);
+    host.retry_at = now_;
+    if (std::find(order_.begin(), order_.end(), index) == order_.end()) order_.push_back(index);
+  }
+  consider_change();
+}
+
+}  // namespace trainrun::core

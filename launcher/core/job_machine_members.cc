@@ -1,0 +1,163 @@
+// What the rendezvous tells of its members, what an inspection finds, and what the user asks for by name.
+#include "launcher/core/job_machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::core {
+namespace {
+
+constexpr Duration longest_inspection = seconds(15);
+
+}  // namespace
+
+JobMachine::Worker* JobMachine::member_at(Rank rank) {
+  for (auto& [id, worker] : workers_)
+    if (worker.member && worker.seat.rank == rank) return &worker;
+  return nullptr;
+}
+
+void JobMachine::on(const MemberJoined& event) {
+  if (event.generation != world_.generation || !begun_)
+    return ignore("member joined", "of another generation");
+  if (auto* worker = member_at(event.rank)) worker->joined = true;
+}
+
+void JobMachine::on(const WorldJoined& event) {
+  if (event.generation != world_.generation || !begun_) return ignore("world joined", "another generation");
+  if (phase_ != Phase::forming && phase_ != Phase::running) return ignore("world joined", "it is ending");
+  met_ = true;
+  world_elastic_ = event.elastic;
+  disarm(Deadline::join);
+  for (auto& [id, worker] : workers_)
+    if (worker.member) worker.seasoned = worker.joined = true;
+  if (phase_ == Phase::running && survivors_stay_) {
+    tell_generation();
+    consider_change();
+  }
+}
+
+void JobMachine::on(const WorldBroken& event) {
+  const bool ours = event.generation == world_.generation && begun_;
+  if (!ours || (phase_ != Phase::forming && phase_ != Phase::running))
+    return ignore("world broken", "it is over");
+  // Without an in-place world the members end by themselves now, and say why.
+  if (!in_place_now()) return ignore("world broken", "its members will end");
+  for (const auto rank : event.culprits) {
+    auto* worker = member_at(rank);
+    if (worker != nullptr && worker->state == WorkerState::spawned) worker->condemned = true;
+  }
+  trouble({Outcome::Kind::hung, event.reason, "world broken", false});
+}
+
+void JobMachine::on(const MemberWaits& event) {
+  const auto it = workers_.find(event.worker);
+  if (it == workers_.end() || !it->second.member || event.generation != world_.generation || !begun_)
+    return ignore("member waits", "of another generation");
+  it->second.waits = true;
+  if (phase_ != Phase::forming && phase_ != Phase::running) return;
+  const bool all = std::all_of(workers_.begin(), workers_.end(), [](const auto& one) {
+    return !one.second.member || one.second.waits || one.second.state == WorkerState::finished ||
+           one.second.state == WorkerState::exited;
+  });
+  if (!all || !in_place_now()) return;
+  if (!announced_)
+    planned_change_ = {Outcome::Kind::worker_failed, "all ranks asked for it", "asked for", true};
+  trouble(planned_change_);
+}
+
+void JobMachine::members_late() {
+  if (phase_ != Phase::forming && phase_ != Phase::running)
+    return ignore("join deadline", "the world is ending");
+  std::vector<std::string> names;
+  for (auto& [id, worker] : workers_) {
+    if (!worker.member || worker.joined || worker.state != WorkerState::spawned) continue;
+    worker.condemned = true;
+    names.push_back(fmt::format("rank {} on {}", worker.seat.rank.value, host_name(worker.seat.host)));
+  }
+  if (names.empty()) return ignore("join deadline", "all joined");
+  trouble({Outcome::Kind::hung,
+           fmt::format("{} did not come to generation {} within {}", list_names(names),
+                       world_.generation.value, format_duration(spec_.start_timeout)),
+           "member missing", false});
+}
+
+// ---- a world that seems to hang
+
+void JobMachine::on(const WorldSilent& event) {
+  if (phase_ != Phase::running || armed_.contains(Deadline::inspect))
+    return ignore("silence", "nothing runs, or it is being looked at");
+  say(fmt::format("no sign of life of any rank for {}: looking at what they do",
+                  format_duration(event.silence)));
+  verdict_.reason = fmt::format("no sign of life of any rank for {}", format_duration(event.silence));
+  evidence_.clear();
+  stopped_workers_.clear();
+  for (auto& host : hosts_) host.inspecting = host.state == HostState::ready;
+  act(Inspect{});
+  arm(Deadline::inspect, now_ + longest_inspection);
+}
+
+void JobMachine::on(const WorkerInspected& event) {
+  const auto* seat = seat_of(event.worker);
+  if (seat == nullptr || !armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
+  evidence_.push_back(
+      fmt::format("rank {} on {}: {}", seat->rank.value, host_name(seat->host), event.evidence));
+  if (event.stopped) stopped_workers_.insert(event.worker);
+}
+
+void JobMachine::on(const InspectionDone& event) {
+  hosts_.at(event.host.value).inspecting = false;
+  if (!armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
+  if (std::none_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.inspecting; }))
+    inspection_over();
+}
+
+void JobMachine::inspection_over() {
+  disarm(Deadline::inspect);
+  for (const auto& line : evidence_) say("  " + line);
+  if (phase_ != Phase::running) return;
+  const auto reason = verdict_.reason;
+  // One that somebody stopped is surely stuck; without such a one nobody can tell who makes the others wait.
+  if (in_place_now()) {
+    bool any = false;
+    for (auto& [id, worker] : workers_)
+      if (survives(worker) && stopped_workers_.contains(id)) worker.condemned = any = true;
+    if (!any)
+      for (auto& [id, worker] : workers_)
+        if (survives(worker)) worker.condemned = true;
+  }
+  trouble({Outcome::Kind::hung, reason, "hung", false});
+}
+
+// ---- by name
+
+void JobMachine::on(const RestartWorld&) {
+  if (!elastic() || phase_ != Phase::running) return ignore("restart", "nothing runs");
+  for (auto& [id, worker] : workers_)
+    if (worker.member) worker.condemned = true;
+  trouble({Outcome::Kind::worker_failed, "the user asked for a restart", "asked for", true});
+}
+
+void JobMachine::on(const RestartWorker& event) {
+  auto* worker = member_at(event.rank);
+  if (!elastic() || phase_ != Phase::running || worker == nullptr)
+    return ignore("restart worker", "it does not run");
+  worker->condemned = true;
+  trouble({Outcome::Kind::worker_failed,
+           fmt::format("the user asked for a restart of rank {}", event.rank.value), "asked for", true});
+}
+
+void JobMachine::on(const StopWorker& event) {
+  auto* worker = member_at(event.rank);
+  if (!elastic() || phase_ != Phase::running || worker == nullptr)
+    return ignore("stop worker", "it does not run");
+  ++stopped_slots_[worker->seat.host];
+  worker->condemned = true;
+  trouble({Outcome::Kind::worker_failed, fmt::format("the user stopped rank {}", event.rank.value),
+           "asked for", true});
+}
+
+}  // namespace trainrun::core

@@ -1,0 +1,35 @@
+// The placement of the next generation of an elastic job. The order of `rooms` is the order of the hosts;
+// pure.
+#pragma once
+
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+#include "launcher/core/placement.h"
+
+namespace trainrun::core {
+
+// A host that may be used, and for how many workers.
+struct Room {
+  HostIndex host;
+  int slots = 0;
+};
+
+// How many ranks a world on so many slots has; 0 when they cannot hold the smallest one. Up to -np ranks
+// every slot is used; beyond that --spares are left free.
+int world_size_on(const JobSpec& job, int slots);
+// The slots of a host: -- ppr and the like counted.
+int slots_of(const JobSpec& job, const Host& host);
+
+// All workers start anew. Ranks keep their order and host where that still has room; the place of one that
+// has not is taken by a free slot, and what then is left over is closed up (or added at the end). The ranks
+// of a host follow each other, unless the job was mapped by host. `before` is empty for the first world.
+Placement replan_all(const JobSpec& job, Generation generation, const std::vector<Seat>& before,
+                     const std::vector<Room>& rooms, int size);
+
+// `survivors` keep their host, slot and order and have the lowest ranks. Newcomers follow: first in the slots
+// that are `vacated`, then in free ones. With more survivors than `size` the last are left out.
+Placement replan_around(Generation generation, const std::vector<Seat>& survivors,
+                        const std::vector<Seat>& vacated, const std::vector<Room>& rooms, int size);
+
+}  // namespace trainrun::core

@@ -1,0 +1,30 @@
+#include "launcher/core/restart_budget.h"
+
+#include <algorithm>
+
+namespace trainrun::core {
+namespace {
+
+constexpr Duration first_backoff = seconds(1), longest_backoff = seconds(30);
+
+}  // namespace
+
+bool RestartBudget::spend(Instant now) {
+  while (!taken_.empty() && now - taken_.front() > limit_.window) taken_.pop_front();
+  if (spent() >= limit_.count) return false;
+  taken_.push_back(now);
+  return true;
+}
+
+void RestartBudget::refund() {
+  if (!taken_.empty()) taken_.pop_back();
+}
+
+Duration RestartBudget::backoff() const {
+  if (spent() < 2) return Duration::zero();
+  auto time = first_backoff;
+  for (int i = 2; i < spent() && time < longest_backoff; ++i) time *= 2;
+  return std::min(time, longest_backoff);
+}
+
+}  // namespace trainrun::core

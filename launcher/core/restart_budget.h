@@ -1,0 +1,30 @@
+// How often a job may be restarted after failures: one budget for all hosts, in a sliding window. Planned
+// changes of the world never come here.
+#pragma once
+
+#include <deque>
+
+#include "launcher/base/time.h"
+#include "launcher/core/job_spec.h"
+
+namespace trainrun::core {
+
+class RestartBudget {
+ public:
+  explicit RestartBudget(const RestartLimit& limit) : limit_(limit) {}
+
+  // Takes one; false when none is left, and then nothing has changed.
+  bool spend(Instant now);
+  // The latest turned out to be no failure of its own.
+  void refund();
+  // How long the restart that was taken last has to wait: the first within the window not at all, the
+  // following ones 1 s, 2 s, 4 s ..., at most 30 s.
+  [[nodiscard]] Duration backoff() const;
+  [[nodiscard]] int spent() const { return static_cast<int>(taken_.size()); }
+
+ private:
+  RestartLimit limit_;
+  std::deque<Instant> taken_;  // within the window, oldest first
+};
+
+}  // namespace trainrun::core
