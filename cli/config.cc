@@ -155,6 +155,11 @@ Result<Request> read_request(const Inputs& inputs) {
   const bool needs_program = out.action == Action::run || out.action == Action::dry_run;
   auto resolved = resolve(*settings, *parts, needs_program, inputs);
   if (!resolved) return tl::unexpected(resolved.error());
+  if (out.action == Action::check_hosts && resolved->job.elastic.discovery.kind != DiscoveryKind::none) {
+    return fail(Code::usage,
+                "--check-hosts needs to know the hosts, and a discovery tells them to a running job only",
+                "name them instead: trainrun --check-hosts -H a,b ...");
+  }
   resolved->program_origin = program_origin;
   if (out.action == Action::print_config) out.text = print_config(*settings, *resolved);
   out.job = std::move(resolved->job);

@@ -7,6 +7,7 @@
 
 #include "cli/config.h"
 #include "cli/dry_run.h"
+#include "cli/elastic.h"
 #include "cli/exit_code.h"
 #include "cli/host_choice.h"
 #include "cli/local_machine.h"
@@ -44,12 +45,16 @@ std::string remote_command(const JobSpec& job, const Host& host, const Inputs& i
 }
 
 int dry_run(const Request& request, const Inputs& inputs) {
-  const JobSpec& job = request.job;
-  const auto placement = core::place(job, Generation{1});
-  if (!placement) return print_error(placement.error());
+  JobSpec job = request.job;
+  core::Placement first{Generation{1}, {}, 0};  // empty: the hosts are not known before the start
+  if (!job.hosts.hosts.empty()) {
+    job = with_first_world(std::move(job));
+    auto placed = core::place(job, first.generation);
+    if (!placed) return print_error(placed.error());
+    first = std::move(*placed);
+  }
   const RemoteCommand command = [&](const Host& host) { return remote_command(job, host, inputs); };
-  return print(request.json ? dry_run_json(job, *placement, command)
-                            : dry_run_text(job, *placement, command));
+  return print(request.json ? dry_run_json(job, first, command) : dry_run_text(job, first, command));
 }
 
 void print_notes(const Request& request) {
