@@ -85,6 +85,7 @@ int run_job(const JobSpec& job, const std::vector<std::string>& notes) {
   io::Loop loop;
   Controller controller(loop, job, std::move(first), std::move(key));
   Signals signals(loop, controller);
+  if (job.verbose > 0) controller.say(fmt::format("job {}", job.id));  // what `trainrun ctl --job` takes
   for (const auto& note : notes) controller.say(note);
   if (!job.not_forwarded.empty() && !job.inherit_all) {
     controller.say(
