@@ -7,6 +7,7 @@
 #include "cli/elastic_value.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"
+#include "launcher/core/replan.h"
 
 namespace trainrun::cli {
 
@@ -291,30 +292,24 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
   return out;
 }
 
-std::int64_t room_of(const JobSpec& job) {
+int room_of(const JobSpec& job) {
   std::int64_t room = 0;
-  for (const auto& host : job.hosts.hosts) room += job.ppr > 0 ? job.ppr : host.slots;
-  return room;
+  for (const auto& host : job.hosts.hosts) room += core::slots_of(job, host);
+  return static_cast<int>(std::min(room, most_ranks));
 }
 
-int first_world_size(const JobSpec& job) {
-  const Elastic& elastic = job.elastic;
-  const int np = job.world_size();
-  if (!elastic.enabled() || job.programs.size() != 1) return np;
-  std::int64_t wanted = room_of(job) - elastic.spares;
-  if (job.oversubscribe) wanted = std::max<std::int64_t>(wanted, np);
-  return static_cast<int>(
-      std::clamp<std::int64_t>(wanted, elastic.min_np, std::max(elastic.min_np, elastic.max_np)));
-}
-
-JobSpec with_first_world(JobSpec job) {
-  const int size = first_world_size(job);
-  if (job.programs.size() == 1) job.programs.front().np = size;
-  return job;
+Result<core::Placement> first_world(const JobSpec& job) {
+  constexpr Generation first{1};
+  const int size = job.elastic.enabled() ? core::world_size_on(job, room_of(job)) : 0;
+  if (size == 0) return core::place(job, first);
+  std::vector<core::Room> rooms;
+  for (std::uint32_t i = 0; i < job.hosts.hosts.size(); ++i)
+    rooms.push_back({HostIndex{i}, core::slots_of(job, job.hosts.hosts[i])});
+  return core::replan_all(job, first, {}, rooms, size);
 }
 
 Result<void> check_room(const Settings& settings, const JobSpec& job) {
-  const std::int64_t room = room_of(job);
+  const int room = room_of(job);
   const bool own_minimum = settings.has(Option::min_np) || settings.has(Option::nnodes);
   if (!job.elastic.enabled() || !own_minimum || job.oversubscribe || room >= job.elastic.min_np) return {};
   const Option by = settings.has(Option::nnodes) ? Option::nnodes : Option::min_np;
