@@ -11,7 +11,8 @@ namespace trainrun::cli {
 
 namespace {
 
-constexpr std::string_view commands[] = {"completion", "rendezvous"};
+constexpr std::string_view commands[] = {"completion", "ctl", "rendezvous"};
+constexpr std::string_view of_ctl = "world add remove restart stop end list --job --json --help";
 
 std::vector<std::string> spellings(const OptionInfo& row) {
   std::vector<std::string> out{std::string(row.name)};
@@ -84,6 +85,8 @@ _trainrun() {{
   if ((at == 0)); then
     if [[ ${{words[1]}} == completion ]]; then
       mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- "$cur")
+    elif [[ ${{words[1]}} == ctl ]]; then
+      mapfile -t COMPREPLY < <(compgen -W '{}' -- "$cur")
     else
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     fi
@@ -101,7 +104,7 @@ _trainrun() {{
 }}
 complete -o filenames -F _trainrun trainrun
 )",
-                     with_value, with_two, cases, flags.substr(1), fmt::join(commands, " "));
+                     with_value, with_two, of_ctl, cases, flags.substr(1), fmt::join(commands, " "));
 }
 
 // In single quotes, for zsh and fish.
@@ -149,10 +152,11 @@ std::string zsh() {
       "# zsh completion for trainrun\n"
       "_trainrun() {{\n"
       "  if (( CURRENT == 3 )) && [[ $words[2] == completion ]]; then compadd bash zsh fish; return; fi\n"
+      "  if (( CURRENT > 2 )) && [[ $words[2] == ctl ]]; then compadd -- {}; return; fi\n"
       "  _arguments -S \\\n{}    '(-)1:program:_command_names -e' \\\n    '*::arguments:_normal'\n"
       "}}\n"
       "if [[ $funcstack[1] == _trainrun ]]; then _trainrun \"$@\"; else compdef _trainrun trainrun; fi\n",
-      lines);
+      of_ctl, lines);
 }
 
 std::string fish() {
@@ -187,8 +191,9 @@ std::string fish() {
   return fmt::format(
       "# fish completion for trainrun\n{}"
       "complete -c trainrun -n '__fish_is_first_token' -a '{}'\n"
-      "complete -c trainrun -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n",
-      lines, fmt::join(commands, " "));
+      "complete -c trainrun -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n"
+      "complete -c trainrun -n '__fish_seen_subcommand_from ctl' -x -a '{}'\n",
+      lines, fmt::join(commands, " "), of_ctl);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
     out.action = Action::agent;
   } else if (words.front() == "rendezvous") {
     out.action = Action::rendezvous;
+  } else if (words.front() == "ctl") {
+    out.action = Action::ctl;
   } else {
     out.action = Action::completion;
     auto script = completion(out.rest.size() == 1 ? out.rest.front() : "");
@@ -38,8 +40,8 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
 }
 
 bool is_subcommand(const std::vector<std::string>& words) {
-  return !words.empty() &&
-         (words.front() == "agent" || words.front() == "rendezvous" || words.front() == "completion");
+  return !words.empty() && (words.front() == "agent" || words.front() == "rendezvous" ||
+                            words.front() == "ctl" || words.front() == "completion");
 }
 
 bool has_program(const ArgvPart& part) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/config.h"
+#include "cli/ctl.h"
 #include "cli/dry_run.h"
 #include "cli/elastic.h"
 #include "cli/exit_code.h"
@@ -56,6 +57,13 @@ int dry_run(const Request& request, const Inputs& inputs) {
   return print(request.json ? dry_run_json(job, first, command) : dry_run_text(job, first, command));
 }
 
+int ctl(const std::vector<std::string>& words, const Inputs& inputs) {
+  const auto answer = ctl_answer(words, ctl_places(inputs.environment));
+  if (!answer) return print_error(answer.error());
+  const int printed = print(answer->text);
+  return printed != 0 ? printed : static_cast<int>(answer->code);
+}
+
 void print_notes(const Request& request) {
   if (request.job.quiet) return;
   for (const auto& note : request.notes) std::fprintf(stderr, "trainrun: %s\n", note.c_str());
@@ -78,6 +86,8 @@ int perform(const Request& request, const Inputs& inputs) {
       return print(request.text);
     case Action::rendezvous:
       return rendezvous::rendezvous_main(request.rest);
+    case Action::ctl:
+      return ctl(request.rest, inputs);
     case Action::agent:
       return agent::agent_main(request.rest);
   }

@@ -91,6 +91,7 @@ std::string long_help() {
   std::string out =
       "usage: trainrun [flags] [--] program [arguments] [: [flags] program [arguments]]...\n"
       "       trainrun completion bash|zsh|fish\n"
+      "       trainrun ctl [flags] world|add|remove|restart|stop|end|list\n"
       "       trainrun rendezvous [flags]\n\n";
   out += to_copy;
   for (const auto group : groups) {

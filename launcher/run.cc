@@ -74,13 +74,18 @@ class Signals {
 }  // namespace
 
 int run_job(const JobSpec& job, const std::vector<std::string>& notes) {
-  const auto placement = core::place(job, Generation{1});
-  if (!placement) return print_error(placement.error());
+  core::Placement first;  // an elastic job finds its own, once its hosts are there
+  if (!job.elastic.enabled()) {
+    auto placement = core::place(job, Generation{1});
+    if (!placement) return print_error(placement.error());
+    first = std::move(*placement);
+  }
   auto key = fresh_key();
   if (key.empty()) return print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
   io::Loop loop;
-  Controller controller(loop, job, *placement, std::move(key));
+  Controller controller(loop, job, std::move(first), std::move(key));
   Signals signals(loop, controller);
+  if (job.verbose > 0) controller.say(fmt::format("job {}", job.id));  // what `trainrun ctl --job` takes
   for (const auto& note : notes) controller.say(note);
   if (!job.not_forwarded.empty() && !job.inherit_all) {
     controller.say(

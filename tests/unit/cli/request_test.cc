@@ -41,6 +41,8 @@ TEST_CASE("actions other than a run") {
   CHECK(world.read({"--dry-run", "./train"})->action == Action::dry_run);
   CHECK(world.read({"--dry-run", "--json", "./train"})->json);
   CHECK(world.read({"--check-hosts", "-H", "a"})->action == Action::check_hosts);
+  CHECK(world.read({"ctl", "--job", "0a", "world"})->rest == Words{"--job", "0a", "world"});
+  CHECK(world.read({"ctl"})->action == Action::ctl);
   CHECK(world.read({"completion", "bash"})->action == Action::completion);
   const auto rendezvous = world.read({"rendezvous", "--port", "3"});
   CHECK(rendezvous->action == Action::rendezvous);
