@@ -64,6 +64,13 @@ int ctl(const std::vector<std::string>& words, const Inputs& inputs) {
   return printed != 0 ? printed : static_cast<int>(answer->code);
 }
 
+Surroundings surroundings(const Inputs& inputs) {
+  Surroundings around;
+  for (const auto& [name, value] : inputs.environment) around.environment.push_back(name + "=" + value);
+  around.runtime_directory = ctl_places(inputs.environment).front();
+  return around;
+}
+
 void print_notes(const Request& request) {
   if (request.job.quiet) return;
   for (const auto& note : request.notes) std::fprintf(stderr, "trainrun: %s\n", note.c_str());
@@ -72,7 +79,7 @@ void print_notes(const Request& request) {
 int perform(const Request& request, const Inputs& inputs) {
   switch (request.action) {
     case Action::run:
-      return run_job(request.job, request.notes);
+      return run_job(request.job, request.notes, surroundings(inputs));
     case Action::dry_run:
       print_notes(request);
       return dry_run(request, inputs);

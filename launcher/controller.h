@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,10 +32,14 @@ class Controller {
   // ^Z: the workers and then this process stop; fg: all go on.
   void suspend();
   void say(const std::string& line) { console_.say(line); }
+  // Something happened outside: the brain decides what follows.
+  void event(const core::JobEvent& event);
+  // What to do when the brain wants to know the hosts of now; nothing by default.
+  void on_ask_for_hosts(std::function<void()> ask) { ask_for_hosts_ = std::move(ask); }
+  [[nodiscard]] const core::JobMachine& machine() const { return machine_; }
   [[nodiscard]] int exit_code() const { return exit_code_; }
 
  private:
-  void event(const core::JobEvent& event);
   void message(HostIndex host, const wire::Frame& frame);
   void output(HostIndex host, const wire::Frame& frame);
   void exited(HostIndex host, const wire::Frame& frame);
@@ -90,6 +95,7 @@ class Controller {
       first_port_;  // came with the greeting, unused until now
   std::uint16_t master_port_ = 0;
 
+  std::function<void()> ask_for_hosts_;
   std::uint32_t inspection_ = 0;
   std::map<WorkerId, std::string> last_operation_;  // of workers on `comm`, for the evidence
   Instant last_life_{};                             // output of any worker, or progress of one on `comm`

@@ -176,7 +176,13 @@ void Controller::perform(const core::Announce& order) {
 
 void Controller::perform(const core::Dismiss& order) { rendezvous_.dismiss(order.worker); }
 
-void Controller::perform(const core::AskForHosts&) {}
+// Not within a step of the brain, which an answer would enter again.
+void Controller::perform(const core::AskForHosts&) {
+  if (!ask_for_hosts_) return;
+  loop_.post([this] {
+    if (ask_for_hosts_) ask_for_hosts_();
+  });
+}
 
 void Controller::perform(const core::EndGeneration& order) {
   if (!order.culprit) return rendezvous_.end(order.generation, order.reason);

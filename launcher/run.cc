@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
+#include "launcher/steering.h"
 
 namespace trainrun {
 namespace {
@@ -73,7 +74,7 @@ class Signals {
 
 }  // namespace
 
-int run_job(const JobSpec& job, const std::vector<std::string>& notes) {
+int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) {
   core::Placement first;  // an elastic job finds its own, once its hosts are there
   if (!job.elastic.enabled()) {
     auto placement = core::place(job, Generation{1});
@@ -84,6 +85,7 @@ int run_job(const JobSpec& job, const std::vector<std::string>& notes) {
   if (key.empty()) return print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
   io::Loop loop;
   Controller controller(loop, job, std::move(first), std::move(key));
+  Steering steering(loop, job, controller, std::move(surroundings));
   Signals signals(loop, controller);
   if (job.verbose > 0) controller.say(fmt::format("job {}", job.id));  // what `trainrun ctl --job` takes
   for (const auto& note : notes) controller.say(note);
