@@ -102,7 +102,8 @@ Result<DiscoverySpec> read_discovery(const Settings& settings, const Inputs& inp
                 fmt::format("drop {}: the first hosts come from the discovery too", named->origin));
   }
   if (out.kind == DiscoveryKind::file) out.source = absolute_path(out.source, inputs);
-  if (out.kind == DiscoveryKind::slurm && variable(inputs.environment, "SLURM_JOB_ID").empty()) {
+  if (out.kind == DiscoveryKind::slurm && variable(inputs.environment, "SLURM_JOB_ID").empty() &&
+      variable(inputs.environment, "SLURM_JOBID").empty()) {
     return fail(
         Code::config,
         fmt::format("{} slurm: this is not inside a Slurm job (SLURM_JOB_ID is not set)", setting->origin),
@@ -275,19 +276,27 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
                             origin_of(settings, script ? Option::host_discovery_script : Option::discover)),
                 "add --min-np N, and --max-np N to let the job grow");
   }
+  if (out.min == 0 && out.max == 0) return out;
+  const auto take = [&](int np, const std::string& origin, const std::string& why) {
+    out.np = np;
+    out.np_origin = origin;
+    out.notes.push_back(fmt::format("no -np: {} rank{}, {}", np, np == 1 ? "" : "s", why));
+  };
+  if (facts.hosts_named) {
+    const int spares = settings.number(Option::spares, 0);
+    const int most = out.max != 0 ? out.max : static_cast<int>(most_ranks);
+    const int held = std::clamp(facts.room - spares, std::max(out.min, 1), most);
+    if (held != out.max) {
+      take(held, "all slots of the hosts",
+           fmt::format("all that the hosts hold{}", spares > 0 ? " but the spares" : ""));
+      return out;
+    }
+  }
   if (out.max != 0 && !facts.discovers) {
-    const std::int64_t most = out.max;
-    out.np = static_cast<int>(
-        facts.hosts_named ? std::clamp<std::int64_t>(facts.room, std::max(out.min, 1), most) : most);
-    out.np_origin = out.max_origin;
-    out.notes.push_back(
-        fmt::format("no -np: {} rank{}, {}", out.np, out.np == 1 ? "" : "s",
-                    out.np == out.max ? "as --max-np says" : "which is all that the hosts hold"));
-  } else if (out.min != 0) {
-    out.np = out.min;
-    out.np_origin = out.min_origin;
-    out.notes.push_back(fmt::format("no -np: {} rank{}, as --min-np says{}", out.np, out.np == 1 ? "" : "s",
-                                    out.max == 0 ? " (--max-np allows more)" : ""));
+    take(out.max, out.max_origin, "as --max-np says");
+  } else {
+    take(out.min, out.min_origin,
+         fmt::format("as --min-np says{}", out.max == 0 ? " (--max-np allows more)" : ""));
   }
   return out;
 }

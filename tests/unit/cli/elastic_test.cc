@@ -159,7 +159,9 @@ TEST_CASE("the sizes of the world: defaults, bounds, and what the hosts hold") {
       {{"-H", "a:4,b:4", "--spares", "2"}, "6..6 of 6, first 6"},
       {{"-H", "a:4,b:4", "--max-np", "16"}, "8..16 of 8, first 8"},
       {{"-H", "a:4,b:4", "--max-np", "6"}, "6..6 of 6, first 6"},
-      {{"-H", "a:4,b:4", "--min-np", "4"}, "4..4 of 4, first 4"},
+      {{"-H", "a:4,b:4", "--min-np", "4"}, "4..8 of 8, first 8"},
+      {{"-H", "a:4,b:4", "--min-np", "4", "--spares", "1"}, "4..7 of 7, first 7"},
+      {{"-H", "a:4,b:4", "--min-np", "4", "--max-np", "8", "--spares", "1"}, "4..8 of 7, first 7"},
       {{"-H", "a:4,b:4", "--min-np", "4", "--max-np", "16"}, "4..16 of 8, first 8"},
       {{"-H", "a:4", "-np", "8", "--min-np", "2"}, "2..8 of 8, first 4"},
       {{"-H", "a:4", "-np", "8", "--min-np", "2", "--oversubscribe"}, "2..8 of 8, first 8"},
@@ -227,8 +229,11 @@ TEST_CASE("with a discovery the hosts are not known yet") {
 
 TEST_CASE("what was decided for the user is said in one line") {
   CHECK(notes_of({"--max-np", "3"}) == Words{"no -np: 3 ranks, as --max-np says"});
-  CHECK(notes_of({"-H", "a:2", "--max-np", "3"}) ==
-        Words{"no -np: 2 ranks, which is all that the hosts hold"});
+  CHECK(notes_of({"-H", "a:2", "--max-np", "3"}) == Words{"no -np: 2 ranks, all that the hosts hold"});
+  CHECK(notes_of({"-H", "a:4", "--min-np", "1", "--spares", "1"}) ==
+        Words{"no -np: 3 ranks, all that the hosts hold but the spares"});
+  CHECK(notes_of({"-H", "a:4", "--min-np", "1", "--max-np", "3"}) ==
+        Words{"no -np: 3 ranks, as --max-np says"});
   CHECK(notes_of({"--min-np", "1"}) == Words{"no -np: 1 rank, as --min-np says (--max-np allows more)"});
   CHECK(notes_of({"--host-discovery-script", "./hosts.sh", "--min-np", "2", "--max-np", "4"}) ==
         Words{"no -np: 2 ranks, as --min-np says"});
