@@ -67,7 +67,7 @@ int ctl(const std::vector<std::string>& words, const Inputs& inputs) {
 Surroundings surroundings(const Inputs& inputs) {
   Surroundings around;
   for (const auto& [name, value] : inputs.environment) around.environment.push_back(name + "=" + value);
-  around.runtime_directory = ctl_places(inputs.environment).front();
+  around.control_directories = ctl_places(inputs.environment);
   return around;
 }
 

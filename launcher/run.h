@@ -10,8 +10,8 @@ namespace trainrun {
 
 // What only the process itself knows of where it runs.
 struct Surroundings {
-  std::vector<std::string> environment;  // NAME=VALUE each, for a discovery script
-  std::string runtime_directory;         // where the socket of `trainrun ctl` is made
+  std::vector<std::string> environment;          // NAME=VALUE each, for a discovery script
+  std::vector<std::string> control_directories;  // where the socket of `trainrun ctl` may be made, best first
 };
 
 // Runs the job to its end and gives the exit code of the process. Prints workers' output, and on stderr

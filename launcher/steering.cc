@@ -37,11 +37,20 @@ Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, S
     controller_.on_ask_for_hosts([this] { ask_for_hosts(); });
     discovery_->start();
   }
-  control_ = std::make_unique<control::ControlServer>(
-      loop, job.id, std::move(surroundings.runtime_directory),
-      [this](const control::Command& command) { return answer(command); });
-  if (const auto listening = control_->listen(); !listening)
-    controller_.say("`trainrun ctl` will not reach this job: " + listening.error().message);
+  listen(loop, surroundings.control_directories);
+}
+
+// XDG_RUNTIME_DIR may be set where nobody made the directory.
+void Steering::listen(io::Loop& loop, const std::vector<std::string>& directories) {
+  std::string why;
+  for (const auto& directory : directories) {
+    control_ = std::make_unique<control::ControlServer>(
+        loop, job_.id, directory, [this](const control::Command& command) { return answer(command); });
+    const auto listening = control_->listen();
+    if (listening) return;
+    why += (why.empty() ? "" : "; ") + listening.error().message;
+  }
+  controller_.say("`trainrun ctl` will not reach this job: " + why);
 }
 
 Steering::~Steering() { controller_.on_ask_for_hosts({}); }

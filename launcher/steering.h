@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "launcher/controller.h"
 #include "launcher/run.h"
@@ -26,6 +27,7 @@ class Steering {
   Steering& operator=(const Steering&) = delete;
 
  private:
+  void listen(io::Loop& loop, const std::vector<std::string>& directories);
   void ask_for_hosts();
   [[nodiscard]] std::string answer(const control::Command& command);
   [[nodiscard]] std::string world() const;
