@@ -77,9 +77,9 @@ void JobMachine::trouble(const Trouble& trouble) {
   if (in_place && !survivors)
     say("no rank survived: the world starts anew from the program's own checkpoint");
   if (!trouble.planned) {
-    say(fmt::format("{}; {} (restart {} of {} in {})", trouble.what,
+    say(fmt::format("{}; {} (restart {} of {} {})", trouble.what,
                     survivors_stay_ ? "the others go on without it" : "all ranks start anew", budget_.spent(),
-                    spec_.elastic.limit.count, format_duration(spec_.elastic.limit.window)));
+                    spec_.elastic.limit.count, describe_window(spec_.elastic.limit)));
   }
   if (!survivors_stay_) {
     for (auto& [id, worker] : workers_)
