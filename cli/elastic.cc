@@ -7,6 +7,7 @@
 #include "cli/elastic_value.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"
+#include "launcher/core/replan.h"
 
 namespace trainrun::cli {
 
@@ -101,7 +102,8 @@ Result<DiscoverySpec> read_discovery(const Settings& settings, const Inputs& inp
                 fmt::format("drop {}: the first hosts come from the discovery too", named->origin));
   }
   if (out.kind == DiscoveryKind::file) out.source = absolute_path(out.source, inputs);
-  if (out.kind == DiscoveryKind::slurm && variable(inputs.environment, "SLURM_JOB_ID").empty()) {
+  if (out.kind == DiscoveryKind::slurm && variable(inputs.environment, "SLURM_JOB_ID").empty() &&
+      variable(inputs.environment, "SLURM_JOBID").empty()) {
     return fail(
         Code::config,
         fmt::format("{} slurm: this is not inside a Slurm job (SLURM_JOB_ID is not set)", setting->origin),
@@ -274,47 +276,49 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
                             origin_of(settings, script ? Option::host_discovery_script : Option::discover)),
                 "add --min-np N, and --max-np N to let the job grow");
   }
+  if (out.min == 0 && out.max == 0) return out;
+  const auto take = [&](int np, const std::string& origin, const std::string& why) {
+    out.np = np;
+    out.np_origin = origin;
+    out.notes.push_back(fmt::format("no -np: {} rank{}, {}", np, np == 1 ? "" : "s", why));
+  };
+  if (facts.hosts_named) {
+    const int spares = settings.number(Option::spares, 0);
+    const int most = out.max != 0 ? out.max : static_cast<int>(most_ranks);
+    const int held = std::clamp(facts.room - spares, std::max(out.min, 1), most);
+    if (held != out.max) {
+      take(held, "all slots of the hosts",
+           fmt::format("all that the hosts hold{}", spares > 0 ? " but the spares" : ""));
+      return out;
+    }
+  }
   if (out.max != 0 && !facts.discovers) {
-    const std::int64_t most = out.max;
-    out.np = static_cast<int>(
-        facts.hosts_named ? std::clamp<std::int64_t>(facts.room, std::max(out.min, 1), most) : most);
-    out.np_origin = out.max_origin;
-    out.notes.push_back(
-        fmt::format("no -np: {} rank{}, {}", out.np, out.np == 1 ? "" : "s",
-                    out.np == out.max ? "as --max-np says" : "which is all that the hosts hold"));
-  } else if (out.min != 0) {
-    out.np = out.min;
-    out.np_origin = out.min_origin;
-    out.notes.push_back(fmt::format("no -np: {} rank{}, as --min-np says{}", out.np, out.np == 1 ? "" : "s",
-                                    out.max == 0 ? " (--max-np allows more)" : ""));
+    take(out.max, out.max_origin, "as --max-np says");
+  } else {
+    take(out.min, out.min_origin,
+         fmt::format("as --min-np says{}", out.max == 0 ? " (--max-np allows more)" : ""));
   }
   return out;
 }
 
-std::int64_t room_of(const JobSpec& job) {
+int room_of(const JobSpec& job) {
   std::int64_t room = 0;
-  for (const auto& host : job.hosts.hosts) room += job.ppr > 0 ? job.ppr : host.slots;
-  return room;
+  for (const auto& host : job.hosts.hosts) room += core::slots_of(job, host);
+  return static_cast<int>(std::min(room, most_ranks));
 }
 
-int first_world_size(const JobSpec& job) {
-  const Elastic& elastic = job.elastic;
-  const int np = job.world_size();
-  if (!elastic.enabled() || job.programs.size() != 1) return np;
-  std::int64_t wanted = room_of(job) - elastic.spares;
-  if (job.oversubscribe) wanted = std::max<std::int64_t>(wanted, np);
-  return static_cast<int>(
-      std::clamp<std::int64_t>(wanted, elastic.min_np, std::max(elastic.min_np, elastic.max_np)));
-}
-
-JobSpec with_first_world(JobSpec job) {
-  const int size = first_world_size(job);
-  if (job.programs.size() == 1) job.programs.front().np = size;
-  return job;
+Result<core::Placement> first_world(const JobSpec& job) {
+  constexpr Generation first{1};
+  const int size = job.elastic.enabled() ? core::world_size_on(job, room_of(job)) : 0;
+  if (size == 0) return core::place(job, first);
+  std::vector<core::Room> rooms;
+  for (std::uint32_t i = 0; i < job.hosts.hosts.size(); ++i)
+    rooms.push_back({HostIndex{i}, core::slots_of(job, job.hosts.hosts[i])});
+  return core::replan_all(job, first, {}, rooms, size);
 }
 
 Result<void> check_room(const Settings& settings, const JobSpec& job) {
-  const std::int64_t room = room_of(job);
+  const int room = room_of(job);
   const bool own_minimum = settings.has(Option::min_np) || settings.has(Option::nnodes);
   if (!job.elastic.enabled() || !own_minimum || job.oversubscribe || room >= job.elastic.min_np) return {};
   const Option by = settings.has(Option::nnodes) ? Option::nnodes : Option::min_np;

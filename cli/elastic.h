@@ -10,6 +10,7 @@
 #include "cli/settings.h"
 #include "launcher/base/error.h"
 #include "launcher/core/job_spec.h"
+#include "launcher/core/placement.h"
 
 namespace trainrun::cli {
 
@@ -26,7 +27,7 @@ struct SizeFacts {
   bool discovers = false;    // hosts come later, from the discovery
   bool hosts_named = false;  // else this host alone, with as many slots as are asked for
   std::size_t hosts = 0;     // how many were named
-  std::int64_t room = 0;     // ranks that the named hosts hold
+  int room = 0;              // ranks that the named hosts hold
   int ppr = 0;               // --ppn
   std::size_t programs = 1;  // parts of an MPMD line
   int np = 0;                // -np; 0: nobody gave it
@@ -41,17 +42,14 @@ struct Sizes {
 };
 Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts);
 
-// Ranks that the job's hosts hold, by their slots or by --ppn.
-std::int64_t room_of(const JobSpec& job);
-
-// The ranks of the first world on hosts that are known: all that they hold but the spares, within min and
-// max; without elasticity the -np of the job.
-int first_world_size(const JobSpec& job);
-
-// The job as its first world is placed: a single program has first_world_size ranks.
-JobSpec with_first_world(JobSpec job);
+// Ranks that the job's hosts hold, by their slots and --ppn.
+int room_of(const JobSpec& job);
 
 // Whether the named hosts hold the smallest world; the error says what to write.
 Result<void> check_room(const Settings& settings, const JobSpec& job);
+
+// The first world on hosts that are known, as it will be placed if they all answer. Code::usage when they do
+// not hold it.
+Result<core::Placement> first_world(const JobSpec& job);
 
 }  // namespace trainrun::cli

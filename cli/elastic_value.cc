@@ -79,7 +79,9 @@ std::optional<DiscoverySpec> parse_discovery(std::string_view text) {
   } else if (kind == "file") {
     spec.kind = DiscoveryKind::file;
     longest = longest_path;
-  } else if (kind == "dns" && hosts::check_name(source) && !source.starts_with('[')) {
+  } else if (kind == "dns") {
+    const auto host = hosts::parse_host_item(source);  // user and slots are allowed, as for -H
+    if (!host || host->size() != 1) return std::nullopt;
     spec.kind = DiscoveryKind::dns;
   } else {
     return std::nullopt;

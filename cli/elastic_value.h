@@ -28,7 +28,8 @@ std::optional<TimeRange> parse_time_range(std::string_view text);  // "10 300", 
 // "TERM", "SIGTERM", "usr1": signals that end or tell, and that a program can handle.
 std::optional<int> parse_signal(std::string_view text);
 
-// "script:CMD", "file:PATH" (as written), "dns:NAME", "slurm": kind and source, the rest by default.
+// "script:CMD", "file:PATH" (as written), "dns:[user@]NAME[:SLOTS]", "slurm": kind and source, the rest by
+// default.
 std::optional<DiscoverySpec> parse_discovery(std::string_view text);
 
 }  // namespace trainrun::cli

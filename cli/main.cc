@@ -46,11 +46,10 @@ std::string remote_command(const JobSpec& job, const Host& host, const Inputs& i
 }
 
 int dry_run(const Request& request, const Inputs& inputs) {
-  JobSpec job = request.job;
+  const JobSpec& job = request.job;
   core::Placement first{Generation{1}, {}, 0};  // empty: the hosts are not known before the start
   if (!job.hosts.hosts.empty()) {
-    job = with_first_world(std::move(job));
-    auto placed = core::place(job, first.generation);
+    auto placed = first_world(job);
     if (!placed) return print_error(placed.error());
     first = std::move(*placed);
   }

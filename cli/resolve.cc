@@ -12,7 +12,6 @@
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
-#include "launcher/core/placement.h"
 
 namespace trainrun::cli {
 
@@ -59,8 +58,9 @@ class Resolver {
     if (!discovers()) {  // else nobody knows the hosts yet
       ok = check_room(settings_, out_.job);
       if (!ok) return tl::unexpected(ok.error());
-      const auto placed = core::place(with_first_world(out_.job), Generation{1});
+      const auto placed = first_world(out_.job);
       if (!placed) return tl::unexpected(placed.error());
+      say_smaller(static_cast<int>(placed->seats.size()));
     }
     return std::move(out_);
   }
@@ -225,13 +225,14 @@ class Resolver {
       const int slots = std::max(job.world_size(), 1) + job.elastic.spares;
       job.hosts.hosts.push_back(Host{.name = inputs_.hostname, .slots = slots, .slots_given = true});
     }
-    const int first = discovers() ? job.world_size() : first_world_size(job);
-    if (asked > first) {
-      out_.notes.push_back(fmt::format("-np {}: {} to begin with, all that the hosts hold{}", asked,
-                                       plural(static_cast<std::uint64_t>(first), "rank"),
-                                       job.elastic.spares > 0 ? " but the spares" : ""));
-    }
     return {};
+  }
+
+  void say_smaller(int first) {
+    if (first >= out_.job.world_size()) return;
+    out_.notes.push_back(fmt::format("-np {}: {} to begin with, all that the hosts hold",
+                                     out_.job.world_size(),
+                                     plural(static_cast<std::uint64_t>(first), "rank")));
   }
 
   // How many ranks, and between which bounds.
@@ -266,7 +267,9 @@ class Resolver {
     const JobSpec& job = out_.job;
     if (!job.hosts.hosts.empty()) {
       out_.np_origin = job.ppr > 0 ? fmt::format("{} a host", job.ppr) : "all slots of the hosts";
-      std::int64_t sum = std::min<std::int64_t>(room_of(job), 1'000'000);
+      std::int64_t sum = 0;
+      for (const auto& host : job.hosts.hosts) sum += job.ppr > 0 ? job.ppr : host.slots;
+      sum = std::min<std::int64_t>(sum, 1'000'000);
       if (job.elastic.spares > 0 && sum > job.elastic.spares) {
         sum -= job.elastic.spares;
         out_.np_origin += " but the spares";

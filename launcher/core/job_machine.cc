@@ -261,7 +261,7 @@ void JobMachine::begin_world() {
     if (survivor != living.end()) {
       auto& worker = workers_.at(survivor->second);
       worker.seat = seat;
-      worker.joined = worker.waits = false;
+      worker.joined = worker.waits = worker.told = false;
       begin.workers.push_back(survivor->second);
       living.erase(survivor);
       continue;
@@ -278,7 +278,15 @@ void JobMachine::begin_world() {
     worker.condemned = true;
     act(Dismiss{id});
   }
-  if (!living.empty()) arm(Deadline::leave, now_ + spec_.grace);
+  // Those that ended since have no place any more, and are not counted twice.
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    auto& worker = it->second;
+    const bool dead = worker.state == WorkerState::exited || worker.state == WorkerState::finished;
+    if (worker.member && dead) worker.member = false;
+    it = !worker.member && worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
+  }
+  if (std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return !it.second.member; }))
+    arm(Deadline::leave, now_ + spec_.grace);
   if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);
   for (const auto& start : starts) act(start);
   release_unused();
@@ -298,7 +306,7 @@ void JobMachine::on(const WorkerStarted& event) {
       it->second.pid = event.pid;
       // Its order went out before the drain began, and so before the signal: it hears of the end like the
       // others.
-      if (phase_ == Phase::forming) after_worker_change();
+      if (phase_ == Phase::forming || phase_ == Phase::draining) after_worker_change();
       return;
     }
     case Phase::gathering:

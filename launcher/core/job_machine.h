@@ -100,6 +100,7 @@ class JobMachine {
     bool joined = false;     // it is in the rendezvous of this generation
     bool waits = false;      // it has left this generation's work
     bool charged = false;    // a restart was spent for it
+    bool told = false;       // to leave: however it ends, it followed
     std::optional<Failure> failure;
     ExitStatus status;
   };
@@ -147,6 +148,7 @@ class JobMachine {
   void host_left(HostIndex index);
   void watch_hosts();
   [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
+  [[nodiscard]] int slots_on(HostIndex index) const;
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
   [[nodiscard]] std::set<HostIndex> forgiven() const;
   [[nodiscard]] bool any_dialling() const;
@@ -156,6 +158,7 @@ class JobMachine {
   void give_up_gathering();
   void start_without_the_late();
   void try_form();
+  void nobody_is_left();
   void wait_for_hosts(int slots);
   void form_next(int size);
   void form();
@@ -168,12 +171,15 @@ class JobMachine {
     std::string what;      // for the line that tells it, and for the tally of causes
     std::string cause;     // "worker failed"
     bool planned = false;  // no failure: no budget, no blame
+    HostIndex host{};      // host_lost
   };
   void trouble(const Trouble& trouble);
   void worker_trouble(WorkerId id);
   void count_cause(const std::string& cause);
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] static bool survives(const Worker& worker);
+  [[nodiscard]] bool stays(const Worker& worker) const;
+  [[nodiscard]] bool stuck(const Worker& worker) const;
   [[nodiscard]] bool survivors_complete(const std::vector<Seat>& survivors, int size) const;
   void begin_draining(const Trouble& trouble);
   void drain_step();
@@ -248,11 +254,13 @@ class JobMachine {
   bool blaming_ = false;         // the drain was not planned
   bool followed_another_ =
       false;  // the latest trouble came before the world had recovered from the one before
-  bool somebody_left_well_ = false;  // members had finished when the world was formed around the others
-  bool settle_over_ = false;         // cooling has waited for hosts that may come
-  int kept_ = 0;                     // survivors in the current world
-  std::string changed_by_;           // why the next generation forms, for its line
-  Trouble planned_change_;           // what the members were told
+  bool somebody_left_well_ = false;    // members had finished when the world was formed around the others
+  bool settle_over_ = false;           // cooling has waited for hosts that may come
+  int kept_ = 0;                       // survivors in the current world
+  std::string changed_by_;             // why the next generation forms, for its line
+  Trouble planned_change_;             // what the members were told
+  Trouble last_trouble_;               // the latest that was a failure
+  std::optional<Failure> last_cause_;  // ... and the worker that is to blame for it
   std::optional<Instant> failed_at_;
   bool met_ = false;                        // all members are in the rendezvous
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process

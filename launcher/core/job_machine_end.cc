@@ -99,11 +99,10 @@ void JobMachine::on(const DeadlinePassed& event) {
       return ignore("grace", "no worker is left");
     case Deadline::kill: {
       if (phase_ != Phase::draining) return ignore("kill deadline", "no worker is left");
-      std::set<HostIndex> stuck;
-      for (const auto& [id, worker] : workers_) {
-        if (worker.condemned && worker.state != WorkerState::finished) stuck.insert(worker.seat.host);
-      }
-      for (const auto host : stuck) {
+      std::set<HostIndex> bad;
+      for (const auto& [id, worker] : workers_)
+        if (stuck(worker)) bad.insert(worker.seat.host);
+      for (const auto host : bad) {
         act(Say{
             fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
                         host_name(host))});
@@ -121,7 +120,10 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::sweep:
       if (phase_ != Phase::draining) return ignore("sweep deadline", "nobody is asked to clear up");
       for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        if (!hosts_[i].sweeping) continue;
+        const bool silent = std::any_of(workers_.begin(), workers_.end(), [&](const auto& it) {
+          return it.second.seat.host.value == i && stuck(it.second);
+        });
+        if (!hosts_[i].sweeping && !silent) continue;
         act(Say{
             fmt::format("{}: the agent did not confirm that the last generation is cleared up; giving it up",
                         host_name({i}))});
@@ -177,8 +179,15 @@ void JobMachine::end_because(Outcome::Kind kind) {
     return after_worker_change();
   }
   verdict_.kind = kind;
+  settle_verdict();
   if (world_.generation.value <= 1) verdict_.others.not_started = spec_.world_size();
   close();
+}
+
+// Of those whose end is awaited.
+bool JobMachine::stuck(const Worker& worker) const {
+  if (worker.state == WorkerState::finished) return false;
+  return worker.condemned || (worker.member && worker.state == WorkerState::ordered);
 }
 
 // The drain that was to end in a restart ends the job.
@@ -205,6 +214,7 @@ void JobMachine::drain(Outcome::Kind kind) {
   drain_signal_ = SIGTERM;
   kill_sent_ = false;
   for (auto& [id, worker] : workers_) worker.condemned = true;
+  disarm(Deadline::inspect);
   enter(Phase::draining);
   // Who waits in the rendezvous learns the cause before the signal comes: a typed error instead of a mute
   // end.
@@ -267,6 +277,8 @@ void JobMachine::settle_verdict() {
   }
   if (verdict_.kind == Outcome::Kind::worker_failed && !failures.empty())
     verdict_.cause = failures[first_cause(failures)];
+  else if (verdict_.kind == Outcome::Kind::worker_failed)
+    verdict_.cause = last_cause_;
   auto& tally = verdict_.others;
   for (const auto& [id, worker] : workers_) {
     if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
@@ -361,38 +373,6 @@ void JobMachine::leave_at_once() {
   for (std::uint32_t i = 0; i < hosts_.size(); ++i)
     if (hosts_[i].state != HostState::gone) give_up_host({i});
   finish_if_all_gone();
-}
-
-std::string JobMachine::broken_invariant() const {
-  const auto armed = [this](std::initializer_list<Deadline> some) {
-    return std::any_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); });
-  };
-  if (phase_ == Phase::draining && !armed({Deadline::grace, Deadline::kill, Deadline::sweep}))
-    return "draining without a deadline";
-  if (phase_ == Phase::closing && !armed({Deadline::stop})) return "closing without a deadline";
-  if (phase_ == Phase::cooling && !armed({Deadline::backoff, Deadline::settle, Deadline::world}))
-    return "cooling without a deadline";
-  if (phase_ == Phase::gathering && began_ != Instant{} && !armed({Deadline::start, Deadline::world}))
-    return "gathering without a deadline";
-  for (std::size_t i = 0; i < world_.seats.size(); ++i)
-    if (world_.seats[i].rank.value != i) return "ranks have a hole";
-  if (elastic() && begun_ && !somebody_finished_well() && !somebody_left_well_) {
-    const auto size = static_cast<int>(world_.seats.size());
-    if (size > std::max(spec_.elastic.max_np, spec_.world_size()) ||
-        size < (spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size()))
-      return "a world above the maximum or below the minimum";
-  }
-  std::set<Rank> live;
-  for (const auto& [id, worker] : workers_) {
-    if (worker.state == WorkerState::finished) continue;
-    if (worker.member && begun_ && !live.insert(worker.seat.rank).second)
-      return "two live workers of one rank";
-    const auto state = hosts_.at(worker.seat.host.value).state;
-    if (state != HostState::ready) return "a live worker on a host that is not there";
-  }
-  if ((phase_ == Phase::closing || phase_ == Phase::done) && !live.empty())
-    return "a live worker after the end";
-  return {};
 }
 
 }  // namespace trainrun::core

@@ -69,8 +69,8 @@ void JobMachine::dial(HostIndex index) {
 void JobMachine::give_up_host(HostIndex index) {
   act(AbandonHost{index});
   auto& host = hosts_.at(index.value);
-  host.state = HostState::gone;
   host.sweeping = host.inspecting = false;
+  host_left(index);
 }
 
 // Resting hosts that must serve all the same: without them the smallest world could not be held, now or with
@@ -85,14 +85,14 @@ std::set<HostIndex> JobMachine::forgiven() const {
     if (const auto until = ledger_.rests_until(index, now_))
       resting.emplace_back(*until, index);
     else if (host.state == HostState::ready || host.failed_dials == 0)
-      held += slots_of(spec_, host.host);
+      held += slots_on(index);
   }
   std::sort(resting.begin(), resting.end());
   std::set<HostIndex> out;
   for (const auto& [until, index] : resting) {
     if (held >= least) break;
     out.insert(index);
-    held += slots_of(spec_, hosts_.at(index.value).host);
+    held += slots_on(index);
   }
   return out;
 }
@@ -102,6 +102,13 @@ bool JobMachine::usable(HostIndex index, const std::set<HostIndex>& pardoned) co
   return host.listed && !host.leaving && (!ledger_.rests(index, now_) || pardoned.contains(index));
 }
 
+// Without those that the user stopped.
+int JobMachine::slots_on(HostIndex index) const {
+  const auto stopped = stopped_slots_.find(index);
+  const int slots = slots_of(spec_, hosts_.at(index.value).host);
+  return std::max(0, slots - (stopped == stopped_slots_.end() ? 0 : stopped->second));
+}
+
 std::vector<Room> JobMachine::rooms(bool with_dialling) const {
   std::vector<Room> out;
   const auto pardoned = forgiven();
@@ -109,9 +116,11 @@ std::vector<Room> JobMachine::rooms(bool with_dialling) const {
     const auto& host = hosts_.at(index.value);
     const bool there = host.state == HostState::ready || (with_dialling && host.state == HostState::dialling);
     if (!there || !usable(index, pardoned)) continue;
-    const auto stopped = stopped_slots_.find(index);
-    const int slots = slots_of(spec_, host.host) - (stopped == stopped_slots_.end() ? 0 : stopped->second);
-    if (slots > 0) out.push_back({index, slots});
+    Room room{index, slots_on(index), {}};
+    for (const auto& [id, worker] : workers_)
+      if (!worker.member && worker.seat.host == index && worker.state == WorkerState::spawned)
+        room.busy.push_back(worker.seat.slot);
+    if (room.slots > 0) out.push_back(std::move(room));
   }
   return out;
 }
@@ -124,14 +133,14 @@ void JobMachine::dial_wanted() {
   for (const auto index : order_) {
     const auto& host = hosts_.at(index.value);
     if (!usable(index, pardoned)) continue;
-    if (host.state == HostState::ready || host.state == HostState::dialling)
-      held += slots_of(spec_, host.host);
+    if (host.state == HostState::ready || host.state == HostState::dialling) held += slots_on(index);
   }
   for (const auto index : order_) {
     if (held >= most + spec_.elastic.spares) break;
     const auto& host = hosts_.at(index.value);
     if (host.state != HostState::gone || host.retry_at > now_ || !usable(index, pardoned)) continue;
-    held += slots_of(spec_, host.host);
+    if (slots_on(index) == 0) continue;
+    held += slots_on(index);
     dial(index);
   }
   watch_hosts();
@@ -182,7 +191,10 @@ void JobMachine::on(const HostLost& event) {
       return any_dialling() ? void() : give_up_gathering();
     case Phase::forming:
     case Phase::running: {
-      const bool needed = has_live_members(event.host) || (phase_ == Phase::forming && !begun_) || !elastic();
+      const bool planned = phase_ == Phase::forming && !begun_ &&
+                           std::any_of(world_.seats.begin(), world_.seats.end(),
+                                       [&](const Seat& seat) { return seat.host == event.host; });
+      const bool needed = has_live_members(event.host) || planned || !elastic();
       const bool expected = left || !host.listed;
       lose_workers_of(event.host, event.reason);
       if (!needed) {
@@ -193,7 +205,7 @@ void JobMachine::on(const HostLost& event) {
       verdict_.reason = event.reason;
       return trouble({Outcome::Kind::host_lost,
                       fmt::format("{} lost ({})", host_name(event.host), event.reason),
-                      expected ? "host left" : "host lost", expected});
+                      expected ? "host left" : "host lost", expected, event.host});
     }
     case Phase::draining:
       lose_workers_of(event.host, event.reason);

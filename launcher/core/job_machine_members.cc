@@ -78,7 +78,8 @@ void JobMachine::members_late() {
     worker.condemned = true;
     names.push_back(fmt::format("rank {} on {}", worker.seat.rank.value, host_name(worker.seat.host)));
   }
-  if (names.empty()) return ignore("join deadline", "all joined");
+  // All that live are there, and still the world has not met: they wait for one that ended without coming.
+  if (names.empty()) names.push_back("a member that ended");
   trouble({Outcome::Kind::hung,
            fmt::format("{} did not come to generation {} within {}", list_names(names),
                        world_.generation.value, format_duration(spec_.start_timeout)),
@@ -136,6 +137,7 @@ void JobMachine::inspection_over() {
 
 void JobMachine::on(const RestartWorld&) {
   if (!elastic() || phase_ != Phase::running) return ignore("restart", "nothing runs");
+  if (in_place_now() && somebody_finished_well()) return ignore("restart", "the program is ending");
   for (auto& [id, worker] : workers_)
     if (worker.member) worker.condemned = true;
   trouble({Outcome::Kind::worker_failed, "the user asked for a restart", "asked for", true});
@@ -143,8 +145,9 @@ void JobMachine::on(const RestartWorld&) {
 
 void JobMachine::on(const RestartWorker& event) {
   auto* worker = member_at(event.rank);
-  if (!elastic() || phase_ != Phase::running || worker == nullptr)
+  if (!elastic() || phase_ != Phase::running || worker == nullptr || worker->state != WorkerState::spawned)
     return ignore("restart worker", "it does not run");
+  if (in_place_now() && somebody_finished_well()) return ignore("restart worker", "the program is ending");
   worker->condemned = true;
   trouble({Outcome::Kind::worker_failed,
            fmt::format("the user asked for a restart of rank {}", event.rank.value), "asked for", true});
@@ -152,8 +155,9 @@ void JobMachine::on(const RestartWorker& event) {
 
 void JobMachine::on(const StopWorker& event) {
   auto* worker = member_at(event.rank);
-  if (!elastic() || phase_ != Phase::running || worker == nullptr)
+  if (!elastic() || phase_ != Phase::running || worker == nullptr || worker->state != WorkerState::spawned)
     return ignore("stop worker", "it does not run");
+  if (in_place_now() && somebody_finished_well()) return ignore("stop worker", "the program is ending");
   ++stopped_slots_[worker->seat.host];
   worker->condemned = true;
   trouble({Outcome::Kind::worker_failed, fmt::format("the user stopped rank {}", event.rank.value),

@@ -77,6 +77,8 @@ void JobMachine::on(const WorkerExited& event) {
       worker.state = WorkerState::exited;
       worker.status = event.status;
       if (!worker.member) return;  // it had no place any more, however it ended
+      if (worker.told && (phase_ == Phase::forming || phase_ == Phase::running) && in_place_now())
+        return trouble(planned_change_);
       if (!event.status.success() && !ended_by_us(worker, event)) {
         worker.failure = Failure{event.worker,       worker.seat.rank, worker.seat.host, worker.pid,
                                  event.status,       event.at,         event.error,      false,
@@ -84,6 +86,9 @@ void JobMachine::on(const WorkerExited& event) {
         if (phase_ == Phase::forming || phase_ == Phase::running) return worker_trouble(event.worker);
       }
       if (phase_ == Phase::draining && then_ == Then::restart) return after_worker_change();
+      // It finished while the next world was being made, which had a place for it.
+      if (worker.status.success() && !worker.condemned && !begun_) somebody_left_well_ = survivors_stay_;
+      if (phase_ == Phase::forming && !begun_) enter(Phase::cooling);
       if (phase_ == Phase::cooling) return try_form();
       return;
     }
@@ -131,7 +136,8 @@ void JobMachine::on(const WorkerFinished& event) {
       if (worker.charged && event.lost_peer && followed_another_) budget_.refund();
       if (!worker.member) {
         workers_.erase(it);
-        return release_unused();
+        release_unused();
+        return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
       }
       return after_worker_change();
     }
@@ -151,8 +157,8 @@ void JobMachine::after_worker_change() {
     world_runs();
   }
   if (phase_ == Phase::draining && then_ == Then::restart) return drain_step();
-  if (phase_ == Phase::cooling || !begun_ || !all_members(WorkerState::finished)) return;
-  if (phase_ != Phase::forming && phase_ != Phase::running && phase_ != Phase::draining) return;
+  const bool theirs = begun_ && (phase_ == Phase::forming || phase_ == Phase::running);
+  if ((phase_ != Phase::draining && !theirs) || !all_members(WorkerState::finished)) return;
   settle_verdict();
   close();
 }

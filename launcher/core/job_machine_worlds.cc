@@ -1,4 +1,4 @@
-// What follows from a failure or a change: who ends, who stays, and the next generation.
+// The next generation: when it forms and of whom, and changes that are no failures.
 #include "launcher/core/job_machine.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 int slots_in(const std::vector<Room>& rooms) {
   int sum = 0;
-  for (const auto& room : rooms) sum += room.slots;
+  for (const auto& room : rooms) sum += room.free();
   return sum;
 }
 
@@ -23,195 +23,16 @@ std::string count(int number, std::string_view noun) {
 
 }  // namespace
 
-bool JobMachine::in_place_now() const {
-  switch (spec_.elastic.on_failure) {
-    case OnFailure::abort:
-    case OnFailure::restart_world:
-      return false;
-    case OnFailure::automatic:
-      return world_elastic_;
-    case OnFailure::in_place:
-      // A program that never came to the rendezvous will not come for its next place either.
-      return world_elastic_ || std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-               return it.second.member && (it.second.joined || it.second.seasoned);
-             });
-  }
-  return false;
-}
-
-bool JobMachine::somebody_finished_well() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    const auto& worker = it.second;
-    return worker.member && !worker.condemned && worker.status.success() &&
-           (worker.state == WorkerState::exited || worker.state == WorkerState::finished);
-  });
-}
-
-bool JobMachine::survives(const Worker& worker) {
-  return worker.member && !worker.condemned && worker.state == WorkerState::spawned;
-}
-
-// In forming and running alone: a world that is drained already is not troubled again.
-void JobMachine::trouble(const Trouble& trouble) {
-  if (!elastic()) return end_because(trouble.kind);
-  const bool survivors =
-      std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
-  const bool in_place = in_place_now();
-  // The others of an in-place world had finished: nobody is left who has the state, and a new one would start
-  // over.
-  if (in_place && !survivors && somebody_finished_well()) return end_because(trouble.kind);
-  followed_another_ = failed_at_.has_value();
-  if (!trouble.planned) {
-    if (!budget_.spend(now_)) {
-      verdict_.out_of_restarts = true;
-      verdict_.reason = trouble.what;
-      return end_because(trouble.kind);
-    }
-    ++verdict_.restarts;
-    if (!failed_at_) failed_at_ = now_;
-  }
-  count_cause(trouble.cause);
-  blaming_ = !trouble.planned;
-  changed_by_ = trouble.what;
-  survivors_stay_ = in_place && survivors;
-  if (in_place && !survivors)
-    say("no rank survived: the world starts anew from the program's own checkpoint");
-  if (!trouble.planned) {
-    say(fmt::format("{}; {} (restart {} of {} in {})", trouble.what,
-                    survivors_stay_ ? "the others go on without it" : "all ranks start anew", budget_.spent(),
-                    spec_.elastic.limit.count, format_duration(spec_.elastic.limit.window)));
-  }
-  if (!survivors_stay_) {
-    for (auto& [id, worker] : workers_)
-      if (worker.member) worker.condemned = true;
-    world_elastic_ = false;
-  }
-  begin_draining(trouble);
-}
-
-void JobMachine::count_cause(const std::string& cause) {
-  auto& causes = verdict_.causes;
-  const auto it =
-      std::find_if(causes.begin(), causes.end(), [&](const auto& one) { return one.first == cause; });
-  if (it == causes.end())
-    causes.emplace_back(cause, 1);
-  else
-    ++it->second;
-}
-
-void JobMachine::begin_draining(const Trouble& trouble) {
-  then_ = Then::restart;
-  drained_at_ = now_;
-  kill_sent_ = swept_ = false;
-  disarm(Deadline::settle);
-  disarm(Deadline::join);
-  disarm(Deadline::leave);
-  enter(Phase::draining);
-  if (begun_) act(EndGeneration{world_.generation, trouble.planned ? std::nullopt : culprit(), trouble.what});
-  std::vector<WorkerId> doomed;
-  for (const auto& [id, worker] : workers_)
-    if (worker.member && worker.condemned && worker.state != WorkerState::finished) doomed.push_back(id);
-  if (!survivors_stay_) {
-    drain_signal_ = trouble.planned ? spec_.elastic.leave_signal : SIGTERM;
-    act(SignalWorkers{drain_signal_, false});
-  } else if (!doomed.empty()) {
-    drain_signal_ = SIGKILL;
-    kill_sent_ = true;
-    act(SignalWorkers{SIGKILL, false, doomed});
-  }
-  arm(kill_sent_ ? Deadline::kill : Deadline::grace, now_ + (kill_sent_ ? after_kill : spec_.grace));
-  after_worker_change();
-}
-
-void JobMachine::drain_step() {
-  if (survivors_stay_) {
-    for (const auto& [id, worker] : workers_)
-      if (worker.member && worker.condemned && worker.state != WorkerState::finished) return;
-    return after_drain();
-  }
-  if (!none_alive()) return;
-  // Daemons of the dead hold their pipes, their ports and their GPUs: they go before the next generation
-  // starts.
-  if (!std::exchange(swept_, true)) {
-    for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-      if (hosts_[i].state != HostState::ready) continue;
-      hosts_[i].sweeping = true;
-      act(Sweep{{i}, world_.generation, {}});
-    }
-    disarm(Deadline::grace);
-    disarm(Deadline::kill);
-    arm(Deadline::sweep, now_ + spec_.grace + after_kill);
-  }
-  if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.sweeping; })) return;
-  if (all_members(WorkerState::finished)) after_drain();
-}
-
-void JobMachine::on(const HostSwept& event) {
-  auto& host = hosts_.at(event.host.value);
-  if (!host.sweeping || event.generation != world_.generation)
-    return ignore("host swept", "it was not asked to, or was given up");
-  host.sweeping = false;
-  verdict_.leftovers += event.leftovers;
-  if (event.leftovers > 0)
-    say(fmt::format("{}: ended {} that outlived {} worker", host_name(event.host),
-                    event.leftovers == 1 ? "a process" : fmt::format("{} processes", event.leftovers),
-                    event.leftovers == 1 ? "its" : "their"));
-  if (phase_ == Phase::draining) after_worker_change();
-}
-
-void JobMachine::after_drain() {
-  for (const auto deadline : {Deadline::grace, Deadline::kill, Deadline::sweep}) disarm(deadline);
-  if (blaming_) blame();
-  const bool well = somebody_finished_well();
-  // What the dead left on hosts where others live on: it goes without anybody waiting for it.
-  std::map<HostIndex, std::vector<WorkerId>> dead;
-  for (auto it = workers_.begin(); it != workers_.end();) {
-    auto& worker = it->second;
-    if (!worker.member || survives(worker) || worker.state == WorkerState::ordered) {
-      ++it;
-      continue;
-    }
-    if (survivors_stay_ && hosts_.at(worker.seat.host.value).state == HostState::ready)
-      dead[worker.seat.host].push_back(it->first);
-    worker.member = false;
-    it = worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
-  }
-  for (auto& [host, ids] : dead) act(Sweep{host, std::nullopt, std::move(ids)});
-  somebody_left_well_ = survivors_stay_ && well;
-  begun_ = false;
-  enter(Phase::cooling);
-  if (blaming_ && budget_.backoff() > Duration::zero()) {
-    say(fmt::format("waiting {} before the next start", format_duration(budget_.backoff())));
-    arm(Deadline::backoff, now_ + budget_.backoff());
-  }
-  try_form();
-}
-
-// The first cause alone is blamed: those that lost a peer are its victims.
-void JobMachine::blame() {
-  std::vector<Failure> failures;
-  for (const auto& [id, worker] : workers_)
-    if (worker.member && worker.failure) failures.push_back(*worker.failure);
-  if (failures.empty()) return;
-  const auto& cause = failures[first_cause(failures)];
-  changed_by_ =
-      fmt::format("rank {} on {} {}", cause.rank.value, host_name(cause.host), cause.status.describe());
-  if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return;
-  const auto until = ledger_.rests_until(cause.host, now_);
-  say(fmt::format("{} rests for {}: {} of its workers failed within {}", host_name(cause.host),
-                  format_duration(until ? *until - now_ : Duration::zero()), HostLedger::tolerated + 1,
-                  format_duration(HostLedger::window)));
-}
-
 // ---- the next generation
 
 void JobMachine::try_form() {
   if (phase_ != Phase::gathering && phase_ != Phase::cooling) return;
-  dial_wanted();
-  if (armed_.contains(Deadline::backoff)) return;
   std::vector<Seat> survivors;
   for (const auto& [id, worker] : workers_)
-    if (survives(worker)) survivors.push_back(worker.seat);
+    if (stays(worker)) survivors.push_back(worker.seat);
+  if (survivors_stay_ && somebody_left_well_ && survivors.empty()) return nobody_is_left();
+  dial_wanted();
+  if (armed_.contains(Deadline::backoff)) return;
   const auto now = rooms(false);
   int size = world_size_on(spec_, slots_in(now));
   const int possible = world_size_on(spec_, slots_in(rooms(true)));
@@ -232,6 +53,26 @@ void JobMachine::try_form() {
     }
   }
   form_next(size);
+}
+
+// Some members have finished, and those that the next world was for are gone as well.
+void JobMachine::nobody_is_left() {
+  auto kind = Outcome::Kind::success;
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.member) continue;
+    if (worker.failure) kind = Outcome::Kind::worker_failed;
+    if (worker.failure || worker.status.kind != ExitStatus::Kind::lost) continue;
+    kind = Outcome::Kind::host_lost;
+    verdict_.host = worker.seat.host;
+    verdict_.reason = worker.status.reason;
+    break;
+  }
+  if (kind == Outcome::Kind::success && failed_at_) {
+    kind = last_trouble_.kind;
+    verdict_.host = last_trouble_.host;
+    verdict_.reason = last_trouble_.what;
+  }
+  end_because(kind);
 }
 
 // A world that lost nobody need not wait for hosts that may come: it can grow later.
@@ -256,7 +97,7 @@ void JobMachine::form_next(int size) {
   // Those who may hold state come first; among them, and among the others, the old order stays.
   std::vector<const Worker*> alive;
   for (const auto& [id, worker] : workers_)
-    if (survives(worker)) alive.push_back(&worker);
+    if (stays(worker)) alive.push_back(&worker);
   std::sort(alive.begin(), alive.end(), [](const Worker* a, const Worker* b) {
     return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);
   });
@@ -267,13 +108,12 @@ void JobMachine::form_next(int size) {
     world_ = replan_all(spec_, next, world_.seats, rooms(false), size);
   } else {
     std::vector<Seat> survivors, vacated;
-    for (const auto* worker : alive)
-      if (usable(worker->seat.host, {worker->seat.host})) survivors.push_back(worker->seat);
+    for (const auto* worker : alive) survivors.push_back(worker->seat);
     for (const auto& seat : world_.seats)
       if (std::none_of(survivors.begin(), survivors.end(),
                        [&](const Seat& other) { return other.host == seat.host && other.slot == seat.slot; }))
         vacated.push_back(seat);
-    world_ = replan_around(next, survivors, vacated, rooms(false), size);
+    world_ = replan_around(spec_, next, survivors, vacated, rooms(false), size);
   }
   kept_ = static_cast<int>(std::min(alive.size(), world_.seats.size()));
   verdict_.generation = next;
@@ -317,8 +157,10 @@ void JobMachine::consider_change() {
     case Phase::gathering:
     case Phase::cooling:
       return try_form();
-    case Phase::forming:
     case Phase::draining:
+      if (then_ == Then::end) return;
+      [[fallthrough]];
+    case Phase::forming:
       return dial_wanted();
     case Phase::running:
       break;
@@ -363,8 +205,13 @@ void JobMachine::change_world(const std::string& why, bool come, bool leave) {
     return trouble({Outcome::Kind::worker_failed, why, leave ? "host left" : "hosts came", true});
   planned_change_ = {Outcome::Kind::worker_failed, why, leave ? "host left" : "hosts came", true};
   Announce announce{world_.generation, come, leave, {}};
-  for (const auto& [id, worker] : workers_)
-    if (must_leave(worker)) announce.leaving.push_back(id);
+  for (auto& [id, worker] : workers_) {
+    if (!must_leave(worker)) continue;
+    worker.told = true;
+    announce.leaving.push_back(id);
+    planned_change_.kind = Outcome::Kind::host_lost;
+    planned_change_.host = worker.seat.host;
+  }
   announced_ = true;
   act(std::move(announce));
   if (leave) arm(Deadline::leave, now_ + spec_.grace);
@@ -379,10 +226,9 @@ void JobMachine::grace_of_leavers_over() {
   if (phase_ != Phase::running && phase_ != Phase::forming) return;
   bool any = false;
   for (auto& [id, worker] : workers_) {
-    if (!must_leave(worker)) continue;
-    worker.condemned = any = true;
+    if (worker.told && must_leave(worker)) worker.condemned = any = true;
   }
-  if (any) trouble({Outcome::Kind::worker_failed, planned_change_.what, "host left", true});
+  if (any) trouble(planned_change_);
 }
 
 }  // namespace trainrun::core

@@ -40,10 +40,11 @@ int exit_code_of(const Outcome& outcome) {
     case Outcome::Kind::success:
       return number(ExitCode::success);
     case Outcome::Kind::worker_failed:
-      return outcome.cause->status.exit_code();
+      return outcome.cause ? outcome.cause->status.exit_code() : number(ExitCode::internal);
     case Outcome::Kind::host_lost:
       return number(ExitCode::unreachable);
     case Outcome::Kind::hosts_failed: {
+      if (outcome.host_errors.empty()) return number(ExitCode::unreachable);  // none was left to ask
       const auto first = exit_code_of(outcome.host_errors.front().second.code);
       const bool all_alike =
           std::all_of(outcome.host_errors.begin(), outcome.host_errors.end(),

@@ -111,17 +111,27 @@ Placement replan_all(const JobSpec& job, Generation generation, const std::vecto
   return numbered(generation, std::move(next));
 }
 
-Placement replan_around(Generation generation, const std::vector<Seat>& survivors,
+Placement replan_around(const JobSpec& job, Generation generation, const std::vector<Seat>& survivors,
                         const std::vector<Seat>& vacated, const std::vector<Room>& rooms, int size) {
   std::vector<Seat> seats = survivors;
   if (static_cast<int>(seats.size()) > size) seats.resize(static_cast<std::size_t>(size));
   // One that is left out still lives for a moment: its slot is not given away.
   std::set<Slot> taken;
-  for (const auto& seat : survivors) taken.insert({seat.host, seat.slot});
+  std::map<HostIndex, int> used;
+  const auto take = [&](const Slot& slot) {
+    if (!taken.insert(slot).second) return false;
+    ++used[slot.first];
+    return true;
+  };
+  for (const auto& seat : survivors) take({seat.host, seat.slot});
   std::map<HostIndex, int> slots;
-  for (const auto& room : rooms) slots[room.host] = room.slots;
+  for (const auto& room : rooms) {
+    slots[room.host] = room.slots;
+    for (const auto slot : room.busy) take({room.host, slot});
+  }
+  const auto full = [&] { return static_cast<int>(seats.size()) >= size; };
   const auto sit = [&](const Slot& slot) {
-    if (static_cast<int>(seats.size()) >= size || !taken.insert(slot).second) return;
+    if (full() || !take(slot)) return;
     Seat seat;
     seat.host = slot.first;
     seat.slot = slot.second;
@@ -129,10 +139,13 @@ Placement replan_around(Generation generation, const std::vector<Seat>& survivor
   };
   for (const auto& seat : vacated) {
     const auto room = slots.find(seat.host);
-    if (room != slots.end() && static_cast<int>(seat.slot) < room->second) sit({seat.host, seat.slot});
+    if (room == slots.end() || used[seat.host] >= room->second) continue;
+    if (static_cast<int>(seat.slot) < room->second) sit({seat.host, seat.slot});
   }
-  for (const auto& slot : free_slots(rooms, taken, false)) sit(slot);
-  for (std::size_t i = survivors.size(); i < seats.size(); ++i) seats[i].program = 0;
+  for (const auto& slot : free_slots(rooms, taken, false))
+    if (used[slot.first] < slots.at(slot.first)) sit(slot);
+  for (std::uint32_t slot = 0; job.oversubscribe && !rooms.empty() && !full(); ++slot)
+    for (const auto& room : rooms) sit({room.host, slot});
   const auto frozen = seats;
   auto placement = numbered(generation, std::move(seats));
   for (std::size_t i = 0; i < frozen.size(); ++i) placement.seats[i].slot = frozen[i].slot;

@@ -2,6 +2,8 @@
 // pure.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "launcher/core/job_spec.h"
@@ -13,6 +15,10 @@ namespace trainrun::core {
 struct Room {
   HostIndex host;
   int slots = 0;
+  // Slots that somebody still holds who has no place in the next world: nobody sits there, and they count.
+  std::vector<std::uint32_t> busy{};
+
+  [[nodiscard]] int free() const { return std::max(0, slots - static_cast<int>(busy.size())); }
 };
 
 // How many ranks a world on so many slots has; 0 when they cannot hold the smallest one. Up to -np ranks
@@ -28,8 +34,9 @@ Placement replan_all(const JobSpec& job, Generation generation, const std::vecto
                      const std::vector<Room>& rooms, int size);
 
 // `survivors` keep their host, slot and order and have the lowest ranks. Newcomers follow: first in the slots
-// that are `vacated`, then in free ones. With more survivors than `size` the last are left out.
-Placement replan_around(Generation generation, const std::vector<Seat>& survivors,
+// that are `vacated`, then in free ones. With more survivors than `size` the last are left out. A host gets
+// no newcomer beyond its slots, but with --oversubscribe.
+Placement replan_around(const JobSpec& job, Generation generation, const std::vector<Seat>& survivors,
                         const std::vector<Seat>& vacated, const std::vector<Room>& rooms, int size);
 
 }  // namespace trainrun::core

@@ -100,7 +100,7 @@ std::vector<std::string> Console::last_words(WorkerId worker) const {
 
 std::string Console::keep_stack(Rank rank, const std::string& stack) {
   if (job_.output_directory.empty()) {
-    for (const auto line : split(stack, '\n')) say(fmt::format("    [{}] {}", rank.value, line));
+    for (const auto line : split(stack, '\n')) say(fmt::format("    [{}] {}", rank.value, neutralised(line)));
     return {};
   }
   const auto path = fmt::format("{}/rank.{}/stack", job_.output_directory, rank.value);

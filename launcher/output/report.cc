@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/restart_budget.h"
 
 namespace trainrun::output {
 namespace {

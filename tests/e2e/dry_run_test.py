@@ -101,7 +101,7 @@ class DryRun(LocalTest):
 
     def test_the_first_world_is_what_the_hosts_hold(self):
         plan = self.plan("-H", "a:2,b:2", "-np", 8, "--min-np", 2, "--spares", 1, "./train")
-        self.assertEqual((plan["world_size"], [rank["host"] for rank in plan["ranks"]]), (3, ["a", "a", "b"]))
+        self.assertEqual((plan["world_size"], [rank["host"] for rank in plan["ranks"]]), (4, ["a", "a", "b", "b"]))
         self.assertEqual((plan["elastic"]["max_np"], plan["elastic"]["spares"]), (8, 1))
         self.assertIsNone(self.plan("-np", 2, "true")["elastic"])
 

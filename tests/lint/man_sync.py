@@ -85,7 +85,7 @@ def main():
         *differences("trainrun ctl:", ctl_of_page(ctl), ctl_of_program(trainrun)),
         *differences("exit code", codes_of_page(page), codes_of_header(header)),
     ]
-    for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5"):
+    for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours
         noise = ("outdated mandoc.db", "referenced manual not found")

@@ -19,7 +19,7 @@ std::string sizes(const JobSpec& job) {
   if (!job.elastic.enabled()) return "np " + std::to_string(job.world_size());
   std::string out = std::to_string(job.elastic.min_np) + ".." + std::to_string(job.elastic.max_np) + " of " +
                     std::to_string(job.world_size());
-  return job.hosts.hosts.empty() ? out : out + ", first " + std::to_string(first_world_size(job));
+  return job.hosts.hosts.empty() ? out : out + ", first " + std::to_string(first_world(job)->seats.size());
 }
 
 std::string sizes(Words words) {
@@ -155,10 +155,13 @@ TEST_CASE("the sizes of the world: defaults, bounds, and what the hosts hold") {
       {{"-H", "a:4,b:4", "-np", "4", "--max-np", "16"}, "4..16 of 4, first 8"},
       {{"-H", "a:4,b:4", "-np", "4", "--max-np", "16", "--spares", "1"}, "4..16 of 4, first 7"},
       {{"-H", "a:4,b:4", "-np", "8", "--spares", "2"}, "8..8 of 8, first 8"},
+      {{"-H", "a:4,b:4", "-np", "7", "--max-np", "8", "--spares", "2"}, "7..8 of 7, first 7"},
       {{"-H", "a:4,b:4", "--spares", "2"}, "6..6 of 6, first 6"},
       {{"-H", "a:4,b:4", "--max-np", "16"}, "8..16 of 8, first 8"},
       {{"-H", "a:4,b:4", "--max-np", "6"}, "6..6 of 6, first 6"},
-      {{"-H", "a:4,b:4", "--min-np", "4"}, "4..4 of 4, first 4"},
+      {{"-H", "a:4,b:4", "--min-np", "4"}, "4..8 of 8, first 8"},
+      {{"-H", "a:4,b:4", "--min-np", "4", "--spares", "1"}, "4..7 of 7, first 7"},
+      {{"-H", "a:4,b:4", "--min-np", "4", "--max-np", "8", "--spares", "1"}, "4..8 of 7, first 7"},
       {{"-H", "a:4,b:4", "--min-np", "4", "--max-np", "16"}, "4..16 of 8, first 8"},
       {{"-H", "a:4", "-np", "8", "--min-np", "2"}, "2..8 of 8, first 4"},
       {{"-H", "a:4", "-np", "8", "--min-np", "2", "--oversubscribe"}, "2..8 of 8, first 8"},
@@ -183,7 +186,7 @@ TEST_CASE("the sizes of the world: defaults, bounds, and what the hosts hold") {
 
 TEST_CASE("the first world is placed on what is there") {
   const auto job = job_of({"-H", "a:2,b:2", "-np", "8", "--min-np", "2", "./train"});
-  const auto placed = core::place(with_first_world(job), Generation{1});
+  const auto placed = first_world(job);
   REQUIRE(placed.has_value());
   CHECK(placed->seats.size() == 4);
   CHECK(placed->groups == 2);
@@ -226,8 +229,11 @@ TEST_CASE("with a discovery the hosts are not known yet") {
 
 TEST_CASE("what was decided for the user is said in one line") {
   CHECK(notes_of({"--max-np", "3"}) == Words{"no -np: 3 ranks, as --max-np says"});
-  CHECK(notes_of({"-H", "a:2", "--max-np", "3"}) ==
-        Words{"no -np: 2 ranks, which is all that the hosts hold"});
+  CHECK(notes_of({"-H", "a:2", "--max-np", "3"}) == Words{"no -np: 2 ranks, all that the hosts hold"});
+  CHECK(notes_of({"-H", "a:4", "--min-np", "1", "--spares", "1"}) ==
+        Words{"no -np: 3 ranks, all that the hosts hold but the spares"});
+  CHECK(notes_of({"-H", "a:4", "--min-np", "1", "--max-np", "3"}) ==
+        Words{"no -np: 3 ranks, as --max-np says"});
   CHECK(notes_of({"--min-np", "1"}) == Words{"no -np: 1 rank, as --min-np says (--max-np allows more)"});
   CHECK(notes_of({"--host-discovery-script", "./hosts.sh", "--min-np", "2", "--max-np", "4"}) ==
         Words{"no -np: 2 ranks, as --min-np says"});
@@ -235,8 +241,7 @@ TEST_CASE("what was decided for the user is said in one line") {
         Words{"no -np: 7 ranks, all slots of the hosts but 1 spare"});
   CHECK(notes_of({"-H", "a:4", "-np", "8", "--min-np", "2"}) ==
         Words{"-np 8: 4 ranks to begin with, all that the hosts hold"});
-  CHECK(notes_of({"-H", "a:4", "-np", "4", "--min-np", "2", "--spares", "1"}) ==
-        Words{"-np 4: 3 ranks to begin with, all that the hosts hold but the spares"});
+  CHECK(notes_of({"-H", "a:4", "-np", "4", "--min-np", "2", "--spares", "1"}).empty());
   CHECK(notes_of({"-H", "a,b,c", "--nnodes", "2:4", "--nproc-per-node", "8"}) ==
         Words{"--nnodes 2:4 with 8 a host: 16 to 32 ranks, 24 at the start"});
   CHECK(notes_of({"-H", "a,b", "--nnodes", "2", "--nproc-per-node", "8"}) ==

@@ -61,12 +61,13 @@ TEST_CASE("a discovery is a kind and its source") {
   CHECK(parse_discovery("file:a b")->kind == DiscoveryKind::file);
   CHECK(parse_discovery("file:a b")->source == "a b");
   CHECK(parse_discovery("dns:workers.example.org")->kind == DiscoveryKind::dns);
+  CHECK(parse_discovery("dns:me@workers:8")->source == "me@workers:8");
   CHECK(parse_discovery("slurm")->kind == DiscoveryKind::slurm);
   for (const auto& bad :
        {std::string(), std::string("script:"), std::string("script: "), std::string("file:"),
-        std::string("dns:"), std::string("dns:-x"), std::string("dns:a;b"), std::string("slurm:1"),
-        std::string("./hosts"), std::string("Script:x"), "file:" + std::string(5000, 'a'),
-        "script:" + std::string(200'000, 'a')}) {
+        std::string("dns:"), std::string("dns:-x"), std::string("dns:a;b"), std::string("dns:n[1-2]"),
+        std::string("slurm:1"), std::string("./hosts"), std::string("Script:x"),
+        "file:" + std::string(5000, 'a'), "script:" + std::string(200'000, 'a')}) {
     CAPTURE(bad.substr(0, 40));
     CHECK_FALSE(parse_discovery(bad).has_value());
   }

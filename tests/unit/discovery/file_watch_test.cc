@@ -59,6 +59,12 @@ TEST_CASE("files beside it, and a file that is only half written, are not told")
   half << "b" << std::flush;
   scene.directory.write("more", "a");
   std::filesystem::rename(scene.directory / "more", scene.directory / "other");
+  bool later = false;  // told of what came after it, by a watch that began after it
+  FileWatch other(scene.bench.loop, scene.directory / "later", [&] { later = true, scene.bench.happened(); });
+  REQUIRE(other.ensure());
+  scene.directory.write("later", "a");
+  scene.bench.run([&] { return later; });
+  CHECK(scene.changes == 0);
   scene.expect([&] { half.close(); });
   CHECK(scene.changes == 1);
 }

@@ -1,0 +1,40 @@
+// What must hold after every step.
+#include <algorithm>
+
+#include "launcher/core/job_machine.h"
+
+namespace trainrun::core {
+
+std::string JobMachine::broken_invariant() const {
+  const auto armed = [this](std::initializer_list<Deadline> some) {
+    return std::any_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); });
+  };
+  if (phase_ == Phase::draining && !armed({Deadline::grace, Deadline::kill, Deadline::sweep}))
+    return "draining without a deadline";
+  if (phase_ == Phase::closing && !armed({Deadline::stop})) return "closing without a deadline";
+  if (phase_ == Phase::cooling && !armed({Deadline::backoff, Deadline::settle, Deadline::world}))
+    return "cooling without a deadline";
+  if (phase_ == Phase::gathering && began_ != Instant{} && !armed({Deadline::start, Deadline::world}))
+    return "gathering without a deadline";
+  for (std::size_t i = 0; i < world_.seats.size(); ++i)
+    if (world_.seats[i].rank.value != i) return "ranks have a hole";
+  if (elastic() && begun_ && !somebody_finished_well() && !somebody_left_well_) {
+    const auto size = static_cast<int>(world_.seats.size());
+    if (size > std::max(spec_.elastic.max_np, spec_.world_size()) ||
+        size < (spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size()))
+      return "a world above the maximum or below the minimum";
+  }
+  std::set<Rank> live;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.state == WorkerState::finished) continue;
+    if (worker.member && begun_ && !live.insert(worker.seat.rank).second)
+      return "two live workers of one rank";
+    const auto state = hosts_.at(worker.seat.host.value).state;
+    if (state != HostState::ready) return "a live worker on a host that is not there";
+  }
+  if ((phase_ == Phase::closing || phase_ == Phase::done) && !live.empty())
+    return "a live worker after the end";
+  return {};
+}
+
+}  // namespace trainrun::core

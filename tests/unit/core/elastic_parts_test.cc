@@ -1,0 +1,175 @@
+// The parts of the elastic brain one by one: which hosts rest, how often restarts are allowed, who sits where
+// next.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "launcher/core/host_ledger.h"
+#include "launcher/core/replan.h"
+#include "launcher/core/restart_budget.h"
+
+using namespace trainrun;
+using namespace trainrun::core;
+
+namespace {
+
+const Instant start{seconds(1000)};
+const HostIndex a{0}, b{1}, c{2};
+
+std::string seats(const Placement& placement) {
+  std::string out;
+  for (const auto& seat : placement.seats)
+    out += (out.empty() ? "" : " ") + std::to_string(seat.host.value) + "." + std::to_string(seat.slot);
+  return out;
+}
+
+JobSpec job_of(int np, int min_np = 0, int max_np = 0, int spares = 0) {
+  JobSpec job;
+  job.programs.push_back({{"./train"}, np, "/w", {}});
+  job.elastic.min_np = min_np;
+  job.elastic.max_np = max_np;
+  job.elastic.spares = spares;
+  return job;
+}
+
+}  // namespace
+
+TEST_SUITE("core.host_ledger") {
+  TEST_CASE("two failures of workers are their slots', the third within the window is the host's") {
+    HostLedger ledger(seconds(10), seconds(300));
+    CHECK_FALSE(ledger.worker_failed(a, start));
+    CHECK_FALSE(ledger.worker_failed(a, start + seconds(1)));
+    CHECK_FALSE(ledger.rests(a, start + seconds(1)));
+    CHECK(ledger.worker_failed(a, start + seconds(2)));
+    CHECK(ledger.rests_until(a, start + seconds(2)) == start + seconds(12));
+    CHECK_FALSE(ledger.rests(b, start + seconds(2)));
+    CHECK_FALSE(ledger.rests(a, start + seconds(12)));
+  }
+  TEST_CASE("failures that are further apart than the window do not add up") {
+    HostLedger ledger(seconds(10), seconds(300));
+    for (int i = 0; i < 9; ++i) CHECK_FALSE(ledger.worker_failed(a, start + i * seconds(301)));
+  }
+  TEST_CASE("the rest doubles with each blame up to the longest, and is short again after a quiet window") {
+    HostLedger ledger(seconds(10), seconds(50));
+    auto now = start;
+    for (const auto time : {seconds(10), seconds(20), seconds(40), seconds(50), seconds(50)}) {
+      ledger.host_failed(a, now);
+      CHECK(ledger.rests_until(a, now) == now + time);
+      now += time;
+    }
+    now += HostLedger::window + seconds(1);
+    ledger.host_failed(a, now);
+    CHECK(ledger.rests_until(a, now) == now + seconds(10));
+  }
+  TEST_CASE("a silent host rests at least until its agent has noticed, and is forgiven by the user alone") {
+    HostLedger ledger(seconds(1), seconds(2));
+    ledger.host_failed(a, start, seconds(12));
+    CHECK(ledger.rests(a, start + seconds(11)));
+    ledger.forgive(a);
+    CHECK_FALSE(ledger.rests(a, start));
+  }
+}
+
+TEST_SUITE("core.restart_budget") {
+  TEST_CASE("no more than the limit within any window") {
+    std::mt19937 random(1);
+    for (int limit = 0; limit < 5; ++limit) {
+      RestartBudget budget({limit, seconds(100)});
+      std::vector<Instant> taken;
+      auto now = start;
+      for (int i = 0; i < 500; ++i) {
+        now += milliseconds(random() % 60'000);
+        const auto within =
+            std::count_if(taken.begin(), taken.end(), [now](Instant at) { return now - at <= seconds(100); });
+        const bool got = budget.spend(now);
+        CHECK(got == (within < limit));
+        if (got) taken.push_back(now);
+      }
+    }
+  }
+  TEST_CASE("the first is immediate, the next wait 1, 2, 4 ... at most 30 seconds; a refund is no restart") {
+    RestartBudget budget({100, seconds(3600)});
+    for (const auto wait : {0, 1, 2, 4, 8, 16, 30, 30}) {
+      CHECK(budget.spend(start));
+      CHECK(budget.backoff() == seconds(wait));
+    }
+    budget.refund();
+    CHECK(budget.spent() == 7);
+  }
+}
+
+TEST_SUITE("core.replan") {
+  TEST_CASE("a world is as large as slots allow, and spares are free only beyond -np") {
+    CHECK(world_size_on(job_of(4), 3) == 0);
+    CHECK(world_size_on(job_of(4), 9) == 4);
+    CHECK(world_size_on(job_of(4, 2), 3) == 3);
+    CHECK(world_size_on(job_of(4, 2, 8), 7) == 7);
+    CHECK(world_size_on(job_of(4, 2, 8, 2), 7) == 5);
+    CHECK(world_size_on(job_of(4, 2, 8, 2), 5) == 4);
+    CHECK(world_size_on(job_of(4, 2, 8), 20) == 8);
+  }
+  TEST_CASE("a lost host's ranks move to the free slots, the others keep their numbers") {
+    const auto job = job_of(4);
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 2}, {b, 2}, {c, 2}}, 4);
+    CHECK(seats(first) == "0.0 0.1 1.0 1.1");
+    CHECK(seats(replan_all(job, Generation{2}, first.seats, {{b, 2}, {c, 2}}, 4)) == "2.0 2.1 1.0 1.1");
+    CHECK(seats(replan_all(job, Generation{2}, first.seats, {{a, 2}, {c, 1}}, 3)) == "0.0 0.1 2.0");
+  }
+  TEST_CASE("newcomers sit in vacated slots first, never where one that has no place still lives") {
+    const auto job = job_of(4);
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 2}, {b, 2}}, 4);
+    const std::vector<Seat> survivors{first.seats[0], first.seats[3]};
+    const std::vector<Seat> vacated{first.seats[1], first.seats[2]};
+    CHECK(seats(replan_around(job, Generation{2}, survivors, vacated, {{a, 2}, {b, 2}}, 4)) ==
+          "0.0 1.1 0.1 1.0");
+    CHECK(seats(replan_around(job, Generation{2}, survivors, vacated, {{a, 2, {1}}, {b, 2}}, 3)) ==
+          "0.0 1.1 1.0");
+  }
+  TEST_CASE("a stopped slot is not filled again through its neighbour, but --oversubscribe fills the world") {
+    auto job = job_of(4);
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 2}, {b, 2}}, 4);
+    const std::vector<Seat> survivors{first.seats[1], first.seats[2], first.seats[3]};
+    CHECK(replan_around(job, Generation{2}, survivors, {first.seats[0]}, {{a, 1}, {b, 2}}, 4).seats.size() ==
+          3);
+    job.oversubscribe = true;
+    CHECK(replan_around(job, Generation{2}, survivors, {first.seats[0]}, {{a, 1}, {b, 2}}, 4).seats.size() ==
+          4);
+  }
+  TEST_CASE("whatever is lost: size as asked, no slot twice, ranks dense, survivors first and in order") {
+    for (unsigned seed = 0; seed < 2000; ++seed) {
+      std::mt19937 random(seed);
+      auto job = job_of(1 + static_cast<int>(random() % 6));
+      if (random() % 4 == 0) job.map_by = MapBy::host;
+      std::vector<Room> rooms;
+      int sum = 0;
+      for (std::uint32_t i = 0; i < 1 + random() % 4; ++i) {
+        rooms.push_back({HostIndex{i}, 1 + static_cast<int>(random() % 3), {}});
+        sum += rooms.back().slots;
+      }
+      const int size = 1 + static_cast<int>(random() % static_cast<unsigned>(sum));
+      const auto first = replan_all(job, Generation{1}, {}, rooms, size);
+      std::vector<Seat> survivors, vacated;
+      for (const auto& seat : first.seats) (random() % 2 == 0 ? survivors : vacated).push_back(seat);
+      const int next = 1 + static_cast<int>(random() % static_cast<unsigned>(sum));
+      const bool around = !survivors.empty() && random() % 2 == 0;
+      const auto second = around ? replan_around(job, Generation{2}, survivors, vacated, rooms, next)
+                                 : replan_all(job, Generation{2}, first.seats, rooms, next);
+      INFO("seed ", seed);
+      REQUIRE(static_cast<int>(second.seats.size()) == next);
+      std::set<std::pair<HostIndex, std::uint32_t>> taken;
+      for (std::size_t i = 0; i < second.seats.size(); ++i) {
+        const auto& seat = second.seats[i];
+        CHECK(seat.rank.value == i);
+        CHECK(taken.insert({seat.host, seat.slot}).second);
+        if (!around || i >= survivors.size()) continue;
+        CHECK(seat.host == survivors[i].host);
+        CHECK(seat.slot == survivors[i].slot);
+      }
+      std::map<HostIndex, int> used;
+      for (const auto& seat : second.seats) ++used[seat.host];
+      for (const auto& room : rooms) CHECK(used[room.host] <= room.slots);
+    }
+  }
+}
