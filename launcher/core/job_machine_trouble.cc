@@ -175,6 +175,8 @@ void JobMachine::after_drain() {
     it = worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
   }
   for (auto& [host, ids] : dead) act(Sweep{host, std::nullopt, std::move(ids)});
+  dismiss_leavers();
+  await_dismissed();
   somebody_left_well_ = survivors_stay_ && well;
   begun_ = false;
   enter(Phase::cooling);
