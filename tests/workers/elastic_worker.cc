@@ -2,6 +2,7 @@
 //   step      an allreduce; counts the step
 //   commit, save, check, stop?   those of the state
 //   epoch N   whole epochs of the sampler, committed every three batches, until N are done
+//   order     the order of a sampler, to compare with that of elastic_worker.py
 //   end       the orderly end
 // What happened goes to stdout in lines. `elastic_worker extra` adds a buffer that others lack.
 #include <cstdio>
@@ -66,6 +67,13 @@ struct Training {
     }
     say("all epochs");
   }
+  static void say_order() {
+    elastic::Sampler fresh(11, 5);
+    fresh.next_epoch();
+    std::string text;
+    for (const auto index : fresh.next(11)) text += (text.empty() ? "" : ", ") + std::to_string(index);
+    say("order [" + text + "]");
+  }
   void obey(comm::World& world) {
     report(world, "formed");
     for (std::string line; std::getline(std::cin, line);) {
@@ -77,6 +85,7 @@ struct Training {
       if (line == "save") state.save();
       if (line == "check") elastic::State::check_host_updates(world);
       if (line == "stop?") say(elastic::State::should_stop(world) ? "stop" : "stay");
+      if (line == "order") say_order();
       if (line.rfind("epoch ", 0) == 0) epochs(world, std::stoul(line.substr(6)));
       if (line == "end") return;
       report(world, line.c_str());

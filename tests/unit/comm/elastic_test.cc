@@ -11,8 +11,9 @@ namespace {
 // Announces a change, with `worker` as one that is to go, and returns once that one has heard it: its ear is
 // another connection than that of the orders.
 void warn(Fleet& fleet, rendezvous::Change change, std::uint32_t worker) {
-  fleet.server.say(
-      [=](rendezvous::Service& service) { service.announce({1}, change, {worker}, "hosts will change"); });
+  fleet.server.say([=, generation = fleet.generation](rendezvous::Service& service) {
+    service.announce({generation}, change, {worker}, "hosts will change");
+  });
   for (;;) {
     fleet.tell(worker, "stop?");
     const bool heard = fleet.hears(worker, "st") == "stop";
@@ -173,6 +174,37 @@ TEST_CASE("whoever is killed, whenever: no sample of an epoch is lost or taken t
         CHECK_MESSAGE(said.substr(at, 8) == "wrong 0\n", "worker ", worker);
     }
   }
+}
+
+TEST_CASE("the Python package does the same, with values beside buffers") {
+  Fleet fleet(2, {"/usr/bin/python3", TRAINRUN_SOURCE "/tests/workers/elastic_worker.py"},
+              {"PYTHONPATH=" TRAINRUN_SOURCE "/comm/python", "TRAINRUN_COMM_LIBRARY=" TRAINRUN_COMM_LIBRARY,
+               "PYTHONDONTWRITEBYTECODE=1", "ASAN_OPTIONS=detect_leaks=0", TRAINRUN_PRELOAD});
+  for (const char* order : {"step", "commit", "step"}) fleet.tell_all(order);
+  fleet.all_hear("steps 2 sum 4 note after 2 sampler 0 6");
+  fleet.kill(2);
+  fleet.tell(1, "step");
+  fleet.all_wait({1});
+  fleet.begin({1, 3});
+  fleet.spawn(3);
+  CHECK(fleet.hears(1, "reset") == "reset 2 2");
+  fleet.all_hear("of 2 steps 1 sum 2 note after 1 sampler 0 3");
+  warn(fleet, rendezvous::Change::leaving, 3);
+  fleet.tell_all("check");
+  fleet.all_wait({1, 3});
+  fleet.server.say([](rendezvous::Service& service) { service.dismiss({3}); });
+  fleet.hears(3, "removed");
+  CHECK(fleet.exit_code(3) == 0);
+  fleet.begin({1});
+  fleet.hears(1, "formed generation 3 rank 0 of 1 steps 1");
+  fleet.tell(1, "order");
+  const auto order = fleet.hears(1, "order [");
+  fleet.tell(1, "end");
+  fleet.hears(1, "finished");
+  CHECK(fleet.exit_code(1) == 0);
+  Fleet other(1);  // in C++ the sampler's order is the same
+  other.tell(1, "order");
+  CHECK(other.hears(1, "order [") == order);
 }
 
 TEST_CASE("in place, four ranks are back at work soon after a death") {

@@ -25,8 +25,9 @@ namespace trainrun {
 class Fleet {
  public:
   // Generation 1 of workers 1..size.
-  explicit Fleet(std::uint32_t size, std::vector<std::string> command = {TRAINRUN_ELASTIC_WORKER})
-      : server(1), command_(std::move(command)) {
+  explicit Fleet(std::uint32_t size, std::vector<std::string> command = {TRAINRUN_ELASTIC_WORKER},
+                 std::vector<std::string> environment = {})
+      : server(1), command_(std::move(command)), environment_(std::move(environment)) {
     server.on_event = [this](const rendezvous::Event& event) {
       const auto* it = std::get_if<rendezvous::MemberWaits>(&event);
       if (it == nullptr) return;
@@ -63,17 +64,15 @@ class Fleet {
     while (workers_.at(rank) != worker) ++rank;
     auto argv_words = command_;
     argv_words.insert(argv_words.end(), words.begin(), words.end());
-    std::vector<std::string> environment{"TRAINRUN_RENDEZVOUS=" + server.address,
-                                         "TRAINRUN_KEY_FILE=" + directory_ + "/key",
-                                         fmt::format("TRAINRUN_RANK={}", rank),
-                                         fmt::format("TRAINRUN_SIZE={}", workers_.size()),
-                                         fmt::format("TRAINRUN_GENERATION={}", generation),
-                                         fmt::format("TRAINRUN_WORKER={}", worker),
-                                         "TRAINRUN_OP_TIMEOUT=60",
-                                         "TRAINRUN_ELASTIC_TIMEOUT=60"};
+    auto environment = environment_;  // the first of equal names counts
+    for (const auto& own : std::vector<std::string>{
+             "TRAINRUN_RENDEZVOUS=" + server.address, "TRAINRUN_KEY_FILE=" + directory_ + "/key",
+             fmt::format("TRAINRUN_RANK={}", rank), fmt::format("TRAINRUN_SIZE={}", workers_.size()),
+             fmt::format("TRAINRUN_GENERATION={}", generation), fmt::format("TRAINRUN_WORKER={}", worker),
+             "TRAINRUN_OP_TIMEOUT=60", "TRAINRUN_ELASTIC_TIMEOUT=60"})
+      environment.push_back(own);
     for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH", "LD_PRELOAD"})
       if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
-    for (const auto& extra : extra_environment) environment.push_back(extra);
     auto in = make_pipe(), out = make_pipe();
     REQUIRE(in);
     REQUIRE(out);
@@ -164,7 +163,6 @@ class Fleet {
   }
   [[nodiscard]] const std::vector<std::uint32_t>& workers() const { return workers_; }
 
-  std::vector<std::string> extra_environment;
   rendezvous::Server server;
   std::uint32_t generation = 0;
 
@@ -175,7 +173,7 @@ class Fleet {
     std::string unread, transcript{};
   };
 
-  std::vector<std::string> command_;
+  std::vector<std::string> command_, environment_;
   std::string directory_ = "/tmp/trainrun-test-XXXXXX";
   std::vector<std::uint32_t> workers_;
   std::map<std::uint32_t, Process> processes_;
