@@ -272,12 +272,7 @@ void JobMachine::begin_world() {
     starts.push_back({last_worker_, world_.generation, seat.rank});
   }
   act(std::move(begin));
-  for (const auto& [place, id] : living) {
-    auto& worker = workers_.at(id);
-    worker.member = false;
-    worker.condemned = true;
-    act(Dismiss{id});
-  }
+  for (const auto& [place, id] : living) dismiss(id);
   // Those that ended since have no place any more, and are not counted twice.
   for (auto it = workers_.begin(); it != workers_.end();) {
     auto& worker = it->second;
@@ -285,8 +280,7 @@ void JobMachine::begin_world() {
     if (worker.member && dead) worker.member = false;
     it = !worker.member && worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
   }
-  if (std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return !it.second.member; }))
-    arm(Deadline::leave, now_ + spec_.grace);
+  await_dismissed();
   if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);
   for (const auto& start : starts) act(start);
   release_unused();

@@ -87,6 +87,7 @@ class JobMachine {
     bool inspecting = false;
     int failed_dials = 0;  // in a row
     Instant retry_at{};
+    Instant away_until{};  // it went by its own word
     std::string note;  // what was last said about it
   };
   struct Worker {
@@ -191,6 +192,9 @@ class JobMachine {
   [[nodiscard]] bool must_leave(const Worker& worker) const;
   [[nodiscard]] std::pair<bool, bool> change_needed() const;
   void change_world(const std::string& why, bool come, bool leave);
+  void dismiss(WorkerId id);
+  void dismiss_leavers();
+  void await_dismissed();
   void grace_of_leavers_over();
   [[nodiscard]] bool somebody_finished_well() const;
 

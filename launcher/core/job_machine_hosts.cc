@@ -43,6 +43,8 @@ std::vector<JobMachine::HostView> JobMachine::hosts() const {
     HostView view{{i}, host.host, host.state, host.listed, host.note};
     if (host.leaving)
       view.note = "leaves";
+    else if (host.away_until > now_)
+      view.note = fmt::format("left; back in {} at the earliest", format_duration(host.away_until - now_));
     else if (const auto until = ledger_.rests_until({i}, now_))
       view.note = fmt::format("rests for {}", format_duration(*until - now_));
     all.push_back(std::move(view));
@@ -81,7 +83,7 @@ std::set<HostIndex> JobMachine::forgiven() const {
   std::vector<std::pair<Instant, HostIndex>> resting;
   for (const auto index : order_) {
     const auto& host = hosts_.at(index.value);
-    if (host.leaving) continue;
+    if (host.leaving || host.away_until > now_) continue;
     if (const auto until = ledger_.rests_until(index, now_))
       resting.emplace_back(*until, index);
     else if (host.state == HostState::ready || host.failed_dials == 0)
@@ -99,7 +101,8 @@ std::set<HostIndex> JobMachine::forgiven() const {
 
 bool JobMachine::usable(HostIndex index, const std::set<HostIndex>& pardoned) const {
   const auto& host = hosts_.at(index.value);
-  return host.listed && !host.leaving && (!ledger_.rests(index, now_) || pardoned.contains(index));
+  return host.listed && !host.leaving && host.away_until <= now_ &&
+         (!ledger_.rests(index, now_) || pardoned.contains(index));
 }
 
 // Without those that the user stopped.
@@ -155,6 +158,7 @@ void JobMachine::watch_hosts() {
     if (host.leaving) continue;
     if (const auto until = ledger_.rests_until(index, now_)) at_least(*until);
     if (host.state == HostState::gone && host.retry_at > now_) at_least(host.retry_at);
+    if (host.away_until > now_) at_least(host.away_until);
   }
   if (next) return arm(Deadline::hosts, *next);
   disarm(Deadline::hosts);
@@ -254,7 +258,10 @@ void JobMachine::on(const HostsDiscovered& event) {
     const auto index = host_of(found);
     auto& host = hosts_.at(index.value);
     if (std::find(order.begin(), order.end(), index) != order.end()) continue;
-    if (!host.listed && host.state == HostState::gone) host.leaving = host.removed = false;  // it is back
+    if (!host.listed && host.state == HostState::gone) {  // it is back
+      host.leaving = host.removed = false;
+      host.away_until = {};
+    }
     host.host.slots = found.slots;
     host.host.slots_given = found.slots_given;
     order.push_back(index);
@@ -294,9 +301,10 @@ void JobMachine::host_left(HostIndex index) {
   auto& host = hosts_.at(index.value);
   host.state = HostState::gone;
   if (!host.leaving || host.removed) return;
-  // It went by its own word, and may come back the same way: after the longest rest.
+  // It went by its own word, and may come back the same way. However few hosts there are, it is not asked
+  // before the longest rest is over: whoever told it to leave wants it empty.
   host.leaving = false;
-  ledger_.host_failed(index, now_, spec_.elastic.cooldown_max);
+  host.away_until = now_ + spec_.elastic.cooldown_max;
 }
 
 void JobMachine::leave_host(HostIndex index, const std::string& why) {
@@ -307,6 +315,10 @@ void JobMachine::leave_host(HostIndex index, const std::string& why) {
   act(AskForHosts{});
   if (phase_ == Phase::running && has_live_members(index))
     return change_world(fmt::format("{} leaves ({})", host_name(index), why), false, true);
+  if (phase_ == Phase::cooling || (phase_ == Phase::forming && !begun_)) {
+    dismiss_leavers();
+    await_dismissed();
+  }
   consider_change();
 }
 
@@ -338,6 +350,7 @@ void JobMachine::on(const AddHosts& event) {
     stopped_slots_.erase(index);
     ledger_.forgive(index);
     host.retry_at = now_;
+    host.away_until = {};
     if (std::find(order_.begin(), order_.end(), index) == order_.end()) order_.push_back(index);
   }
   consider_change();

@@ -175,6 +175,8 @@ void JobMachine::after_drain() {
     it = worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
   }
   for (auto& [host, ids] : dead) act(Sweep{host, std::nullopt, std::move(ids)});
+  dismiss_leavers();
+  await_dismissed();
   somebody_left_well_ = survivors_stay_ && well;
   begun_ = false;
   enter(Phase::cooling);
@@ -196,6 +198,7 @@ void JobMachine::blame() {
   changed_by_ =
       fmt::format("rank {} on {} {}", cause.rank.value, host_name(cause.host), cause.status.describe());
   if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return;
+  if (forgiven().contains(cause.host)) return;  // the smallest world cannot do without it
   const auto until = ledger_.rests_until(cause.host, now_);
   say(fmt::format("{} rests for {}: {} of its workers failed within {}", host_name(cause.host),
                   format_duration(until ? *until - now_ : Duration::zero()), HostLedger::tolerated + 1,

@@ -27,6 +27,7 @@ std::string count(int number, std::string_view noun) {
 
 void JobMachine::try_form() {
   if (phase_ != Phase::gathering && phase_ != Phase::cooling) return;
+  release_unused();
   std::vector<Seat> survivors;
   for (const auto& [id, worker] : workers_)
     if (stays(worker)) survivors.push_back(worker.seat);
@@ -159,9 +160,17 @@ void JobMachine::consider_change() {
       return try_form();
     case Phase::draining:
       if (then_ == Then::end) return;
-      [[fallthrough]];
-    case Phase::forming:
       return dial_wanted();
+    case Phase::forming: {
+      const bool stale =
+          !begun_ && std::any_of(world_.seats.begin(), world_.seats.end(), [&](const Seat& seat) {
+            const auto& host = hosts_.at(seat.host.value);
+            return host.leaving || !host.listed;
+          });
+      if (!stale) return dial_wanted();
+      enter(Phase::cooling);  // nobody was started there yet
+      return try_form();
+    }
     case Phase::running:
       break;
     case Phase::closing:
@@ -215,6 +224,26 @@ void JobMachine::change_world(const std::string& why, bool come, bool leave) {
   announced_ = true;
   act(std::move(announce));
   if (leave) arm(Deadline::leave, now_ + spec_.grace);
+}
+
+void JobMachine::dismiss(WorkerId id) {
+  auto& worker = workers_.at(id);
+  worker.member = false;
+  worker.condemned = true;
+  act(Dismiss{id});
+}
+
+// Whatever the next world will be, it has no place on a host that leaves.
+void JobMachine::dismiss_leavers() {
+  for (const auto& [id, worker] : workers_)
+    if (survives(worker) && hosts_.at(worker.seat.host.value).leaving) dismiss(id);
+}
+
+void JobMachine::await_dismissed() {
+  const bool any = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
+    return !it.second.member && it.second.state == WorkerState::spawned;
+  });
+  if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + spec_.grace);
 }
 
 // The grace of a host that leaves is over, or that of members who have no place any more.

@@ -1,0 +1,251 @@
+#include "tests/sim/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "tests/sim/describe.h"
+
+namespace trainrun::sim {
+
+using namespace core;
+
+namespace {
+
+template <class... Parts>
+struct Cases : Parts... {
+  using Parts::operator()...;
+};
+
+}  // namespace
+
+Judge::Judge(const Scenario& scenario) : scenario_(scenario) {
+  for (const auto& host : scenario.spec.hosts.hosts) hosts_.push_back({.host = host});
+}
+
+Judge::KnownHost& Judge::host(HostIndex index) {
+  if (index.value < hosts_.size()) return hosts_[index.value];
+  fail(fmt::format("host {} is not known", index.value));
+  hosts_.resize(index.value + 1);
+  return hosts_[index.value];
+}
+
+void Judge::lose(HostIndex index) {
+  auto& it = host(index);
+  it.link = Link::none;
+  it.leaving = false;
+  for (auto& [id, worker] : workers_)
+    if (worker.seat.host == index && lives(worker)) worker.state = Known::State::lost;
+}
+
+void Judge::need_link(HostIndex index, const char* what) {
+  if (host(index).link != Link::ready)
+    fail(fmt::format("{} is sent to host {}, which is not there", what, index.value));
+}
+
+// ---- what the brain is told
+
+void Judge::event(const JobEvent& event, Instant now) {
+  now_ = now;
+  may_charge_ = std::holds_alternative<WorkerExited>(event) ||
+                std::holds_alternative<WorkerNotStarted>(event) || std::holds_alternative<HostLost>(event) ||
+                std::holds_alternative<WorldBroken>(event) || std::holds_alternative<InspectionDone>(event);
+  const auto worker = [this](WorkerId id, auto&& work) {
+    if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
+  };
+  std::visit(Cases{[&](const HostReady& it) {
+                     if (host(it.host).link == Link::dialling) host(it.host).link = Link::ready;
+                   },
+                   [&](const HostFailed& it) { host(it.host).link = Link::none; },
+                   [&](const HostLost& it) {
+                     if (host(it.host).leaving || !host(it.host).listed) may_charge_ = false;
+                     lose(it.host);
+                   },
+                   [&](const HostStopped& it) { lose(it.host); },
+                   [&](const HostLeaving& it) { host(it.host).leaving = true; },
+                   [&](const WorkerStarted& it) {
+                     worker(it.worker, [](Known& known) {
+                       if (known.state == Known::State::ordered) known.state = Known::State::started;
+                     });
+                   },
+                   [&](const WorkerNotStarted& it) {
+                     worker(it.worker, [&](Known& known) {
+                       if (known.state == Known::State::ordered) known.status = it.status;
+                       known.state = Known::State::exited;
+                     });
+                   },
+                   [&](const WorkerExited& it) {
+                     worker(it.worker, [&](Known& known) {
+                       if (!lives(known)) return;
+                       known.state = Known::State::exited;
+                       known.status = it.status;
+                       if (it.status.success() && !known.ended_by_order) somebody_done_ = true;
+                     });
+                   },
+                   [&](const WorkerFinished& it) {
+                     worker(it.worker, [](Known& known) { known.finished = true; });
+                     if (it.lost_peer) refunds_.push_back(now);
+                   },
+                   [&](const WorldJoined& it) {
+                     if (!world_ || it.generation != world_->placement.generation) return;
+                     for (const auto id : world_->workers) workers_.at(id).seasoned = true;
+                   },
+                   [&](const HostsDiscovered& it) {
+                     for (auto& known : hosts_) {
+                       const bool here = std::any_of(it.hosts.begin(), it.hosts.end(), [&](const Host& one) {
+                         return one.name == known.host.name;
+                       });
+                       if (here && !known.listed && known.link == Link::none)
+                         known.removed = known.leaving = false;
+                       known.listed = here;
+                     }
+                   },
+                   [&](const RemoveHost& it) {
+                     for (auto& known : hosts_)
+                       if (known.host.name == it.name) known.removed = true;
+                   },
+                   [&](const AddHosts& it) {
+                     for (auto& known : hosts_)
+                       for (const auto& one : it.hosts)
+                         if (known.host.name == one.name) {
+                           known.listed = true;
+                           known.removed = known.leaving = false;
+                         }
+                   },
+                   [&](const UserSignal& it) {
+                     if (signals_++ == 0) user_signal_ = it.number;
+                   },
+                   [&](const OutputClosed&) { output_closed_ = true; },
+                   [&](const DeadlinePassed& it) {
+                     armed_.erase(it.deadline);
+                     may_charge_ = it.deadline == Deadline::join || it.deadline == Deadline::inspect;
+                     if (it.deadline == Deadline::job) job_timed_out_ = true;
+                   },
+                   [](const auto&) {}},
+             event);
+}
+
+void Judge::spawned(int machine, Generation generation) {
+  auto& begun = begun_on_[machine];
+  if (generation < begun)
+    fail(fmt::format("a worker of generation {} starts where generation {} began", generation.value,
+                     begun.value));
+  begun = std::max(begun, generation);
+}
+
+void Judge::capacity(bool enough, Instant now) {
+  if (!enough)
+    enough_since_.reset();
+  else if (!enough_since_)
+    enough_since_ = now;
+}
+
+// ---- what it orders
+
+void Judge::action(const JobAction& action, Instant now) {
+  now_ = now;
+  if (outcome_ && !std::holds_alternative<Say>(action)) fail("an order after the end: " + describe(action));
+  std::visit(Cases{[&](const AddHost& it) {
+                     if (it.host.value != hosts_.size())
+                       return fail("a new host is not at the end of the list");
+                     hosts_.push_back({.host = it.as});
+                   },
+                   [&](const DialHost& it) {
+                     auto& known = host(it.host);
+                     if (known.link != Link::none)
+                       fail(fmt::format("host {} is dialled, and is there", it.host.value));
+                     if (known.removed)
+                       fail(fmt::format("host {} is dialled, and was removed", it.host.value));
+                     known.link = Link::dialling;
+                   },
+                   [&](const ReservePort& it) {
+                     need_link(it.host, "the order for a port");
+                     if (it.generation <= reserved_) fail("generations do not grow");
+                     reserved_ = it.generation;
+                   },
+                   [&](const BeginWorld& it) { begins(it); }, [&](const StartWorker& it) { starts(it); },
+                   [&](const SignalWorkers& it) {
+                     for (const auto id : it.workers) {
+                       const auto known = workers_.find(id);
+                       if (known == workers_.end()) return fail("a signal for an unknown worker");
+                       need_link(known->second.seat.host, "a signal");
+                       known->second.ended_by_order = true;
+                     }
+                   },
+                   [&](const Sweep& it) { need_link(it.host, "a sweep"); },
+                   [&](const Announce& it) {
+                     for (const auto id : it.leaving)
+                       if (workers_.contains(id)) workers_.at(id).ended_by_order = true;
+                   },
+                   [&](const Dismiss& it) {
+                     if (workers_.contains(it.worker)) workers_.at(it.worker).ended_by_order = true;
+                   },
+                   [&](const StopHost& it) {
+                     need_link(it.host, "the order to stop");
+                     host(it.host).link = Link::closing;
+                   },
+                   [&](const AbandonHost& it) { lose(it.host); },
+                   [&](const Arm& it) {
+                     armed_.insert(it.deadline);
+                     if (it.at < now) fail("a deadline in the past");
+                   },
+                   [&](const Disarm& it) { armed_.erase(it.deadline); },
+                   [&](const Finish& it) { ends(it.outcome, now); }, [](const auto&) {}},
+             action);
+}
+
+void Judge::starts(const StartWorker& start) {
+  if (!world_ || start.generation != world_->placement.generation)
+    return fail(fmt::format("worker {} is told generation {}, which did not begin", start.worker.value,
+                            start.generation.value));
+  if (start.rank.value >= world_->workers.size() || world_->workers[start.rank.value] != start.worker)
+    return fail(fmt::format("worker {} is told a rank that is another's", start.worker.value));
+  if (to_start_.erase(start.worker) == 0)
+    return fail(fmt::format("worker {} is started twice", start.worker.value));
+  need_link(world_->placement.seats[start.rank.value].host, "a start");
+}
+
+void Judge::after_step(const JobMachine& machine) {
+  if (const auto broken = machine.broken_invariant(); !broken.empty()) fail("the brain itself: " + broken);
+  using Phase = JobMachine::Phase;
+  const auto needs = [this](std::initializer_list<Deadline> some, const char* phase) {
+    if (std::none_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); }))
+      fail(fmt::format("{} without a deadline", phase));
+  };
+  switch (machine.phase()) {
+    case Phase::gathering:
+      needs({Deadline::start, Deadline::world}, "gathering");
+      break;
+    case Phase::draining:
+      needs({Deadline::grace, Deadline::kill, Deadline::sweep}, "draining");
+      break;
+    case Phase::cooling:
+      needs({Deadline::backoff, Deadline::settle, Deadline::world}, "cooling");
+      break;
+    case Phase::closing:
+      needs({Deadline::stop}, "closing");
+      break;
+    case Phase::forming:
+    case Phase::running:
+    case Phase::done:
+      break;
+  }
+  if (!to_start_.empty()) fail("a rank of the new generation was not started");
+  if (std::exchange(began_, false))
+    for (const auto& [id, worker] : workers_)
+      if (lives(worker) && worker.generation != world_->placement.generation && !worker.ended_by_order)
+        fail(fmt::format("worker {} lives on without a place, and was not told", id.value));
+  if (const int more = machine.restarts() - restarts_seen_; more > 0) {
+    if (!may_charge_) fail("a restart was charged for what is no failure");
+    restarts_.insert(restarts_.end(), static_cast<std::size_t>(more), now_);
+    restarts_seen_ = machine.restarts();
+    const auto& limit = scenario_.spec.elastic.limit;
+    const auto within = [&](const std::vector<Instant>& all) {
+      return std::count_if(all.begin(), all.end(), [&](Instant at) { return now_ - at <= limit.window; });
+    };
+    if (within(restarts_) - within(refunds_) > limit.count) fail("more restarts than the budget allows");
+  }
+}
+
+}  // namespace trainrun::sim

@@ -1,0 +1,166 @@
+// A generation that begins, and the job's end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/sim/describe.h"
+#include "tests/sim/judge.h"
+
+namespace trainrun::sim {
+
+using namespace core;
+
+namespace {
+
+// By then a job that could go on has found the hosts that are there: retries come every 30 s, a dial takes as
+// long as the start may.
+constexpr Duration finds_hosts = seconds(60);
+
+}  // namespace
+
+void Judge::begins(const BeginWorld& begin) {
+  const auto& seats = begin.placement.seats;
+  const auto generation = begin.placement.generation;
+  if (generation != reserved_) fail("a generation begins without a port of its own");
+  if (world_ && generation <= world_->placement.generation) fail("generations do not grow");
+  if (seats.size() != begin.workers.size() || seats.empty()) return fail("seats and workers do not match");
+  check_places(begin);
+  check_in_place(begin);
+  check_size(begin);
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    auto& worker = workers_[begin.workers[rank]];
+    worker.seat = seats[rank];
+    worker.generation = generation;
+  }
+  world_ = begin;
+  began_ = true;
+}
+
+void Judge::check_places(const BeginWorld& begin) {
+  std::set<WorkerId> workers;
+  std::set<std::pair<HostIndex, std::uint32_t>> slots;
+  std::map<HostIndex, int> used, new_ones;
+  for (std::size_t rank = 0; rank < begin.workers.size(); ++rank) {
+    const auto& seat = begin.placement.seats[rank];
+    const auto id = begin.workers[rank];
+    if (seat.rank.value != rank) fail("ranks have a hole");
+    if (!workers.insert(id).second) fail(fmt::format("worker {} has two ranks", id.value));
+    if (!slots.insert({seat.host, seat.slot}).second)
+      fail(fmt::format("slot {} of host {} is given twice", seat.slot, seat.host.value));
+    need_link(seat.host, "a seat");
+    ++used[seat.host];
+    if (workers_.contains(id)) continue;
+    to_start_.insert(id);
+    ++new_ones[seat.host];
+    const auto& known = host(seat.host);
+    if (!known.listed || known.removed || known.leaving)
+      fail(fmt::format("host {} gets a new worker, and is not to be used", seat.host.value));
+  }
+}
+
+// Survivors come first, in their order, those that have state before others, and where they are.
+void Judge::check_in_place(const BeginWorld& begin) {
+  std::optional<std::pair<bool, Rank>> before;
+  bool newcomer = false;
+  for (std::size_t rank = 0; rank < begin.workers.size(); ++rank) {
+    const auto known = workers_.find(begin.workers[rank]);
+    if (known == workers_.end()) {
+      newcomer = true;
+      continue;
+    }
+    const auto& worker = known->second;
+    const auto& seat = begin.placement.seats[rank];
+    if (!lives(worker)) fail(fmt::format("worker {} gets a rank, and is dead", begin.workers[rank].value));
+    if (worker.ended_by_order)
+      fail(fmt::format("worker {} gets a rank, and was ended", begin.workers[rank].value));
+    if (newcomer) fail("a survivor has a higher rank than a newcomer");
+    if (seat.host != worker.seat.host || seat.slot != worker.seat.slot)
+      fail(fmt::format("worker {} is moved, and cannot move", begin.workers[rank].value));
+    const std::pair order{!worker.seasoned, worker.seat.rank};
+    if (before && order < *before) fail("survivors do not keep their order");
+    before = order;
+  }
+  // Somebody with state must not be passed over by a world that has none.
+  if (before && before->first) {
+    const bool first_is_seasoned = workers_.at(begin.workers[0]).seasoned;
+    const bool state_elsewhere = std::any_of(workers_.begin(), workers_.end(), [&](const auto& it) {
+      return it.second.seasoned && lives(it.second) && !it.second.ended_by_order &&
+             host(it.second.seat.host).listed && !host(it.second.seat.host).leaving &&
+             !host(it.second.seat.host).removed;
+    });
+    if (!first_is_seasoned && state_elsewhere) fail("rank 0 has no state, and another has");
+  }
+  if (!before) somebody_done_ = false;  // it starts over
+}
+
+void Judge::check_size(const BeginWorld& begin) {
+  const auto size = static_cast<int>(begin.workers.size());
+  if (size > scenario_.most()) fail(fmt::format("a world of {}, above the maximum", size));
+  if (size < scenario_.least() && !somebody_done_)
+    fail(fmt::format("a world of {}, below the minimum", size));
+}
+
+// ---- the end
+
+void Judge::ends(const Outcome& outcome, Instant now) {
+  outcome_ = outcome;
+  using Kind = Outcome::Kind;
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    if (hosts_[i].link != Link::none) fail(fmt::format("the end comes while host {} is there", i));
+  const auto code = [&](int expected) {
+    if (outcome.exit_code != expected)
+      fail(fmt::format("{} exits with {} instead of {}", name_of(outcome.kind), outcome.exit_code, expected));
+  };
+  const bool may_fail = !scenario_.spec.elastic.enabled() || outcome.out_of_restarts || somebody_done_;
+  switch (outcome.kind) {
+    case Kind::success:
+      code(0);
+      if (!world_) return fail("success without a world");
+      for (const auto id : world_->workers) {
+        const auto& worker = workers_.at(id);
+        if (!worker.ended_by_order && !(worker.status && worker.status->success()))
+          fail(fmt::format("success, but worker {} did not exit with 0", id.value));
+      }
+      return;
+    case Kind::worker_failed:
+      if (!may_fail) fail("the job ends with a failed worker, and could go on");
+      if (!outcome.cause) return fail("no cause is named");
+      if (const auto it = workers_.find(outcome.cause->worker);
+          it == workers_.end() || it->second.status != outcome.cause->status)
+        fail("the cause that is named did not happen");
+      return code(outcome.cause->status.exit_code());
+    case Kind::host_lost:
+      if (!may_fail) fail("the job ends with a lost host, and could go on");
+      return code(69);
+    case Kind::hosts_failed:
+      if (world_) fail("hosts failed after a world had begun");
+      return outcome.exit_code == 124 ? void() : code(69);
+    case Kind::port_refused:
+      return code(75);
+    case Kind::user_signal:
+      if (signals_ == 0) fail("nobody sent a signal");
+      return code(128 + user_signal_);
+    case Kind::output_closed:
+      if (!output_closed_) fail("the output was not closed");
+      return code(141);
+    case Kind::timed_out:
+      if (!job_timed_out_) fail("the time limit had not passed");
+      return code(124);
+    case Kind::hung:
+      if (!may_fail) fail("the job ends as hung, and could go on");
+      return code(124);
+    case Kind::no_hosts:
+      if (enough_since_ &&
+          now - *enough_since_ > scenario_.spec.start_timeout + finds_hosts + scenario_.spec.host_timeout)
+        fail("the job gives up for want of hosts, and they were there for long");
+      return code(69);
+  }
+}
+
+void Judge::over(const JobMachine& machine, Instant now, Instant calm_since, bool timed_out) {
+  if (!timed_out && outcome_) return;
+  fail(fmt::format("no end {} after the last fault: {}, generation {}", format_duration(now - calm_since),
+                   to_string(machine.phase()), machine.progress().generation));
+}
+
+}  // namespace trainrun::sim

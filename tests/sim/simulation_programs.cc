@@ -1,0 +1,183 @@
+// Workers: plain programs that know nothing of us, and members of the rendezvous that come for their next
+// place.
+#include <csignal>
+
+#include "tests/sim/simulation.h"
+
+namespace trainrun::sim {
+namespace {
+
+// The client's own patience; a member that waited in vain ends like one that lost its peers.
+constexpr Duration join_patience = seconds(120), place_patience = seconds(400);
+
+}  // namespace
+
+void Simulation::later(Process& process, Duration wait, Work work) {
+  timeline_.in(wait, [&process, turn = process.turn, work = std::move(work)] {
+    if (process.alive && process.turn == turn) work();
+  });
+}
+
+void Simulation::boot(Process& process) {
+  if (!scenario_.comm) {
+    for (const auto worker : world_.workers) {
+      const auto it = process_of_.find(worker);
+      if (it == process_of_.end() || !it->second->alive) return;
+    }
+    return world_works(process.generation);
+  }
+  later(process, random_.between(milliseconds(1), milliseconds(random_.percent(90) ? 100 : 5000)),
+        [this, &process] { join(process); });
+}
+
+// Through the agent's door, and so through its link.
+void Simulation::ask_rendezvous(Process& process, Work work) {
+  auto& agent = agents_[static_cast<std::size_t>(process.agent)];
+  run_on(agent, [this, &agent, work] { up(agent, work); });
+}
+
+void Simulation::join(Process& process) {
+  if (process.frozen) return later(process, milliseconds(100), [this, &process] { join(process); });
+  process.at = Process::At::joining;
+  ++process.turn;
+  ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
+    rendezvous_.join(worker, generation, scenario_.program_elastic);
+  });
+  later(process, join_patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
+}
+
+void Simulation::wait_for_place(Process& process) {
+  process.at = Process::At::waiting;
+  ++process.turn;
+  process.notice.reset();
+  ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
+    rendezvous_.next(worker, generation);
+  });
+  later(process, place_patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
+}
+
+void Simulation::hear(Process& process, const Word& word) {
+  if (!process.alive) return;
+  if (process.frozen) return process.unheard.push_back(word);
+  if (process.stuck || process.at == Process::At::leaving) return;
+  switch (word.kind) {
+    case Word::Kind::formed:
+      if (process.at != Process::At::joining || word.generation != process.generation) return;
+      process.at = Process::At::working;
+      ++process.turn;
+      if (process.notice) heed_notice(process);
+      return world_works(process.generation);
+    case Word::Kind::over:
+      if (word.generation != process.generation ||
+          (process.at != Process::At::joining && process.at != Process::At::working))
+        return;
+      ++process.turn;
+      return later(process, random_.between(Duration::zero(), milliseconds(random_.percent(90) ? 20 : 5000)),
+                   [this, &process] {
+                     if (process.frozen || process.stuck) return;
+                     const bool goes_on = scenario_.program_elastic && scenario_.in_place();
+                     if (goes_on) return wait_for_place(process);
+                     exit_by_itself(process, ExitStatus::exited(1), true);
+                   });
+    case Word::Kind::placed:
+      if (process.at != Process::At::waiting) return;
+      process.generation = word.generation;
+      return join(process);
+    case Word::Kind::removed:
+      process.at = Process::At::leaving;
+      ++process.turn;
+      return later(process, random_.between(milliseconds(1), seconds(1)), [this, &process] {
+        if (!process.ignores_term) exit_by_itself(process, ExitStatus::exited(0), false);
+      });
+    case Word::Kind::notice:
+      if (word.generation != process.generation) return;
+      process.notice = word.stopping;
+      if (process.at == Process::At::working) heed_notice(process);
+      return;
+  }
+}
+
+// At its next commit.
+void Simulation::heed_notice(Process& process) {
+  later(process, random_.between(milliseconds(20), seconds(3)), [this, &process] {
+    if (process.frozen || process.stuck || !process.notice || !scenario_.program_elastic) return;
+    if (!*process.notice) return wait_for_place(process);
+    if (random_.percent(20)) return;  // it does not look
+    if (random_.percent(30)) return wait_for_place(process);
+    ask_rendezvous(process, [this, worker = process.worker] { rendezvous_.leave(worker); });
+    exit_by_itself(process, random_.percent(70) ? ExitStatus::exited(0) : ExitStatus::exited(143), false);
+  });
+}
+
+void Simulation::exit_by_itself(Process& process, ExitStatus status, bool lost_peer) {
+  if (process.frozen || process.stuck) return;
+  process.lost_peer = lost_peer;
+  died(process, std::move(status));
+}
+
+void Simulation::stop_process(Process& process) { process.frozen = true; }
+
+void Simulation::continue_process(Process& process) {
+  if (!process.frozen) return;
+  process.frozen = false;
+  if (!process.alive) return;
+  if (std::exchange(process.term_pending, false)) send_signal(process, SIGTERM);
+  // What it would have done meanwhile it does now: it finds its world over, or goes on.
+  for (const auto& word : std::exchange(process.unheard, {})) hear(process, word);
+}
+
+// ---- what the world does together
+
+void Simulation::world_works(Generation generation) {
+  if (working_ == generation || generation != world_.placement.generation) return;
+  working_ = generation;
+  working_since_ = now();
+  timeline_.in(left_, [this, generation, turn = ++work_turn_] { work_done(generation, turn); });
+}
+
+void Simulation::work_done(Generation generation, int turn) {
+  if (turn != work_turn_ || working_ != generation) return;
+  for (const auto worker : world_.workers) {
+    const auto it = process_of_.find(worker);
+    const bool waits =
+        it != process_of_.end() && it->second->alive && (it->second->frozen || it->second->stuck);
+    if (waits) return timeline_.in(seconds(1), [this, generation, turn] { work_done(generation, turn); });
+  }
+  for (const auto worker : world_.workers) {
+    const auto it = process_of_.find(worker);
+    if (it == process_of_.end() || !it->second->alive || it->second->generation != generation) continue;
+    auto& process = *it->second;
+    if (scenario_.comm && process.at != Process::At::working) continue;
+    later(process, random_.between(Duration::zero(), milliseconds(200)), [this, &process] {
+      if (scenario_.comm)
+        ask_rendezvous(process, [this, worker = process.worker] { rendezvous_.leave(worker); });
+      process.at = Process::At::leaving;
+      exit_by_itself(process, ExitStatus::exited(0), false);
+    });
+  }
+}
+
+// What was not saved is lost; peers that talk to the dead may die of it.
+void Simulation::world_fails(Generation generation, const Process* culprit) {
+  if (working_ == generation && working_.value > 0) {
+    const auto done = (now() - working_since_) / 10 * 7;
+    left_ = std::max<Duration>(seconds(1), left_ - done);
+    working_ = {};
+    working_since_ = now();
+    ++work_turn_;
+  }
+  if (scenario_.comm || generation != world_.placement.generation) return;
+  for (const auto worker : world_.workers) {
+    const auto it = process_of_.find(worker);
+    if (it == process_of_.end() || !it->second->alive || it->second == culprit) continue;
+    if (!random_.percent(scenario_.collateral)) continue;
+    auto& process = *it->second;
+    const auto when = random_.between(milliseconds(1), milliseconds(random_.percent(70) ? 20 : 2000));
+    later(process, when, [this, &process] {
+      exit_by_itself(process, random_.percent(50) ? ExitStatus::exited(1) : ExitStatus::killed(SIGABRT, true),
+                     true);
+    });
+  }
+}
+
+}  // namespace trainrun::sim
