@@ -58,7 +58,7 @@ class Soak(ElasticLabTest):
             self.random = random.Random(seed)
             self.note(kind.__name__[6:], host, kind(host))
         while self.later:
-            self.live_until(self.later[0][0] + 0.1)
+            self.live_until(max(self.later[0][0], time.monotonic()) + 0.1)
         self.note("no more faults", "", None)
         self.job.wait_until(self.all_serve, "all hosts serve again", 180)
         self.finish()
