@@ -208,6 +208,7 @@ class JobMachine {
   void end_because(Outcome::Kind kind);
   void end_instead(Outcome::Kind kind);
   void abandon_stuck(HostIndex host, const std::string& why);
+  void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
   void kill_now();
   void after_worker_change();

@@ -31,7 +31,9 @@ void JobMachine::try_form() {
   std::vector<Seat> survivors;
   for (const auto& [id, worker] : workers_)
     if (stays(worker)) survivors.push_back(worker.seat);
-  if (survivors_stay_ && somebody_left_well_ && survivors.empty()) return nobody_is_left();
+  const bool nobody =
+      std::none_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
+  if (survivors_stay_ && somebody_left_well_ && nobody) return nobody_is_left();
   dial_wanted();
   if (armed_.contains(Deadline::backoff)) return;
   const auto now = rooms(false);
@@ -47,6 +49,9 @@ void JobMachine::try_form() {
   }
   if (survivors_stay_ && somebody_left_well_) size = static_cast<int>(survivors.size());
   if (size == 0) return wait_for_hosts(slots_in(now));
+  // A world that starts anew takes slots as they come: those that were dismissed go first.
+  const bool held = std::any_of(now.begin(), now.end(), [](const Room& room) { return !room.busy.empty(); });
+  if (survivors.empty() && held) return await_dismissed();
   if (possible > size && !survivors_complete(survivors, size)) {
     if (!settle_over_) {
       if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
@@ -233,10 +238,10 @@ void JobMachine::dismiss(WorkerId id) {
   act(Dismiss{id});
 }
 
-// Whatever the next world will be, it has no place on a host that leaves.
+// Whatever the next world will be, it has no place on a host that leaves, nor for one that was told to go.
 void JobMachine::dismiss_leavers() {
   for (const auto& [id, worker] : workers_)
-    if (survives(worker) && hosts_.at(worker.seat.host.value).leaving) dismiss(id);
+    if (survives(worker) && (worker.told || hosts_.at(worker.seat.host.value).leaving)) dismiss(id);
 }
 
 void JobMachine::await_dismissed() {
@@ -249,9 +254,19 @@ void JobMachine::await_dismissed() {
 // The grace of a host that leaves is over, or that of members who have no place any more.
 void JobMachine::grace_of_leavers_over() {
   std::vector<WorkerId> late;
-  for (const auto& [id, worker] : workers_)
-    if (!worker.member && worker.state == WorkerState::spawned) late.push_back(id);
-  if (!late.empty()) act(SignalWorkers{SIGKILL, false, late});
+  std::set<HostIndex> bad;
+  for (auto& [id, worker] : workers_) {
+    if (worker.member || worker.state != WorkerState::spawned) continue;
+    if (std::exchange(worker.killed, true))
+      bad.insert(worker.seat.host);
+    else
+      late.push_back(id);
+  }
+  if (!late.empty()) {
+    act(SignalWorkers{SIGKILL, false, late});
+    arm(Deadline::leave, now_ + after_kill);
+  }
+  for (const auto host : bad) give_up_stuck(host);
   if (phase_ != Phase::running && phase_ != Phase::forming) return;
   bool any = false;
   for (auto& [id, worker] : workers_) {

@@ -33,9 +33,10 @@ struct Process {
   Generation born;
   HostIndex host;
   std::uint32_t slot = 0;
-  bool alive = true, frozen = false, term_pending = false, kill_pending = false;
+  bool alive = true, done = false, frozen = false, term_pending = false, kill_pending = false;
   bool ignores_term = false, daemon = false, stuck = false, lost_peer = false;
   Instant held_until{}, output_until{};
+  std::optional<ExitStatus> ends;  // as soon as it goes on
   // As a member: in which generation it believes itself to be.
   enum class At : std::uint8_t { booting, joining, working, waiting, leaving };
   At at = At::booting;

@@ -169,7 +169,8 @@ void Simulation::crash(Agent& agent) {
 void Simulation::died(Process& process, ExitStatus status) {
   if (!process.alive) return;
   process.alive = false;
-  if (!status.success()) world_fails(process.generation, &process);
+  process.done = status.success();
+  if (!process.done) world_fails(process.generation, &process);
   auto& agent = agents_[static_cast<std::size_t>(process.agent)];
   const auto exited_at = now();
   run_on(agent, [this, &agent, &process, status, exited_at] {

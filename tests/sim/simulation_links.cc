@@ -76,7 +76,6 @@ void Simulation::close_here(Agent& agent) {
   timeline_.in(latency(agent), [this, &agent] {
     if (agent.cut > 0 || agent.broken) return;
     agent.broken = true;
-    if (agent.frozen > 0) agent.deferred.clear();
     run_on(agent, [this, &agent] { end_all(agent); });
   });
 }
@@ -108,7 +107,8 @@ void Simulation::cut(Agent& agent) {
 void Simulation::heal(Agent& agent) {
   if (--agent.cut > 0) return;
   heard(agent);
-  if (agent.closed_here || agent.broken) {  // the other end is gone: what is sent now is answered by a reset
+  if (agent.closed_here || agent.broken ||
+      agent.gone) {  // the other end is gone: what is sent now is answered by a reset
     agent.broken = true;
     launcher_sees_end(agent, "connection reset");
     return run_on(agent, [this, &agent] { end_all(agent); });
@@ -129,8 +129,7 @@ void Simulation::thaw(Agent& agent) {
   // It sees first that nobody is there any more: what it had not read is not obeyed.
   if (agent.closed_here && agent.cut == 0) {
     agent.broken = true;
-    agent.deferred.clear();
-    return end_all(agent);
+    end_all(agent);
   }
   for (auto& work : std::exchange(agent.deferred, {})) run_on(agent, std::move(work));
 }

@@ -22,7 +22,7 @@ void Simulation::boot(Process& process) {
   if (!scenario_.comm) {
     for (const auto worker : world_.workers) {
       const auto it = process_of_.find(worker);
-      if (it == process_of_.end() || !it->second->alive) return;
+      if (it == process_of_.end() || (!it->second->alive && !it->second->done)) return;
     }
     return world_works(process.generation);
   }
@@ -110,8 +110,12 @@ void Simulation::heed_notice(Process& process) {
 }
 
 void Simulation::exit_by_itself(Process& process, ExitStatus status, bool lost_peer) {
-  if (process.frozen || process.stuck) return;
+  if (process.stuck || !process.alive) return;
   process.lost_peer = lost_peer;
+  if (process.frozen) {
+    process.ends = std::move(status);
+    return;
+  }
   died(process, std::move(status));
 }
 
@@ -121,6 +125,7 @@ void Simulation::continue_process(Process& process) {
   if (!process.frozen) return;
   process.frozen = false;
   if (!process.alive) return;
+  if (process.ends) return died(process, *process.ends);
   if (std::exchange(process.term_pending, false)) send_signal(process, SIGTERM);
   // What it would have done meanwhile it does now: it finds its world over, or goes on.
   for (const auto& word : std::exchange(process.unheard, {})) hear(process, word);
