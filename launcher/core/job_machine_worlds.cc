@@ -33,7 +33,7 @@ void JobMachine::try_form() {
     if (stays(worker)) survivors.push_back(worker.seat);
   const bool nobody =
       std::none_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
-  if (survivors_stay_ && somebody_left_well_ && nobody) return nobody_is_left();
+  if (survivors_stay_ && somebody_left_well_ && nobody && nobody_is_left()) return;
   dial_wanted();
   if (armed_.contains(Deadline::backoff)) return;
   const auto now = rooms(false);
@@ -61,24 +61,20 @@ void JobMachine::try_form() {
   form_next(size);
 }
 
-// Some members have finished, and those that the next world was for are gone as well.
-void JobMachine::nobody_is_left() {
-  auto kind = Outcome::Kind::success;
-  for (const auto& [id, worker] : workers_) {
-    if (!worker.member) continue;
-    if (worker.failure) kind = Outcome::Kind::worker_failed;
-    if (worker.failure || worker.status.kind != ExitStatus::Kind::lost) continue;
-    kind = Outcome::Kind::host_lost;
-    verdict_.host = worker.seat.host;
-    verdict_.reason = worker.status.reason;
-    break;
+// Some members have finished, and those that the next world was for are gone as well. True when that is the
+// end.
+bool JobMachine::nobody_is_left() {
+  auto why = why_unfinished();
+  if (!why) why = unfinished_;
+  if (why && why->planned) {  // nothing failed: the program has not ended only because of what we did
+    survivors_stay_ = somebody_left_well_ = world_elastic_ = false;
+    say("no rank survived: the world starts anew from the program's own checkpoint");
+    return false;
   }
-  if (kind == Outcome::Kind::success && failed_at_) {
-    kind = last_trouble_.kind;
-    verdict_.host = last_trouble_.host;
-    verdict_.reason = last_trouble_.what;
-  }
-  end_because(kind);
+  if (why && why->kind == Outcome::Kind::host_lost) verdict_.host = why->host;
+  if (why) verdict_.reason = why->what;
+  end_because(why ? why->kind : Outcome::Kind::success);
+  return true;
 }
 
 // A world that lost nobody need not wait for hosts that may come: it can grow later.
@@ -257,9 +253,9 @@ void JobMachine::grace_of_leavers_over() {
   std::set<HostIndex> bad;
   for (auto& [id, worker] : workers_) {
     if (worker.member || worker.state != WorkerState::spawned) continue;
-    if (std::exchange(worker.killed, true))
-      bad.insert(worker.seat.host);
-    else
+    if (std::exchange(worker.killed, true)) {
+      if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
+    } else
       late.push_back(id);
   }
   if (!late.empty()) {

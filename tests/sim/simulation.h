@@ -60,7 +60,7 @@ struct Agent {
   bool closed_here = false;                // the launcher's end is closed
   bool broken = false;                     // nothing passes any more
   int cut = 0, silent = 0, silence = 0;
-  Instant up_at{}, down_at{};
+  Instant up_at{}, down_at{}, silent_since{};
   std::vector<Timeline::Work> held_up, held_down;  // while the cable is cut
 };
 

@@ -55,7 +55,11 @@ void Simulation::spawn(Agent& agent, WorkerId worker, Generation generation, std
                   core::WorkerNotStarted{worker, ExitStatus::not_started(SpawnStage::exec, EAGAIN)});
     });
   }
-  judge_.spawned(agent.machine, generation);
+  if (!agent.closed_here)
+    judge_.spawned(agent.machine, generation);
+  else
+    ++stats_
+          .overlaps;  // it was given up while nobody could tell it so; its world is closed to what it starts
   for (const auto& other : agents_) {
     for (const auto& [id, process] : other.processes) {
       if (other.machine != agent.machine || process->slot != slot || !process->alive) continue;

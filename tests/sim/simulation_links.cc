@@ -82,6 +82,7 @@ void Simulation::close_here(Agent& agent) {
 
 void Simulation::silent(Agent& agent) {
   if (agent.silent++ > 0) return;
+  agent.silent_since = now();
   const int silence = ++agent.silence;
   timeline_.in(scenario_.spec.host_timeout, [this, &agent, silence] {
     if (agent.silence == silence && agent.silent > 0) launcher_sees_end(agent, "no answer");
@@ -126,8 +127,10 @@ void Simulation::thaw(Agent& agent) {
   if (--agent.frozen > 0) return;
   heard(agent);
   if (agent.gone) return;
-  // It sees first that nobody is there any more: what it had not read is not obeyed.
-  if (agent.closed_here && agent.cut == 0) {
+  // It sees first that nobody is there any more, or that it heard nothing for too long: what it had not read
+  // is not obeyed.
+  const bool too_long = now() - agent.silent_since > scenario_.spec.host_timeout;
+  if ((agent.closed_here && agent.cut == 0) || too_long) {
     agent.broken = true;
     end_all(agent);
   }
