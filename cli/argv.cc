@@ -114,6 +114,11 @@ class Splitter {
       }
     }
     if (text.empty()) return missing(row, spelled, ", but it is empty");
+    if (row.takes_two_words() && equals == std::string::npos &&
+        text.find_first_of(" ,") == std::string::npos) {
+      if (++at_ == words_.size() || words_[at_].starts_with('-')) return missing(row, spelled, " more");
+      text += " " + words_[at_];
+    }
     if (text.size() > longest_word) {
       return fail(Code::usage,
                   fmt::format("the value of {} is {} bytes long: {}", spelled, text.size(), quoted(text, 40)),

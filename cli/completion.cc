@@ -11,7 +11,8 @@ namespace trainrun::cli {
 
 namespace {
 
-constexpr std::string_view commands[] = {"completion", "rendezvous"};
+constexpr std::string_view commands[] = {"completion", "ctl", "rendezvous"};
+constexpr std::string_view of_ctl = "world add remove restart stop end list --job --json --help";
 
 std::vector<std::string> spellings(const OptionInfo& row) {
   std::vector<std::string> out{std::string(row.name)};
@@ -33,13 +34,14 @@ std::string choices(const OptionInfo& row) {
 }
 
 std::string bash() {
-  std::string flags, with_value, cases;
+  std::string flags, with_value, with_two, cases;
   for (const auto& row : options()) {
     if (row.hidden) continue;
     const auto names = spellings(row);
     flags += fmt::format(" {}", fmt::join(names, " "));
     if (!row.takes_value()) continue;
-    with_value += fmt::format("{}{}", with_value.empty() ? "" : "|", fmt::join(names, "|"));
+    auto& list = row.takes_two_words() ? with_two : with_value;
+    list += fmt::format("{}{}", list.empty() ? "" : "|", fmt::join(names, "|"));
     std::string reply;
     if (!choices(row).empty()) {
       reply = fmt::format("compgen -W '{}' -- \"$cur\"", choices(row));
@@ -57,21 +59,23 @@ std::string bash() {
   return fmt::format(R"(# bash completion for trainrun
 _trainrun() {{
   # bash cuts words at : and =, which are inside of ours (a:2, --np=4), so the line is cut again
-  local words=() word cur= prev= at=1 i
+  local words=() word cur= prev= at=1 left=0
   read -ra words <<<"${{COMP_LINE:0:COMP_POINT}}"
   if [[ ${{COMP_LINE:0:COMP_POINT}} != *[[:space:]] ]]; then cur=${{words[-1]}}; unset 'words[-1]'; fi
   COMPREPLY=()
   # whether the program has begun, which is the first word that is neither a flag nor the value of one
   for word in "${{words[@]:1}}"; do
     if [[ $word == : ]]; then
-      at=1 prev=
+      at=1 prev= left=0
     elif ((at == 0)); then
       continue
-    elif [[ $prev ]]; then
-      prev=
+    elif ((left > 0)); then
+      left=$((left - 1))
+      ((left > 0)) || prev=
     else
       case $word in
-        {}) prev=$word ;;
+        {}) prev=$word left=1 ;;
+        {}) prev=$word left=2 ;;
         --) at=0 ;;
         -*) ;;
         *) at=0 ;;
@@ -81,6 +85,8 @@ _trainrun() {{
   if ((at == 0)); then
     if [[ ${{words[1]}} == completion ]]; then
       mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- "$cur")
+    elif [[ ${{words[1]}} == ctl ]]; then
+      mapfile -t COMPREPLY < <(compgen -W '{}' -- "$cur")
     else
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     fi
@@ -98,7 +104,7 @@ _trainrun() {{
 }}
 complete -o filenames -F _trainrun trainrun
 )",
-                     with_value, cases, flags.substr(1), fmt::join(commands, " "));
+                     with_value, with_two, of_ctl, cases, flags.substr(1), fmt::join(commands, " "));
 }
 
 // In single quotes, for zsh and fish.
@@ -133,7 +139,9 @@ std::string zsh() {
       } else if (row.type == Type::export_name) {
         what = "_parameters -g \"*export*\"";
       }
-      action = fmt::format(":{}:{}", in_quotes(row.value_name, true), what);
+      for (const auto word : split(row.value_name, row.takes_two_words() ? ' ' : '\0')) {
+        action += fmt::format(":{}:{}", in_quotes(word, true), what);
+      }
     }
     for (const auto& name : spellings(row)) {
       lines += fmt::format("    '*{}[{}]{}' \\\n", name, in_quotes(row.help, true), action);
@@ -144,10 +152,11 @@ std::string zsh() {
       "# zsh completion for trainrun\n"
       "_trainrun() {{\n"
       "  if (( CURRENT == 3 )) && [[ $words[2] == completion ]]; then compadd bash zsh fish; return; fi\n"
+      "  if (( CURRENT > 2 )) && [[ $words[2] == ctl ]]; then compadd -- {}; return; fi\n"
       "  _arguments -S \\\n{}    '(-)1:program:_command_names -e' \\\n    '*::arguments:_normal'\n"
       "}}\n"
       "if [[ $funcstack[1] == _trainrun ]]; then _trainrun \"$@\"; else compdef _trainrun trainrun; fi\n",
-      lines);
+      of_ctl, lines);
 }
 
 std::string fish() {
@@ -182,8 +191,9 @@ std::string fish() {
   return fmt::format(
       "# fish completion for trainrun\n{}"
       "complete -c trainrun -n '__fish_is_first_token' -a '{}'\n"
-      "complete -c trainrun -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n",
-      lines, fmt::join(commands, " "));
+      "complete -c trainrun -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n"
+      "complete -c trainrun -n '__fish_seen_subcommand_from ctl' -x -a '{}'\n",
+      lines, fmt::join(commands, " "), of_ctl);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
     out.action = Action::agent;
   } else if (words.front() == "rendezvous") {
     out.action = Action::rendezvous;
+  } else if (words.front() == "ctl") {
+    out.action = Action::ctl;
   } else {
     out.action = Action::completion;
     auto script = completion(out.rest.size() == 1 ? out.rest.front() : "");
@@ -38,8 +40,8 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
 }
 
 bool is_subcommand(const std::vector<std::string>& words) {
-  return !words.empty() &&
-         (words.front() == "agent" || words.front() == "rendezvous" || words.front() == "completion");
+  return !words.empty() && (words.front() == "agent" || words.front() == "rendezvous" ||
+                            words.front() == "ctl" || words.front() == "completion");
 }
 
 bool has_program(const ArgvPart& part) {
@@ -155,6 +157,11 @@ Result<Request> read_request(const Inputs& inputs) {
   const bool needs_program = out.action == Action::run || out.action == Action::dry_run;
   auto resolved = resolve(*settings, *parts, needs_program, inputs);
   if (!resolved) return tl::unexpected(resolved.error());
+  if (out.action == Action::check_hosts && resolved->job.elastic.discovery.kind != DiscoveryKind::none) {
+    return fail(Code::usage,
+                "--check-hosts needs to know the hosts, and a discovery tells them to a running job only",
+                "name them instead: trainrun --check-hosts -H a,b ...");
+  }
   resolved->program_origin = program_origin;
   if (out.action == Action::print_config) out.text = print_config(*settings, *resolved);
   out.job = std::move(resolved->job);

@@ -163,6 +163,12 @@ class Reader {
       case Type::stdin_to:
         if (auto value = scalar(node)) return add(std::move(*value));
         return wrong(origin, key, "a rank, \"all\" or \"none\"", node);
+      case Type::host_range:
+      case Type::restarts:
+        if (auto value = scalar(node)) return add(std::move(*value));
+        return wrong(origin, key, "an integer or a string", node);
+      case Type::time_range:
+        return pair_of_times(key, node, add);
       default:
         if (const auto* value = node.as_string()) return add(value->get());
         return wrong(origin, key, "a string", node);
@@ -191,6 +197,21 @@ class Reader {
       joined += *word;
     }
     return row.type == Type::export_name ? Result<void>{} : add(joined);
+  }
+
+  template <class Add>
+  Result<void> pair_of_times(const std::string& key, const toml::node& node, const Add& add) {
+    constexpr std::string_view expected = "two times, as in [10, \"5m\"] or \"10 300\"";
+    if (const auto* value = node.as_string()) return add(value->get());
+    const auto* items = node.as_array();
+    if (items == nullptr || items->size() != 2) return wrong(at(node.source()), key, expected, node);
+    std::string joined;
+    for (const auto& item : *items) {
+      const auto word = scalar(item);
+      if (!word) return wrong(at(item.source()), key, expected, item);
+      joined += (joined.empty() ? "" : " ") + *word;
+    }
+    return add(joined);
   }
 
   Result<void> module(const toml::node& node, ArgvPart& part, std::string& origin) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/dry_run_elastic.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
 #include "launcher/core/worker_env.h"
@@ -198,18 +199,22 @@ void print_hosts(std::string& out, const JobSpec& job, const core::Placement& pl
     const auto command = remote_command(host);
     out += command.empty() ? "    started without a login\n" : fmt::format("    {}\n", for_terminal(command));
   }
-  out += fmt::format("\nbinding: {}\n", binding_rule(job));
 }
 
-}  // namespace
+// The command of the discovery is shown like the command of a rank: without what may be a credential.
+std::string shown_source(const JobSpec& job) {
+  std::vector<std::string> words;
+  for (const auto word : split(job.elastic.discovery.source, ' ')) words.emplace_back(word);
+  return for_terminal(fmt::format("{}", fmt::join(shown_argv(words), " ")));
+}
 
-std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
-                         const RemoteCommand& remote_command) {
-  auto job = given;
-  job.id = "<new for each job>";
-  std::string out;
-  print_hosts(out, job, placement, remote_command);
+void print_unknown_hosts(std::string& out, const JobSpec& job) {
+  out += fmt::format(
+      "ranks are placed at the start, when the hosts are known\n\nhosts\n  {}: not asked by a dry run\n",
+      discovery_words(job.elastic.discovery, shown_source(job)));
+}
 
+void print_ranks(std::string& out, const JobSpec& job, const core::Placement& placement) {
   std::vector<Env> own;
   for (const auto& seat : placement.seats) own.push_back(own_env(job, placement, seat));
   Env common;
@@ -221,7 +226,6 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
     if (same) common[name] = value;
   }
 
-  out += "\nranks\n";
   for (const auto& seat : placement.seats) {
     const auto& program = job.programs[seat.program];
     out += fmt::format("  rank {} on {}, in {}: {}\n", seat.rank.value, host_of(job, seat).name,
@@ -230,9 +234,34 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
     std::erase_if(env, [&](const auto& var) { return common.contains(var.first); });
     print_wrapped(out, env, "    ");
   }
-
   out += "\nenvironment of every rank\n";
   print_wrapped(out, common, "  ");
+}
+
+}  // namespace
+
+std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
+                         const RemoteCommand& remote_command) {
+  auto job = given;
+  job.id = "<new for each job>";
+  std::string out;
+  const bool known = !placement.seats.empty();
+  if (known) {
+    print_hosts(out, job, placement, remote_command);
+  } else {
+    print_unknown_hosts(out, job);
+  }
+  out += fmt::format("\nbinding: {}\n", binding_rule(job));
+  if (job.elastic.enabled()) out += "\n" + elastic_text(job.elastic, shown_source(job));
+
+  out += "\nranks\n";
+  if (known) {
+    print_ranks(out, job, placement);
+  } else {
+    for (const auto& program : job.programs) {
+      out += fmt::format("  each in {}: {}\n", for_terminal(program.directory), command_line(program.argv));
+    }
+  }
   out += job.inherit_all ? "\nenvironment inherited from here, unless set above\n"
                          : "\nenvironment sent from here, unless set above\n";
   Env sent;
@@ -289,8 +318,15 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
                      {"at_start", at_start}});
   }
 
+  Json programs = Json::array();
+  for (const auto& program : job.programs) {
+    programs.push_back(
+        {{"np", program.np}, {"argv", shown_argv(program.argv)}, {"directory", program.directory}});
+  }
+
   const Json all = {{"schema", 1},
                     {"world_size", placement.seats.size()},
+                    {"programs", programs},
                     {"hosts", hosts},
                     {"map_by", name_of(job.map_by)},
                     {"ranks_per_host", job.ppr},
@@ -300,6 +336,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
                       {"cpus_per_rank", job.cpus_per_rank},
                       {"gpus_per_rank", job.gpus_per_rank},
                       {"rule", binding_rule(job)}}},
+                    {"elastic", elastic_json(job.elastic, shown_source(job))},
                     {"inherits", job.inherit_all},
                     {"not_forwarded", job.not_forwarded},
                     {"ranks", ranks}};

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "cli/config.h"
+#include "cli/ctl.h"
 #include "cli/dry_run.h"
+#include "cli/elastic.h"
 #include "cli/exit_code.h"
 #include "cli/host_choice.h"
 #include "cli/local_machine.h"
@@ -45,11 +47,28 @@ std::string remote_command(const JobSpec& job, const Host& host, const Inputs& i
 
 int dry_run(const Request& request, const Inputs& inputs) {
   const JobSpec& job = request.job;
-  const auto placement = core::place(job, Generation{1});
-  if (!placement) return print_error(placement.error());
+  core::Placement first{Generation{1}, {}, 0};  // empty: the hosts are not known before the start
+  if (!job.hosts.hosts.empty()) {
+    auto placed = first_world(job);
+    if (!placed) return print_error(placed.error());
+    first = std::move(*placed);
+  }
   const RemoteCommand command = [&](const Host& host) { return remote_command(job, host, inputs); };
-  return print(request.json ? dry_run_json(job, *placement, command)
-                            : dry_run_text(job, *placement, command));
+  return print(request.json ? dry_run_json(job, first, command) : dry_run_text(job, first, command));
+}
+
+int ctl(const std::vector<std::string>& words, const Inputs& inputs) {
+  const auto answer = ctl_answer(words, ctl_places(inputs.environment));
+  if (!answer) return print_error(answer.error());
+  const int printed = print(answer->text);
+  return printed != 0 ? printed : static_cast<int>(answer->code);
+}
+
+Surroundings surroundings(const Inputs& inputs) {
+  Surroundings around;
+  for (const auto& [name, value] : inputs.environment) around.environment.push_back(name + "=" + value);
+  around.control_directories = ctl_places(inputs.environment);
+  return around;
 }
 
 void print_notes(const Request& request) {
@@ -60,7 +79,7 @@ void print_notes(const Request& request) {
 int perform(const Request& request, const Inputs& inputs) {
   switch (request.action) {
     case Action::run:
-      return run_job(request.job, request.notes);
+      return run_job(request.job, request.notes, surroundings(inputs));
     case Action::dry_run:
       print_notes(request);
       return dry_run(request, inputs);
@@ -74,6 +93,8 @@ int perform(const Request& request, const Inputs& inputs) {
       return print(request.text);
     case Action::rendezvous:
       return rendezvous::rendezvous_main(request.rest);
+    case Action::ctl:
+      return ctl(request.rest, inputs);
     case Action::agent:
       return agent::agent_main(request.rest);
   }

@@ -27,7 +27,6 @@ struct Foreign {
   std::string_view name, advice;
 };
 constexpr Foreign foreign[] = {
-    {"nnodes", "name the hosts with -H or --hostfile; --ppn says how many ranks each gets"},
     {"node-rank", "one trainrun starts all hosts: name them with -H or --hostfile"},
     {"rdzv-endpoint", "not needed: trainrun does the rendezvous; leave it out"},
     {"rdzv-backend", "not needed: trainrun does the rendezvous; leave it out"},
@@ -79,6 +78,8 @@ std::string_view group_title(Group group) {
       return "Output, input";
     case Group::time:
       return "Time";
+    case Group::elastic:
+      return "Elastic jobs";
     case Group::ssh:
       return "Reaching hosts";
     case Group::network:

@@ -40,6 +40,21 @@ enum class Option : std::uint8_t {
   start_timeout,
   grace,
   host_timeout,
+  min_np,
+  max_np,
+  nnodes,
+  host_discovery_script,
+  discover,
+  discovery_interval,
+  on_failure,
+  reset_limit,
+  max_restarts,
+  blacklist_cooldown_range,
+  spares,
+  elastic_timeout,
+  hang_timeout,
+  settle,
+  leave_signal,
   transport,
   ssh_port,
   ssh_identity_file,
@@ -59,7 +74,7 @@ enum class Option : std::uint8_t {
   print_options,
 };
 
-enum class Group : std::uint8_t { ranks, placement, program, output, time, ssh, network, actions };
+enum class Group : std::uint8_t { ranks, placement, program, output, time, elastic, ssh, network, actions };
 
 enum class Type : std::uint8_t {
   flag,         // no value on the command line; true or false elsewhere
@@ -75,6 +90,11 @@ enum class Type : std::uint8_t {
   stdin_to,     // RANK, all, none
   export_name,  // NAME or NAME=VALUE; several add up
   port_range,   // A-B
+  host_range,   // N or MIN:MAX
+  discovery,    // script:CMD, file:PATH, dns:NAME, slurm
+  restarts,     // N or N/TIME
+  time_range,   // MIN MAX, two words of the command line
+  signal,       // TERM, USR1, ...
   topic,        // of --help: nothing, or "all"
 };
 
@@ -96,6 +116,7 @@ struct OptionInfo {
   [[nodiscard]] bool takes_value() const {
     return type != Type::flag && type != Type::count && type != Type::topic;
   }
+  [[nodiscard]] bool takes_two_words() const { return type == Type::time_range; }
   // An MPMD part after the first may have it.
   [[nodiscard]] bool per_part() const {
     return option == Option::np || option == Option::wdir || option == Option::module ||

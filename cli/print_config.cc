@@ -35,10 +35,17 @@ std::string toml_array(const std::vector<std::string>& words) {
   return out + "]";
 }
 
-std::string host_text(const Host& host) {
+// user@name, with brackets around an IPv6 address.
+std::string login_text(const Host& host) {
   std::string name = host.name.find(':') == std::string::npos ? host.name : "[" + host.name + "]";
-  if (!host.user.empty()) name = host.user + "@" + name;
-  return fmt::format("{}:{}", name, host.slots);
+  return host.user.empty() ? name : host.user + "@" + name;
+}
+
+// The only words of a host list that hold a port, and they hold no slots: those are as many as by default.
+std::string host_url(const Host& host) { return fmt::format("ssh://{}:{}", login_text(host), host.port); }
+
+std::string slots_text(const Host& host) {
+  return fmt::format("{} slot{}", host.slots, host.slots == 1 ? "" : "s");
 }
 
 std::string value_text(const OptionInfo& row, const Settings& settings) {
@@ -87,11 +94,13 @@ class Printer {
       line(key, fmt::format("{}", job.world_size()), resolved_.np_origin);
     } else if (row.option == Option::host) {
       hosts(key);
-    } else if (row.option == Option::hostfile && settings_.has(row.option)) {
+    } else if (row.option == Option::hostfile && settings_.has(row.option) && !own_logins()) {
       out_ += fmt::format("# hostfile = {}: its hosts are above  # {}\n",
                           toml_string(settings_.text(row.option, "")), settings_.get(row.option)->origin);
     } else if (row.option == Option::export_name) {
       forwarded(key);
+    } else if (elastic(row.option, key)) {
+      // printed, as it was resolved
     } else if (row.option == Option::module || row.option == Option::np) {
       // with the programs
     } else if (row.option == Option::verbose) {
@@ -107,11 +116,54 @@ class Printer {
     }
   }
 
-  // A user's port and identity have no place in a host list; such hosts come from a hostfile, which is named.
+  // A host's own port and key have no place beside its slots in a host list. The file that they come from
+  // stays in force then, and the list chooses among its hosts.
+  [[nodiscard]] bool own_logins() const {
+    const auto& hosts = resolved_.job.hosts.hosts;
+    return std::any_of(hosts.begin(), hosts.end(),
+                       [](const Host& host) { return host.port != 0 || !host.identity.empty(); });
+  }
+
   void hosts(std::string_view key) {
+    const auto& hosts = resolved_.job.hosts.hosts;
+    if (hosts.empty()) {
+      out_ += fmt::format("{:<48}  # {}\n", fmt::format("# {}: those of now", key), resolved_.hosts_origin);
+      return;
+    }
     std::vector<std::string> names;
-    for (const auto& host : resolved_.job.hosts.hosts) names.push_back(host_text(host));
+    for (const auto& host : hosts) {
+      const bool by_url = host.port != 0 && !settings_.has(Option::hostfile);
+      names.push_back(by_url ? host_url(host) : fmt::format("{}:{}", login_text(host), host.slots));
+    }
     line(key, toml_array(names), resolved_.hosts_origin);
+    for (const auto& host : hosts) {
+      if (host.port == 0 && host.identity.empty()) continue;
+      std::string login = fmt::format("#   {}: {}", host.name, slots_text(host));
+      if (host.port != 0) login += fmt::format(", port {}", host.port);
+      if (!host.identity.empty()) login += fmt::format(", key {}", quoted(host.identity, 4096));
+      out_ += login + "\n";
+    }
+  }
+
+  // What follows from other settings: the bounds of the world, and that it is elastic at all.
+  bool elastic(Option option, std::string_view key) {
+    const Elastic& elastic = resolved_.job.elastic;
+    if (option == Option::nnodes && settings_.has(option)) {
+      out_ += fmt::format("# {} = {}: np, min_np and max_np say it  # {}\n", key,
+                          toml_string(settings_.text(option, "")), settings_.get(option)->origin);
+      return true;
+    }
+    if (!elastic.enabled()) return false;
+    if (option == Option::min_np) {
+      line(key, fmt::format("{}", elastic.min_np), resolved_.min_np_origin);
+    } else if (option == Option::max_np) {
+      line(key, fmt::format("{}", elastic.max_np), resolved_.max_np_origin);
+    } else if (option == Option::on_failure && !settings_.has(option)) {
+      line(key, toml_string("auto"), resolved_.elastic_origin);
+    } else {
+      return false;
+    }
+    return true;
   }
 
   void programs() {

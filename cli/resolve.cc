@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/elastic.h"
 #include "cli/env_file.h"
 #include "cli/host_choice.h"
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
-#include "launcher/core/placement.h"
 
 namespace trainrun::cli {
 
@@ -47,14 +47,21 @@ class Resolver {
   Result<Resolved> run() {
     out_.job.id = inputs_.job_id;
     options();
-    Result<void> ok = hosts();
+    Result<void> ok = elastic();
+    if (ok) ok = hosts();
     if (ok) ok = programs();
     if (ok) ok = counts();
     if (ok) ok = environment();
     if (ok) ok = ranks_named();
     if (ok) ok = look_here();
     if (!ok) return tl::unexpected(ok.error());
-    if (auto placed = core::place(out_.job, Generation{1}); !placed) return tl::unexpected(placed.error());
+    if (!discovers()) {  // else nobody knows the hosts yet
+      ok = check_room(settings_, out_.job);
+      if (!ok) return tl::unexpected(ok.error());
+      const auto placed = first_world(out_.job);
+      if (!placed) return tl::unexpected(placed.error());
+      say_smaller(static_cast<int>(placed->seats.size()));
+    }
     return std::move(out_);
   }
 
@@ -130,10 +137,24 @@ class Resolver {
     return rows[0].second;  // not reached: the setting was checked
   }
 
+  Result<void> elastic() {
+    auto read = read_elastic(settings_, inputs_);
+    if (!read) return tl::unexpected(read.error());
+    out_.job.elastic = std::move(*read);
+    return {};
+  }
+
+  [[nodiscard]] bool discovers() const { return out_.job.elastic.discovery.kind != DiscoveryKind::none; }
+
   Result<void> hosts() {
-    auto chosen = choose_hosts(settings_, inputs_);
-    if (!chosen) return tl::unexpected(chosen.error());
-    choice_ = std::move(*chosen);
+    if (discovers()) {
+      choice_.origin = "the discovery";
+      choice_.this_host_alone = false;  // it may name any host, so nothing is taken for granted
+    } else {
+      auto chosen = choose_hosts(settings_, inputs_);
+      if (!chosen) return tl::unexpected(chosen.error());
+      choice_ = std::move(*chosen);
+    }
     out_.hosts_origin = choice_.origin;
     JobSpec& job = out_.job;
     if (const Setting* ppn = settings_.get(Option::ppn)) {
@@ -146,7 +167,7 @@ class Resolver {
       }
       job.ppr = count;
     }
-    if (job.transport == TransportKind::local && !choice_.this_host_alone) {
+    if (job.transport == TransportKind::local) {
       for (const auto& host : choice_.hosts) {
         if (is_this_host(host, inputs_)) continue;
         return fail(Code::usage,
@@ -199,11 +220,46 @@ class Resolver {
       out_.np_origin = np->origin;
     }
     if (asked > 1'000'000) return fail(Code::usage, fmt::format("{} ranks are more than a million", asked));
-    if (asked == 0) job.programs.front().np = all_slots();
-    if (job.hosts.hosts.empty()) {
-      const int slots = std::max(job.world_size(), 1);
+    if (auto ok = sizes(static_cast<int>(asked)); !ok) return ok;
+    if (job.hosts.hosts.empty() && !discovers()) {
+      const int slots = std::max(job.world_size(), 1) + job.elastic.spares;
       job.hosts.hosts.push_back(Host{.name = inputs_.hostname, .slots = slots, .slots_given = true});
     }
+    return {};
+  }
+
+  void say_smaller(int first) {
+    if (first >= out_.job.world_size()) return;
+    out_.notes.push_back(fmt::format("-np {}: {} to begin with, all that the hosts hold",
+                                     out_.job.world_size(),
+                                     plural(static_cast<std::uint64_t>(first), "rank")));
+  }
+
+  // How many ranks, and between which bounds.
+  Result<void> sizes(int asked) {
+    JobSpec& job = out_.job;
+    const SizeFacts facts{.elastic = job.elastic.enabled(),
+                          .discovers = discovers(),
+                          .hosts_named = !job.hosts.hosts.empty(),
+                          .hosts = job.hosts.hosts.size(),
+                          .room = room_of(job),
+                          .ppr = job.ppr,
+                          .programs = parts_.size(),
+                          .np = asked,
+                          .np_origin = asked == 0 ? "" : out_.np_origin};
+    auto sizes = choose_sizes(settings_, facts);
+    if (!sizes) return tl::unexpected(sizes.error());
+    out_.notes.insert(out_.notes.end(), sizes->notes.begin(), sizes->notes.end());
+    if (asked == 0) {
+      out_.np_origin = sizes->np_origin;
+      job.programs.front().np = sizes->np != 0 ? sizes->np : all_slots();
+    }
+    if (!job.elastic.enabled()) return {};
+    out_.elastic_origin = elastic_origin(settings_);
+    job.elastic.min_np = sizes->min != 0 ? sizes->min : job.world_size();
+    job.elastic.max_np = sizes->max != 0 ? sizes->max : job.world_size();
+    out_.min_np_origin = sizes->min != 0 ? sizes->min_origin : out_.np_origin;
+    out_.max_np_origin = sizes->max != 0 ? sizes->max_origin : out_.np_origin;
     return {};
   }
 
@@ -213,7 +269,15 @@ class Resolver {
       out_.np_origin = job.ppr > 0 ? fmt::format("{} a host", job.ppr) : "all slots of the hosts";
       std::int64_t sum = 0;
       for (const auto& host : job.hosts.hosts) sum += job.ppr > 0 ? job.ppr : host.slots;
-      return static_cast<int>(std::min<std::int64_t>(sum, 1'000'000));
+      sum = std::min<std::int64_t>(sum, 1'000'000);
+      if (job.elastic.spares > 0 && sum > job.elastic.spares) {
+        sum -= job.elastic.spares;
+        out_.np_origin += " but the spares";
+        out_.notes.push_back(fmt::format("no -np: {}, all slots of the hosts but {}",
+                                         plural(static_cast<std::uint64_t>(sum), "rank"),
+                                         plural(static_cast<std::uint64_t>(job.elastic.spares), "spare")));
+      }
+      return static_cast<int>(sum);
     }
     if (job.ppr > 0) {
       out_.np_origin = fmt::format("{} a host", job.ppr);
@@ -275,7 +339,7 @@ class Resolver {
   }
 
   Result<void> ranks_named() const {
-    const int size = out_.job.world_size();
+    const int size = std::max(out_.job.world_size(), out_.job.elastic.max_np);  // it may grow so far
     const auto check = [&](Option option, int rank) -> Result<void> {
       if (rank < size) return {};
       return fail(Code::usage,

@@ -13,11 +13,37 @@ bool adds_up(Option option) {
   return option == Option::host || option == Option::export_name || option == Option::verbose;
 }
 
-// Whether the setting says which hosts, so that a weaker layer has no say in it. `--hosts-from none` does
-// not.
-bool names_hosts(const Setting& setting) {
-  return setting.option == Option::host || setting.option == Option::hostfile ||
-         (setting.option == Option::hosts_from && setting.value == "slurm");
+// Options that answer one question, such as "which hosts?": when a layer has one of them, a weaker layer has
+// no say in it. `--hosts-from none` names none.
+Option question_of(const Setting& setting) {
+  switch (setting.option) {
+    case Option::hostfile:
+    case Option::discover:
+    case Option::host_discovery_script:
+      return Option::host;
+    case Option::hosts_from:
+      return setting.value == "slurm" ? Option::host : setting.option;
+    case Option::max_restarts:
+      return Option::reset_limit;
+    default:
+      return setting.option;
+  }
+}
+
+// --nnodes says how many ranks, and so do -np, --min-np and --max-np.
+bool overruled(const Setting& setting, const std::set<Option>& answered) {
+  if (answered.contains(setting.option) || answered.contains(question_of(setting))) return true;
+  switch (setting.option) {
+    case Option::nnodes:
+      return answered.contains(Option::np) || answered.contains(Option::min_np) ||
+             answered.contains(Option::max_np);
+    case Option::np:
+    case Option::min_np:
+    case Option::max_np:
+      return answered.contains(Option::nnodes);
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -34,9 +60,8 @@ Result<Settings> Settings::merge(const std::vector<std::vector<Setting>>& layers
         exports.push_back(setting);
         continue;
       }
-      if (answered.contains(setting.option) || (names_hosts(setting) && answered.contains(Option::host)))
-        continue;
-      here.insert(names_hosts(setting) ? Option::host : setting.option);
+      if (overruled(setting, answered)) continue;
+      here.insert(question_of(setting));
       here.insert(setting.option);
       auto& slot = out.chosen_[setting.option];
       if (!adds_up(setting.option)) slot.clear();

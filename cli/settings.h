@@ -19,8 +19,9 @@ class Settings {
   // Layers from the strongest to the weakest; within a layer the last one wins. Options that add up (-H, -v)
   // add up within the strongest layer that has them, -x over all layers (the stronger wins for the same
   // name). -H,
-  // --hostfile and --hosts-from slurm are one question ("which hosts?"): the strongest layer that has one of
-  // them answers it.
+  // --hostfile, --hosts-from slurm and a discovery are one question ("which hosts?"): the strongest layer
+  // that has one of them answers it. So are --reset-limit and --max-restarts, and --nnodes against the counts
+  // of ranks.
   static Result<Settings> merge(const std::vector<std::vector<Setting>>& layers);
 
   [[nodiscard]] bool has(Option option) const { return chosen_.contains(option); }

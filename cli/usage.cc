@@ -11,8 +11,8 @@ namespace trainrun::cli {
 namespace {
 
 constexpr std::size_t columns = 80;
-constexpr Group groups[] = {Group::ranks, Group::placement, Group::program, Group::output,
-                            Group::time,  Group::ssh,       Group::network, Group::actions};
+constexpr Group groups[] = {Group::ranks,   Group::placement, Group::program, Group::output, Group::time,
+                            Group::elastic, Group::ssh,       Group::network, Group::actions};
 
 constexpr std::string_view to_copy =
     "  trainrun -np 4 ./train                          # 4 ranks on this host\n"
@@ -91,6 +91,7 @@ std::string long_help() {
   std::string out =
       "usage: trainrun [flags] [--] program [arguments] [: [flags] program [arguments]]...\n"
       "       trainrun completion bash|zsh|fish\n"
+      "       trainrun ctl [flags] world|add|remove|restart|stop|end|list\n"
       "       trainrun rendezvous [flags]\n\n";
   out += to_copy;
   for (const auto group : groups) {
@@ -110,7 +111,8 @@ std::string long_help() {
       "\nEvery flag can also be set as TRAINRUN_NAME (TRAINRUN_GRACE=5s) or in the file of --config;\n"
       "flags go before the environment, the environment before the file. One dash or two, `-` or\n"
       "`_`: all the same. The words after the program are the program's; `--` ends the flags.\n"
-      "Exit codes, environment and what is left behind: man trainrun. Hosts: man trainrun-hosts.\n";
+      "Exit codes, environment and what is left behind: man trainrun. Hosts: man trainrun-hosts.\n"
+      "Jobs that outlive their ranks and hosts: man trainrun-elastic.\n";
   return out;
 }
 

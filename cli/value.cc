@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/elastic_value.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -72,6 +73,13 @@ std::optional<Complaint> check_export(std::string_view text) {
       "NAME, NAME* or NAME=VALUE, where a name has letters, digits and _ and begins with no digit"};
 }
 
+std::optional<Complaint> check_discovery(std::string_view text) {
+  if (parse_discovery(text)) return std::nullopt;
+  Complaint out{"script:CMD, file:PATH, dns:NAME or slurm"};
+  if (text.find(':') == std::string_view::npos) out.hint = fmt::format("write script:{}", quoted(text));
+  return out;
+}
+
 std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text) {
   switch (row.type) {
     case Type::flag:
@@ -103,6 +111,24 @@ std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text)
                                     : std::optional(Complaint{"ports such as 20000-20100, from 1 to 65535"});
     case Type::export_name:
       return check_export(text);
+    case Type::host_range:
+      return parse_host_range(text) ? std::nullopt
+                                    : std::optional(Complaint{"a number of hosts, N or MIN:MAX"});
+    case Type::restarts:
+      return parse_restart_limit(text)
+                 ? std::nullopt
+                 : std::optional(Complaint{"a number of restarts, as in 3, or 3/10m: 3 within 10 minutes"});
+    case Type::time_range:
+      return parse_time_range(text)
+                 ? std::nullopt
+                 : std::optional(Complaint{"two times, the shorter one first, as in 10 300"});
+    case Type::signal:
+      return parse_signal(text)
+                 ? std::nullopt
+                 : std::optional(Complaint{
+                       fmt::format("a signal that a program can handle: {}", fmt::join(row.choices, ", "))});
+    case Type::discovery:
+      return check_discovery(text);
     case Type::hosts:
     case Type::topic:
       return std::nullopt;

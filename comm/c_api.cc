@@ -1,27 +1,13 @@
-// The C interface over World and Group. Nothing is thrown across it.
+// The C interface over World and Group.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
-#include <memory>
 #include <string>
 
-#include "comm/environment.h"
-#include "comm/trainrun_comm.h"
-#include "comm/world.h"
+#include "comm/c_handles.h"
 
-struct trc_group {
-  trainrun::comm::Group* group;
-};
-struct trc_world {
-  std::unique_ptr<trainrun::comm::World> world;
-  trc_group group;
-};
-
+namespace trainrun::comm {
 namespace {
-
-using trainrun::comm::Failure;
-using trainrun::comm::Outcome;
 
 thread_local trc_error_info last_error;
 
@@ -32,11 +18,14 @@ void copy(const std::string& text, char (&into)[size]) {
   into[length] = '\0';
 }
 
-trc_status remember(const Failure& failure, std::uint32_t generation) {
+const char* environment(const char* name) { return std::getenv(name); }
+
+}  // namespace
+
+trc_status remember(const Failure& failure) {
   auto& info = last_error;
   info = {};
   info.status = failure.status;
-  info.generation = generation;
   info.culprit = failure.culprit ? static_cast<std::int32_t>(*failure.culprit) : -1;
   info.sequence = failure.sequence;
   info.missing_count = static_cast<std::uint32_t>(failure.missing.size());
@@ -49,28 +38,39 @@ trc_status remember(const Failure& failure, std::uint32_t generation) {
   return failure.status;
 }
 
-// Runs what may throw for lack of memory, or because of a fault of ours.
-template <class Work>
-trc_status guarded(Work work) {
+Failure last_failure() {
+  const auto& info = last_error;
   Failure failure;
-  try {
-    const auto outcome = work();
-    if (outcome) return TRC_OK;
-    failure = outcome.error();
-  } catch (const std::exception& error) {
-    failure.message = error.what();
-  }
-  return remember(failure, 0);
+  failure.status = static_cast<trc_status>(info.status);
+  failure.message = info.message;
+  if (info.culprit >= 0) failure.culprit = static_cast<std::uint32_t>(info.culprit);
+  failure.host = info.host;
+  failure.how = info.how;
+  failure.operation = info.operation;
+  failure.sequence = info.sequence;
+  for (std::size_t i = 0; i < std::min<std::size_t>(info.missing_count, std::size(info.missing)); ++i)
+    failure.missing.push_back(static_cast<std::uint32_t>(info.missing[i]));
+  return failure;
 }
-
-const char* environment(const char* name) { return std::getenv(name); }
 
 trc_status invalid(const char* message) {
   Failure failure;
   failure.status = TRC_INVALID;
   failure.message = message;
-  return remember(failure, 0);
+  return remember(failure);
 }
+
+Outcome<Environment> environment_for(const trc_options* options) {
+  return read_environment(environment, options);
+}
+
+}  // namespace trainrun::comm
+
+using trainrun::comm::guarded;
+using trainrun::comm::invalid;
+using trainrun::comm::Outcome;
+
+namespace {
 
 const trainrun::rendezvous::World& members(const trc_world* world) { return world->world->members(); }
 
@@ -80,12 +80,12 @@ trc_status trc_world_init(const trc_options* options, trc_world** world) {
   if (world == nullptr) return invalid("trc_world_init needs a place for the world");
   *world = nullptr;
   return guarded([&]() -> Outcome<void> {
-    auto place = trainrun::comm::read_environment(environment, options);
+    auto place = trainrun::comm::environment_for(options);
     if (!place) return tl::unexpected(place.error());
     auto made = trainrun::comm::World::init(*place);
     if (!made) return tl::unexpected(made.error());
-    auto& group = (*made)->group();
-    *world = new trc_world{std::move(*made), {&group}};
+    auto* const inside = made->get();
+    *world = new trc_world{inside, {&inside->group()}, std::move(*made)};
     return {};
   });
 }
@@ -133,9 +133,10 @@ trc_status trc_barrier(trc_group* group) {
 
 trc_status trc_last_error(trc_error_info* info) {
   if (info == nullptr || info->struct_size < sizeof(std::uint32_t)) return TRC_INVALID;
-  const auto size = std::min<std::size_t>(info->struct_size, sizeof last_error);
+  const auto& last = trainrun::comm::last_error;
+  const auto size = std::min<std::size_t>(info->struct_size, sizeof last);
   const auto kept = info->struct_size;
-  std::memcpy(info, &last_error, size);
+  std::memcpy(info, &last, size);
   info->struct_size = kept;
   return TRC_OK;
 }
@@ -160,6 +161,10 @@ const char* trc_status_name(trc_status status) {
       return "Unsupported";
     case TRC_INTERNAL:
       return "Internal";
+    case TRC_HOSTS_UPDATED:
+      return "HostsUpdated";
+    case TRC_REMOVED:
+      return "Removed";
   }
   return "?";
 }

@@ -42,10 +42,12 @@ Outcome<Environment> read_environment(const char* (*get)(const char*), const trc
   if (const auto rank = number("TRAINRUN_RANK")) environment.rank = Rank{*rank};
   environment.size = number("TRAINRUN_SIZE");
   if (const auto generation = number("TRAINRUN_GENERATION")) environment.generation = Generation{*generation};
+  if (const auto worker = number("TRAINRUN_WORKER")) environment.worker = WorkerId{*worker};
   environment.address = text("TRAINRUN_ADDRESS");
   environment.host = text("TRAINRUN_HOST");
   time("TRAINRUN_OP_TIMEOUT", environment.op_timeout);
   time("TRAINRUN_INIT_TIMEOUT", environment.init_timeout);
+  time("TRAINRUN_ELASTIC_TIMEOUT", environment.elastic_timeout);
   if (options != nullptr) {
     if (options->struct_size < sizeof(trc_options))
       return fail(TRC_INVALID, "trc_options.struct_size is not sizeof(trc_options)");

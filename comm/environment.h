@@ -18,8 +18,10 @@ struct Environment {
   Generation generation{1};
   std::string address;  // empty: that of the connection to the server
   std::string host;
+  WorkerId worker{};  // 0: nobody gave one, so there is no next generation for this process
   Duration op_timeout = std::chrono::minutes(5);
   Duration init_timeout = std::chrono::minutes(2);
+  Duration elastic_timeout = std::chrono::minutes(10);  // for a place in the next generation
 };
 
 // `get` is getenv or stands in for it: null for a variable that is not set.

@@ -40,6 +40,9 @@ Failure failure_of(const rendezvous::Failure& failure) {
       ours.status = TRC_ABORTED;
       if (failure.missing.size() == 1) ours.culprit = failure.missing.front();
       break;
+    case FailureKind::removed:
+      ours.status = TRC_REMOVED;
+      break;
     case FailureKind::disconnected:
     case FailureKind::refused:
       ours.status = TRC_TRANSPORT;

@@ -30,6 +30,12 @@ Outcome<void> Group::run(Descriptor what, Move move) {
   const std::lock_guard lock(mutex_);
   if (failure_) return tl::unexpected(*failure_);
   what.sequence = ++sequence_;
+  call_ = what.call;
+  ++mark_;
+  const struct Ended {
+    std::atomic<std::uint64_t>& mark;
+    ~Ended() { ++mark; }
+  } ended{mark_};
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   std::string text;
   const auto agreed = backend_->agree(what, deadline);

@@ -2,6 +2,7 @@
 // one that fails.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,14 @@ namespace trainrun::comm {
 
 class Group {
  public:
+  // The last operation; `mark` grows with each beginning and each end of one.
+  struct Progress {
+    std::uint64_t mark = 0;
+    Call call = Call::barrier;
+    [[nodiscard]] bool in_operation() const { return mark % 2 == 1; }
+    [[nodiscard]] std::uint64_t sequence() const { return (mark + 1) / 2; }
+  };
+
   // `explain` finds out why an operation broke: from the rendezvous server, or from what the backend said.
   // `timed_out`: the operation's own time had passed.
   using Explain =
@@ -30,6 +39,8 @@ class Group {
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
   void abort() { backend_->abort(); }
   [[nodiscard]] bool broken() const;
+  // From any thread, also while an operation runs.
+  [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load()}; }
 
  private:
   template <class Move>
@@ -42,6 +53,8 @@ class Group {
   Explain explain_;
   mutable std::mutex mutex_;
   std::uint64_t sequence_ = 0;
+  std::atomic<std::uint64_t> mark_{0};
+  std::atomic<Call> call_{Call::barrier};
   std::optional<Failure> failure_;  // the first: it answers every later call
 };
 

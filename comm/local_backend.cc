@@ -14,6 +14,7 @@ Moved copy(const void* in, void* out, const Descriptor& what) {
 }  // namespace
 
 tl::expected<std::optional<Disagreement>, Broken> LocalBackend::agree(const Descriptor&, Deadline) {
+  if (over_) return tl::unexpected(Broken{"the generation is over"});
   return std::nullopt;
 }
 

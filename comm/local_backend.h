@@ -1,6 +1,8 @@
 // The backend of a world of one rank: copies.
 #pragma once
 
+#include <atomic>
+
 #include "comm/backend.h"
 
 namespace trainrun::comm {
@@ -11,7 +13,10 @@ class LocalBackend final : public Backend {
   Moved allreduce(const void* in, void* out, const Descriptor& what, Deadline) override;
   Moved broadcast(void*, const Descriptor&, Deadline) override { return {}; }
   Moved allgather(const void* in, void* out, const Descriptor& what, Deadline) override;
-  void abort() override {}
+  void abort() override { over_ = true; }
+
+ private:
+  std::atomic<bool> over_{false};
 };
 
 }  // namespace trainrun::comm

@@ -10,12 +10,15 @@
  *   TRAINRUN_ADDRESS     numeric address at which the other ranks reach this one (default: that of the
  *                        connection to the server)
  *   TRAINRUN_HOST        name of this host for messages (default: its hostname)
+ *   TRAINRUN_WORKER      number of this process in the job; without it there is no next generation for it
  *   TRAINRUN_OP_TIMEOUT, TRAINRUN_INIT_TIMEOUT   times like 90, 2m (defaults 5m, 2m); options go before them
+ *   TRAINRUN_ELASTIC_TIMEOUT   how long an elastic process waits for its place in the next generation (10m)
  *
  * Failure. When a rank dies, every other rank's operation, also one that runs, fails within about a second
  * with TRC_PEER_LOST, and trc_last_error names the rank, its host and how it ended. After any failure but
  * TRC_INVALID and TRC_UNSUPPORTED the world is over: every later operation fails at once with the same error,
  * and buffers of failed operations have undefined content. The library never ends the process.
+ * trc_elastic goes on from there, in a new world.
  *
  * Threads. Operations of one group run one after another, in the order in which they are called; all ranks
  * must call the same operations in the same order. A call from several threads at once is safe but has no
@@ -40,7 +43,10 @@ typedef enum trc_status {
   TRC_TRANSPORT = 5,   /* a connection failed although no rank is known to have died */
   TRC_INVALID = 6,     /* a wrong argument or environment */
   TRC_UNSUPPORTED = 7, /* a right one that this version cannot do */
-  TRC_INTERNAL = 8     /* our own fault, or no memory */
+  TRC_INTERNAL = 8,    /* our own fault, or no memory */
+  /* Of elastic programs alone: */
+  TRC_HOSTS_UPDATED = 9, /* no failure: hosts will come or go, all ranks are told at the same point */
+  TRC_REMOVED = 10       /* no failure: the job has no more use for this process; it should exit with 0 */
 } trc_status;
 
 typedef enum trc_dtype {
@@ -115,6 +121,63 @@ TRC_API trc_status trc_broadcast(trc_group* group, void* data, size_t count, trc
 /* `in` holds `count` elements, `out` size x count, in the order of the ranks. */
 TRC_API trc_status trc_allgather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype);
 TRC_API trc_status trc_barrier(trc_group* group);
+
+/* --- Elastic programs: the process goes on when ranks die, hosts come or go ---
+ *
+ * All that a rank must not lose is in a trc_state. The loop, for which C++ and Python have a function:
+ *
+ *   trc_status ended = TRC_OK;
+ *   while (trc_elastic_form(elastic, state, ended, &world) == TRC_OK) {
+ *     ended = trc_state_sync(state, world);
+ *     if (ended == TRC_OK) ended = train(state, world);    // returns the status of the call that failed
+ *     if (ended == TRC_OK) ended = trc_elastic_finish(elastic);
+ *     if (!trc_elastic_goes_on(ended)) break;              // done, or a failure that stays one
+ *   }
+ */
+typedef struct trc_state trc_state;
+typedef struct trc_elastic trc_elastic;
+
+TRC_API trc_status trc_state_new(trc_state** state);
+TRC_API void trc_state_free(trc_state* state); /* null is allowed */
+/* Memory of the program that belongs to the state. All ranks add the same names and sizes, before the first
+ * save or sync. */
+TRC_API trc_status trc_state_add(trc_state* state, const char* name, void* data, size_t bytes);
+/* Bytes of any length, which the state keeps. The pointer that is given out is valid until the next call for
+ * this state. */
+TRC_API trc_status trc_state_add_blob(trc_state* state, const char* name);
+TRC_API trc_status trc_state_set_blob(trc_state* state, const char* name, const void* data, size_t bytes);
+TRC_API trc_status trc_state_get_blob(const trc_state* state, const char* name, const void** data,
+                                      size_t* bytes);
+/* The copy to which a failure leads back: taken, and put back. No rank waits for another. */
+TRC_API trc_status trc_state_save(trc_state* state);
+TRC_API trc_status trc_state_restore(trc_state* state);
+/* Save, then trc_check_host_updates. */
+TRC_API trc_status trc_state_commit(trc_state* state, trc_world* world);
+/* All ranks get the state of one that has the newest saved one. TRC_MISMATCH names what was added
+ * differently. */
+TRC_API trc_status trc_state_sync(trc_state* state, trc_world* world);
+
+/* All ranks call it at the same point: TRC_HOSTS_UPDATED on all when any has heard that hosts will come or
+ * go, else TRC_OK. */
+TRC_API trc_status trc_check_host_updates(trc_world* world);
+/* Not 0: this rank has heard that it is to go. The others may not know. */
+TRC_API int trc_should_stop(const trc_world* world);
+
+/* `options` may be null. Nobody is met yet. */
+TRC_API trc_status trc_elastic_new(const trc_options* options, trc_elastic** elastic);
+/* Frees the last world as trc_world_free does. Null is allowed. */
+TRC_API void trc_elastic_free(trc_elastic* elastic);
+/* The world to work in. `ended` is how the work in the last one ended, TRC_OK for the first; it must be a
+ * status for which trc_elastic_goes_on. After a failure the state is restored; then this waits for the place
+ * in the next generation, and tries again there when that one fails as well, up to 100 times without a save.
+ * The world belongs to `elastic` and lasts until the next call of this or of trc_elastic_free.
+ * TRC_REMOVED: there is no place for this process any more. Any other failure is final. */
+TRC_API trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status ended,
+                                    trc_world** world);
+/* The orderly end of the last world, as trc_world_finalize. */
+TRC_API trc_status trc_elastic_finish(trc_elastic* elastic);
+/* Not 0: TRC_HOSTS_UPDATED, and failures that another generation can mend. */
+TRC_API int trc_elastic_goes_on(trc_status status);
 
 /* Why the last call of this thread that failed did so. `info->struct_size` must be set. */
 TRC_API trc_status trc_last_error(trc_error_info* info);

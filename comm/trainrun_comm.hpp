@@ -62,6 +62,14 @@ struct Unsupported : Error {
   using Error::Error;
 };
 
+// Elastic programs alone, and no failures: trainrun_elastic.hpp.
+struct HostsUpdated : Error {
+  using Error::Error;
+};
+struct Removed : Error {
+  using Error::Error;
+};
+
 enum class Op { sum = TRC_SUM, mean = TRC_MEAN, min = TRC_MIN, max = TRC_MAX, product = TRC_PROD };
 
 namespace detail {
@@ -104,6 +112,10 @@ inline void check(trc_status status) {
       throw Invalid(info);
     case TRC_UNSUPPORTED:
       throw Unsupported(info);
+    case TRC_HOSTS_UPDATED:
+      throw HostsUpdated(info);
+    case TRC_REMOVED:
+      throw Removed(info);
     default:
       throw Error(info);
   }
@@ -187,11 +199,18 @@ class World {
   }
   [[nodiscard]] Group group() const { return Group(trc_world_group(world_.get())); }
 
+  // One that somebody else owns, who also ends it.
+  static World borrowed(trc_world* world) { return World(world, Free{false}); }
+  [[nodiscard]] trc_world* handle() const { return world_.get(); }
+
  private:
   struct Free {
-    void operator()(trc_world* world) const { trc_world_free(world); }
+    bool owned;
+    void operator()(trc_world* world) const {
+      if (owned) trc_world_free(world);
+    }
   };
-  explicit World(trc_world* world) : world_(world) {}
+  explicit World(trc_world* world, Free free = Free{true}) : world_(world, free) {}
   std::unique_ptr<trc_world, Free> world_;
 };
 

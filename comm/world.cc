@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -17,6 +18,8 @@ namespace {
 // its own time had not passed, for the verdict of one whose time had.
 constexpr Duration stragglers_wait = seconds(2);
 constexpr Duration verdict_wait = seconds(1);
+// For ranks that all go on together to have read each other's last bytes.
+constexpr Duration release_wait = seconds(10);
 
 // Gloo writes to sockets in ways that raise SIGPIPE when a peer dies. Counted over the worlds of this
 // process.
@@ -44,7 +47,7 @@ Failure with_operation(Failure failure, const std::string& operation) {
 
 }  // namespace
 
-Outcome<std::unique_ptr<World>> World::init(const Environment& environment) {
+Outcome<std::unique_ptr<World>> World::init(const Environment& environment, Entry entry) {
   std::unique_ptr<World> world(new World());
   world->op_timeout_ = environment.op_timeout;
   if (environment.rendezvous.empty()) {
@@ -53,23 +56,28 @@ Outcome<std::unique_ptr<World>> World::init(const Environment& environment) {
                                             Group::Explain());
     return world;
   }
-  if (auto met = world->meet(environment); !met) return tl::unexpected(met.error());
+  if (auto met = world->meet(environment, std::move(entry)); !met) return tl::unexpected(met.error());
   world->complete_ = true;
   return world;
 }
 
-Outcome<void> World::meet(const Environment& environment) {
+Outcome<void> World::meet(const Environment& environment, Entry entry) {
   const auto deadline = std::chrono::steady_clock::now() + environment.init_timeout;
   const auto left = [&] {
     return std::max<Duration>(deadline - std::chrono::steady_clock::now(), milliseconds(1));
   };
   const auto key = rendezvous::read_key_file(environment.key_file);
   if (!key) return fail(TRC_INVALID, key.error().message);
-  auto connected = rendezvous::Client::connect(environment.rendezvous, *key, environment.generation, left());
-  if (!connected) return tl::unexpected(failure_of(connected.error()));
-  client_.emplace(std::move(*connected));
+  client_ = std::move(entry.client);
+  if (!client_) {
+    auto connected =
+        rendezvous::Client::connect(environment.rendezvous, *key, environment.generation, left());
+    if (!connected) return tl::unexpected(failure_of(connected.error()));
+    client_.emplace(std::move(*connected));
+  }
   const auto address = environment.address.empty() ? client_->local_address() : environment.address;
-  auto joined = client_->join(environment.rank, environment.host, address, left());
+  auto joined =
+      client_->join(environment.rank, environment.host, address, left(), environment.worker, entry.elastic);
   if (!joined) return tl::unexpected(failure_of(joined.error()));
   world_ = std::move(joined->world);
   rank_ = joined->rank;
@@ -78,7 +86,8 @@ Outcome<void> World::meet(const Environment& environment) {
   if (environment.size && *environment.size != world_.size)
     return fail(TRC_INVALID,
                 fmt::format("TRAINRUN_SIZE is {}, but the job has {} ranks", *environment.size, world_.size));
-  if (world_.size == 1) {
+  const bool alone = world_.size == 1;
+  if (alone && !entry.elastic) {
     group_ = std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(), op_timeout_, Group::Explain());
     return {};
   }
@@ -87,25 +96,37 @@ Outcome<void> World::meet(const Environment& environment) {
   ignore_sigpipe();
   ignores_sigpipe_ = true;
 
-  auto listening = GlooBackend::listen(static_cast<int>(rank_), static_cast<int>(world_.size), address);
-  if (!listening)
-    return fail(TRC_TRANSPORT,
-                fmt::format("cannot listen on {}: {}", quoted(address), listening.error().text));
-  auto& backend = **listening;
+  std::unique_ptr<GlooBackend> mesh;
+  if (!alone) {
+    auto listening = GlooBackend::listen(static_cast<int>(rank_), static_cast<int>(world_.size), address);
+    if (!listening)
+      return fail(TRC_TRANSPORT,
+                  fmt::format("cannot listen on {}: {}", quoted(address), listening.error().text));
+    mesh = std::move(*listening);
+  }
+  auto* const connects = mesh.get();
+  std::unique_ptr<Backend> backend = std::move(mesh);
+  if (alone) backend = std::make_unique<LocalBackend>();
   group_ = std::make_unique<Group>(
-      static_cast<int>(rank_), static_cast<int>(world_.size), std::move(*listening), op_timeout_,
+      static_cast<int>(rank_), static_cast<int>(world_.size), std::move(backend), op_timeout_,
       [this](const std::string& operation, bool timed_out, const std::string& text) {
         return explain(operation, timed_out, text);
       });
-  watcher_ = std::make_unique<Watcher>(std::move(*ear), [this] { group_->abort(); });
+  watcher_ = std::make_unique<Watcher>(
+      std::move(*ear), Rank{rank_}, [this] { return group_->progress(); }, [this] { group_->abort(); });
+  return alone ? Outcome<void>() : connect(*connects, deadline);
+}
+
+Outcome<void> World::connect(GlooBackend& backend, Instant deadline) {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
   // One blob a rank, and one question for all of them.
   if (const auto put = client_->put(fmt::format("comm/mesh/{}", rank_), backend.blob()); !put)
     return tl::unexpected(failure_of(put.error()));
-  const auto blobs = client_->gather("comm/mesh/", world_.size, left());
+  const auto blobs =
+      client_->gather("comm/mesh/", world_.size, std::max<Duration>(deadline - now(), milliseconds(1)));
   if (!blobs) return tl::unexpected(failure_of(blobs.error()));
   if (const auto meshed = backend.connect(*blobs, deadline); !meshed)
-    return tl::unexpected(
-        explain("connecting the ranks", std::chrono::steady_clock::now() >= deadline, meshed.error().text));
+    return tl::unexpected(explain("connecting the ranks", now() >= deadline, meshed.error().text));
   return {};
 }
 
@@ -116,7 +137,13 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   // who do not come are the ones that the operation waits for.
   const auto met = client_->barrier("comm/trouble", {}, stragglers_wait);
   const bool nobody_knows = met || met.error().kind == rendezvous::FailureKind::timeout;
-  if (!nobody_knows) return with_operation(failure_of(met.error()), operation);
+  if (!nobody_knows) {
+    // The next generation has begun already: how this one ended is on its way to the watcher.
+    if (met.error().kind == rendezvous::FailureKind::stale)
+      if (const auto verdict = watcher_->wait_for_verdict(verdict_wait))
+        return with_operation(*verdict, operation);
+    return with_operation(failure_of(met.error()), operation);
+  }
 
   if (!timed_out)
     if (const auto verdict = watcher_->wait_for_verdict(verdict_wait))
@@ -160,6 +187,25 @@ Outcome<void> World::finalize(Duration wait) {
   static_cast<void>(client_->leave());  // without the server there is nobody to tell
   if (watcher_) watcher_->stop();
   return outcome;
+}
+
+std::optional<rendezvous::Client> World::release(bool together) {
+  complete_ = false;
+  finalized_ = true;
+  if (together && client_ && world_.size > 1 && !group_->broken())
+    static_cast<void>(client_->barrier("comm/end", {}, release_wait));
+  watcher_.reset();
+  group_.reset();
+  return std::exchange(client_, std::nullopt);
+}
+
+Outcome<void> World::check_host_updates() {
+  const auto notices = watcher_ ? watcher_->notices() : Watcher::Notices();
+  std::uint8_t changes = notices.change ? 1 : 0;
+  if (auto asked = group_->allreduce(&changes, &changes, 1, TRC_U8, TRC_MAX); !asked) return asked;
+  if (changes == 0) return {};
+  return fail(TRC_HOSTS_UPDATED,
+              notices.text.empty() ? std::string("the hosts of the job will change") : notices.text);
 }
 
 World::~World() {

@@ -14,15 +14,32 @@
 
 namespace trainrun::comm {
 
+class GlooBackend;
+
+// How a world is entered that is one of several.
+struct Entry {
+  bool elastic = false;                        // this process can go on in the next generation
+  std::optional<rendezvous::Client> client{};  // one that has its place in the generation; else a new one
+};
+
 class World {
  public:
-  static Outcome<std::unique_ptr<World>> init(const Environment& environment);
+  static Outcome<std::unique_ptr<World>> init(const Environment& environment, Entry entry = {});
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   ~World();
 
   // Waits for the other ranks' finalize, and leaves the job. Only the first call does something.
   Outcome<void> finalize(Duration wait);
+  // Ends the work here without leaving the job, and gives the connection to the server, by which the place in
+  // the next generation is asked for; nothing when there is none. `together`: no rank has failed, and all do
+  // this now, so none closes its connections while another still reads from them.
+  std::optional<rendezvous::Client> release(bool together);
+
+  // Whether any rank has heard that hosts will come or go: TRC_HOSTS_UPDATED on all ranks, or success on all.
+  Outcome<void> check_host_updates();
+  // This rank alone has heard that it is to go.
+  [[nodiscard]] bool should_stop() const { return watcher_ && watcher_->notices().stop; }
 
   [[nodiscard]] const rendezvous::World& members() const { return world_; }
   [[nodiscard]] const rendezvous::Member& self() const { return world_.members[rank_]; }
@@ -31,7 +48,8 @@ class World {
 
  private:
   World() = default;
-  Outcome<void> meet(const Environment& environment);
+  Outcome<void> meet(const Environment& environment, Entry entry);
+  Outcome<void> connect(GlooBackend& backend, Instant deadline);
   Failure explain(const std::string& operation, bool timed_out, const std::string& text);
 
   rendezvous::World world_;

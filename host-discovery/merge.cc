@@ -8,21 +8,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "host-discovery/host_key.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::hosts {
 namespace {
 
 constexpr int most_slots = 65535;
-
-std::string key_of(std::string_view name) {
-  if (name.ends_with('.')) name.remove_suffix(1);
-  std::string key(name);
-  for (auto& c : key) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return key;
-}
 
 tl::unexpected<Error> contradiction(const Host& first, const Host& again, std::string_view what) {
   auto names = quoted(first.name);
@@ -63,7 +55,7 @@ Result<std::vector<Host>> merge_hosts(std::vector<Host> hosts, int default_slots
   for (auto& host : hosts) {
     if (!host.slots_given) host.slots = default_slots;
     const auto [found, fresh] =
-        places.try_emplace(is_this_host(host) ? this_host : key_of(host.name), merged.size());
+        places.try_emplace(is_this_host(host) ? this_host : name_key(host.name), merged.size());
     if (fresh) {
       merged.push_back(std::move(host));
     } else if (auto added = add(merged[found->second], host); !added) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "host-discovery/hostlist.h"
@@ -125,6 +126,22 @@ Result<std::vector<Host>> slurm_hosts(const EnvLookup& env) {
                           fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i));
     if (!more) return more;
     hosts.insert(hosts.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
+  }
+  return hosts;
+}
+
+Result<std::vector<Host>> live_slurm_hosts(std::string_view output, const EnvLookup& env) {
+  auto names = expand_hostlist(output);
+  if (!names) return tl::unexpected(names.error());
+  std::unordered_map<std::string, Host> known;
+  if (auto hosts = slurm_hosts(env)) {  // if not, the live list still counts
+    for (auto& host : *hosts) known.try_emplace(host.name, std::move(host));
+  }
+  std::vector<Host> hosts;
+  hosts.reserve(names->size());
+  for (auto& name : *names) {
+    const auto found = known.find(name);
+    hosts.push_back(found == known.end() ? Host{std::move(name)} : found->second);
   }
   return hosts;
 }

@@ -20,6 +20,11 @@ using EnvLookup = std::function<std::optional<std::string>(std::string_view name
 // hosts have no count. Errors name the variable and what it holds.
 Result<std::vector<Host>> slurm_hosts(const EnvLookup& env);
 
+// The hosts that are left of that job, from what `squeue -h -o %N` printed: the environment still names the
+// nodes that the job has lost. Counts are the environment's, so a node that it does not know has none.
+// Errors: no host list.
+Result<std::vector<Host>> live_slurm_hosts(std::string_view output, const EnvLookup& env);
+
 // "2(x3),1" -> 2 2 2 1. At most `most` entries are made; what comes after them is only checked.
 Result<std::vector<int>> expand_counts(std::string_view text, std::size_t most);
 

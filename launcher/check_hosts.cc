@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
 #include "cli/exit_code.h"
 #include "launcher/base/strings.h"
@@ -72,14 +73,16 @@ int check_hosts(const JobSpec& job) {
                  if (job.verbose > 0) std::fprintf(stderr, "trainrun: %s\n", text.c_str());
                }});
   all = &fleet;
-  open = fleet.facts().size();
+  std::set<HostIndex> hosts;
+  for (const auto& seat : placement->seats) hosts.insert(seat.host);
+  open = hosts.size();
   io::Timer deadline(loop);
   deadline.arm(io::Loop::now() + job.start_timeout, [&] { loop.stop(); });
-  fleet.dial_all();
+  for (const auto host : hosts) fleet.dial(host);
   loop.run();
 
   int exit_code = 0;
-  for (const auto& [host, facts] : fleet.facts()) {
+  for (const auto host : hosts) {
     auto it = reports.find(host);
     if (it == reports.end()) {
       it = reports

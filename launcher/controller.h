@@ -2,10 +2,13 @@
 // nothing.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launcher/core/job_machine.h"
 #include "launcher/fleet.h"
@@ -18,7 +21,8 @@ namespace trainrun {
 
 class Controller {
  public:
-  Controller(io::Loop& loop, const JobSpec& job, const core::Placement& placement, std::string key);
+  // `first` is the placement of a job that is not elastic, and empty else.
+  Controller(io::Loop& loop, JobSpec job, core::Placement first, std::string key);
   ~Controller();
 
   // Dials every host; from here on all happens in the loop, which is stopped when the job is over.
@@ -28,17 +32,29 @@ class Controller {
   // ^Z: the workers and then this process stop; fg: all go on.
   void suspend();
   void say(const std::string& line) { console_.say(line); }
+  // Something happened outside: the brain decides what follows.
+  void event(const core::JobEvent& event);
+  // What to do when the brain wants to know the hosts of now; nothing by default.
+  void on_ask_for_hosts(std::function<void()> ask) { ask_for_hosts_ = std::move(ask); }
+  [[nodiscard]] const core::JobMachine& machine() const { return machine_; }
   [[nodiscard]] int exit_code() const { return exit_code_; }
 
  private:
-  void event(const core::JobEvent& event);
   void message(HostIndex host, const wire::Frame& frame);
   void output(HostIndex host, const wire::Frame& frame);
   void exited(HostIndex host, const wire::Frame& frame);
 
+  void perform(const core::AddHost&);
+  void perform(const core::DialHost&);
   void perform(const core::ReservePort&);
+  void perform(const core::BeginWorld&);
   void perform(const core::StartWorker&);
   void perform(const core::SignalWorkers&);
+  void perform(const core::Sweep&);
+  void perform(const core::Announce&);
+  void perform(const core::Dismiss&);
+  void perform(const core::Inspect&);
+  void perform(const core::AskForHosts&);
   void perform(const core::EndGeneration&);
   void perform(const core::StopHost&);
   void perform(const core::AbandonHost&);
@@ -47,24 +63,43 @@ class Controller {
   void perform(const core::Say&);
   void perform(const core::Finish&);
 
-  // The rank of a worker, if it is one of that host: an agent has no say about others.
-  [[nodiscard]] std::optional<Rank> rank_on(HostIndex host, WorkerId worker) const;
+  // The seat of a worker, if it is one of that host: an agent has no say about others.
+  [[nodiscard]] const core::Seat* seat_on(HostIndex host, WorkerId worker) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
-  void use_held_port();
-  void begin_rendezvous(Generation generation);
+  [[nodiscard]] RendezvousHub::Events members();
+  void port_held(HostIndex host, const wire::PortHeld& held);
+  void use_port();
+  void inspected(HostIndex host, const wire::Inspected& found);
+  void sign_of_life();
+  void watch_life();
 
   io::Loop& loop_;
-  const JobSpec& job_;
-  const core::Placement& placement_;
+  JobSpec job_;  // hosts that are found later are appended
   core::JobMachine machine_;
   output::Console console_;
   RendezvousHub rendezvous_;
   Fleet fleet_;
   Input input_;
   std::map<core::Deadline, std::unique_ptr<io::Timer>> timers_;
-  std::uint16_t master_port_ = 0;
+
+  // The world that runs or is being formed.
+  core::Placement world_;
+  core::FactsByHost facts_;
+  std::string master_address_;
+  std::uint32_t restarts_ = 0;
+
+  // MASTER_PORT: agents answer in the order in which they were asked, also for generations that are over.
+  std::map<HostIndex, std::deque<Generation>> ports_asked_;
   std::optional<core::ReservePort> port_wanted_;  // the brain waits for it
-  std::optional<wire::PortHeld> held_port_;       // an agent answered, and nobody has used it yet
+  std::optional<std::pair<HostIndex, wire::PortHeld>>
+      first_port_;  // came with the greeting, unused until now
+  std::uint16_t master_port_ = 0;
+
+  std::function<void()> ask_for_hosts_;
+  std::uint32_t inspection_ = 0;
+  std::map<WorkerId, std::string> last_operation_;  // of workers on `comm`, for the evidence
+  Instant last_life_{};                             // output of any worker, or progress of one on `comm`
+  io::Timer life_;
   int exit_code_ = 70;
 };
 

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
+#include "launcher/core/replan.h"
 #include "launcher/transport/factory.h"
 #include "launcher/transport/local.h"
 #include "launcher/transport/own_names.h"
@@ -34,35 +36,49 @@ TransportKind transport_kind(const JobSpec& job, const Host& host) {
   return transport::is_this_host(host.name) ? TransportKind::local : TransportKind::ssh;
 }
 
-Fleet::Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& placement, std::string key,
-             Handlers handlers)
-    : loop_(loop), job_(job), placement_(placement), key_(std::move(key)), handlers_(std::move(handlers)) {
-  for (const auto& seat : placement.seats) {
-    const auto host = seat.host;
-    if (sessions_.contains(host)) continue;
-    kinds_[host] = transport_kind(job, job.hosts.hosts[host.value]);
-    Session::Handlers to{[this, host] {
-                           if (const auto good = suits(host); !good) {
-                             sessions_.at(host)->close();
-                             return handlers_.failed(host, good.error());
-                           }
-                           handlers_.ready(host);
-                         },
-                         [this, host](Error error) { handlers_.failed(host, std::move(error)); },
-                         [this, host](std::string reason) { handlers_.lost(host, std::move(reason)); },
-                         [this, host](const wire::Frame& frame) { handlers_.message(host, frame); },
-                         [this, host](const wire::Stopped& stopped) { handlers_.stopped(host, stopped); }};
-    const auto& name = job.hosts.hosts[host.value].name;
-    sessions_.emplace(host, std::make_unique<Session>(loop, name, is_local(host), std::move(to)));
+Fleet::Fleet(io::Loop& loop, const JobSpec& job, core::Placement first, std::string key, Handlers handlers)
+    : loop_(loop),
+      job_(job),
+      first_(std::move(first)),
+      key_(std::move(key)),
+      handlers_(std::move(handlers)) {}
+
+void Fleet::add_session(HostIndex host) {
+  Session::Handlers to{[this, host] {
+                         if (const auto good = suits(host); !good) {
+                           sessions_.at(host)->close();
+                           return handlers_.failed(host, good.error());
+                         }
+                         handlers_.ready(host);
+                       },
+                       [this, host](Error error) { handlers_.failed(host, std::move(error)); },
+                       [this, host](std::string reason) { handlers_.lost(host, std::move(reason)); },
+                       [this, host](const wire::Frame& frame) { handlers_.message(host, frame); },
+                       [this, host](const wire::Stopped& stopped) { handlers_.stopped(host, stopped); }};
+  auto session =
+      std::make_unique<Session>(loop_, job_.hosts.hosts[host.value].name, is_local(host), std::move(to));
+  auto& place = sessions_[host];
+  if (place) {
+    place->close();
+    retired_.push_back(std::move(place));
+    loop_.post([this] { retired_.clear(); });
   }
+  place = std::move(session);
 }
 
 Fleet::~Fleet() = default;
 
-bool Fleet::is_local(HostIndex host) const { return kinds_.at(host) == TransportKind::local; }
+bool Fleet::is_local(HostIndex host) const {
+  return transport_kind(job_, job_.hosts.hosts[host.value]) == TransportKind::local;
+}
+
+Session* Fleet::find(HostIndex host) {
+  const auto it = sessions_.find(host);
+  return it == sessions_.end() ? nullptr : it->second.get();
+}
 
 transport::Transport& Fleet::transport_for(HostIndex host) {
-  const auto kind = kinds_.at(host);
+  const auto kind = transport_kind(job_, job_.hosts.hosts[host.value]);
   auto& transport = transports_[kind];
   if (!transport) {
     switch (kind) {
@@ -88,33 +104,46 @@ std::string Fleet::last_words(HostIndex host) const {
   return said.empty() ? std::string{} : fmt::format(" (it said: {})", quoted(said, 300));
 }
 
-void Fleet::dial_all() {
-  // Local agents first: they are forked, which must happen before the ssh transport starts threads.
+void Fleet::dial(HostIndex host) {
+  if (wanted_.empty()) loop_.post([this] { dial_wanted(); });
+  wanted_.push_back(host);
+  add_session(host);
+}
+
+void Fleet::dial_wanted() {
+  const auto wanted = std::exchange(wanted_, {});
   for (const bool local : {true, false}) {
-    for (const auto& [host, session] : sessions_) {
-      if (is_local(host) == local) dial(host);
+    for (const auto host : wanted) {
+      if (is_local(host) == local && sessions_.at(host)->state() == Session::State::dialling) dial_now(host);
     }
   }
 }
 
-void Fleet::dial(HostIndex host) {
-  transport_for(host).dial(
-      job_.hosts.hosts[host.value], job_.start_timeout, [this, host](Result<transport::Dialled> result) {
-        auto& session = *sessions_.at(host);
-        if (session.state() != Session::State::dialling) return;  // given up meanwhile; the Link closes here
-        if (!result) {
-          session.close();
-          return handlers_.failed(host, result.error());
-        }
-        if (!result->noise.empty())
-          handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
-        last_words_[host] = std::move(result->last_words);
-        session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last);
-        if (job_.master_port == 0 && host == placement_.seats.front().host) {
-          session.send(
-              wire::HoldPort{job_.ports.first, job_.ports.last});  // MASTER_PORT of the first generation
-        }
-      });
+bool Fleet::has_first_port(HostIndex host) const {
+  if (job_.master_port != 0 || first_port_of_) return false;
+  return first_.seats.empty() ? host.value == 0 : host == first_.seats.front().host;
+}
+
+void Fleet::dial_now(HostIndex host) {
+  const auto dial = ++dials_[host];
+  const auto done = [this, host, dial](Result<transport::Dialled> result) {
+    auto& session = *sessions_.at(host);
+    // Given up, or dialled again meanwhile; the Link closes here.
+    if (dials_[host] != dial || session.state() != Session::State::dialling) return;
+    if (!result) {
+      session.close();
+      return handlers_.failed(host, result.error());
+    }
+    if (!result->noise.empty())
+      handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
+    last_words_[host] = std::move(result->last_words);
+    session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last);
+    if (has_first_port(host)) {
+      first_port_of_ = host;
+      session.send(wire::HoldPort{job_.ports.first, job_.ports.last});
+    }
+  };
+  transport_for(host).dial(job_.hosts.hosts[host.value], job_.start_timeout, done);
 }
 
 wire::Setup Fleet::setup_for(HostIndex host) const {
@@ -122,22 +151,27 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   setup.job_id = job_.id;
   setup.host_name = job_.hosts.hosts[host.value].name;
   setup.key = hex(key_) + "\n";  // as rendezvous/job_key reads it
-  setup.credit = std::clamp(credit_in_all / sessions_.size(), least_credit, most_credit);
+  const auto hosts = std::max<std::size_t>(sessions_.size(), 1);
+  setup.credit = std::clamp(credit_in_all / hosts, least_credit, most_credit);
   setup.host_timeout_ms = in_ms(job_.host_timeout);
   setup.grace_ms = in_ms(job_.grace);
-  setup.want_addresses = sessions_.size() > 1 || !job_.network_interface.empty();
+  setup.elastic = job_.elastic.enabled();
+  const bool may_grow = job_.elastic.discovery.kind != DiscoveryKind::none;
+  setup.want_addresses = hosts > 1 || may_grow || !job_.network_interface.empty();
   setup.want_topology = job_.bind_to != BindTo::none;
   setup.env = job_.env;
-  for (const auto& seat : placement_.seats) {
-    if (seat.host != host) continue;
-    const auto& program = job_.programs[seat.program];
-    if (program.argv.empty()) continue;  // --check-hosts without a program
+  const auto need = [&](const Program& program) {
+    if (program.argv.empty()) return;  // --check-hosts without a program
     if (!setup.programs.empty() && setup.programs.back() == program.argv.front() &&
         setup.directories.back() == program.directory)
-      continue;
+      return;
     setup.programs.push_back(program.argv.front());
     setup.directories.push_back(program.directory);
-  }
+  };
+  for (const auto& seat : first_.seats)
+    if (seat.host == host) need(job_.programs[seat.program]);
+  if (first_.seats.empty())  // any part may come to any host
+    for (const auto& program : job_.programs) need(program);
   return setup;
 }
 
@@ -151,22 +185,32 @@ Result<void> Fleet::suits(HostIndex host) const {
   const core::FactsByHost alone{{host, &facts}};
   if (const auto address = core::address_of(host, alone, job_); !address)
     return tl::unexpected(address.error());
-  for (const auto& seat : placement_.seats) {
+  const auto check = [&](std::uint32_t slot, std::uint32_t slots) -> Result<void> {
+    if (const auto gpus = core::gpus_suffice(job_, facts, slots); !gpus) return named(gpus.error());
+    if (const auto cpus = core::cpus_for(job_, facts, slot, slots); !cpus) return named(cpus.error());
+    return {};
+  };
+  for (const auto& seat : first_.seats) {
     if (seat.host != host) continue;
-    if (const auto gpus = core::gpus_suffice(job_, facts, seat.local_size); !gpus) return named(gpus.error());
-    if (const auto cpus = core::cpus_for(job_, facts, seat.local_rank, seat.local_size); !cpus)
-      return named(cpus.error());
+    if (auto good = check(seat.local_rank, seat.local_size); !good) return good;
   }
+  if (!first_.seats.empty()) return {};
+  const auto slots = static_cast<std::uint32_t>(core::slots_of(job_, job_.hosts.hosts[host.value]));
+  for (std::uint32_t slot = 0; slot < slots; ++slot)
+    if (auto good = check(slot, slots); !good) return good;
   return {};
 }
 
 core::FactsByHost Fleet::facts() const {
   core::FactsByHost all;
-  for (const auto& [host, session] : sessions_) all[host] = &session->facts();
+  for (const auto& [host, session] : sessions_)
+    if (session->state() == Session::State::ready) all[host] = &session->facts();
   return all;
 }
 
-void Fleet::abandon(HostIndex host) { sessions_.at(host)->close(); }
+void Fleet::abandon(HostIndex host) {
+  if (auto* session = find(host)) session->close();
+}
 
 void Fleet::pay_credit() {
   for (const auto& [host, session] : sessions_) session->pay_credit();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,17 +27,22 @@ class Fleet {
     std::function<void(const std::string&)> detail;  // for -v: what a login shell printed
   };
 
-  // `job` and `placement` must outlive the fleet. `key` is the job's; agents write it to a file for their
-  // workers.
-  Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& placement, std::string key,
-        Handlers handlers);
+  // `job` must outlive the fleet. `first` is the placement of a job that is not elastic, empty else. `key` is
+  // the job's; agents write it to a file for their workers.
+  Fleet(io::Loop& loop, const JobSpec& job, core::Placement first, std::string key, Handlers handlers);
   ~Fleet();
 
-  void dial_all();
+  // In a later turn of the loop: local agents are forked before the ssh transport starts threads. A host that
+  // was dialled before gets a new session; nothing of the old one is heard any more.
+  void dial(HostIndex host);
   [[nodiscard]] Session& at(HostIndex host) { return *sessions_.at(host); }
-  // Hosts that are ready; complete once all are.
+  // Null for a host that was never dialled.
+  [[nodiscard]] Session* find(HostIndex host);
+  // Of the hosts that are ready.
   [[nodiscard]] core::FactsByHost facts() const;
   [[nodiscard]] bool is_local(HostIndex host) const;
+  // The host whose greeting asked it for a port, once it has been sent.
+  [[nodiscard]] std::optional<HostIndex> first_port_of() const { return first_port_of_; }
   void abandon(HostIndex host);
   template <class Message>
   void send_all(const Message& message) {
@@ -47,7 +53,12 @@ class Fleet {
   void pause(bool on, std::function<void()> done);
 
  private:
-  void dial(HostIndex host);
+  void dial_wanted();
+  void dial_now(HostIndex host);
+  void add_session(HostIndex host);
+  // The host of rank 0 in the first world, as far as it is known: it is asked for MASTER_PORT with the
+  // greeting.
+  [[nodiscard]] bool has_first_port(HostIndex host) const;
   [[nodiscard]] wire::Setup setup_for(HostIndex host) const;
   [[nodiscard]] Result<void> suits(HostIndex host) const;
   // What the far end printed on stderr, as an addition to an error's text; mostly empty.
@@ -56,11 +67,14 @@ class Fleet {
 
   io::Loop& loop_;
   const JobSpec& job_;
-  const core::Placement& placement_;
+  const core::Placement first_;
   std::string key_;
   Handlers handlers_;
   std::map<HostIndex, std::unique_ptr<Session>> sessions_;
-  std::map<HostIndex, TransportKind> kinds_;
+  std::map<HostIndex, std::uint32_t> dials_;       // how often each was dialled
+  std::vector<HostIndex> wanted_;                  // to be dialled in the next turn
+  std::vector<std::unique_ptr<Session>> retired_;  // until the callback that may run in one is over
+  std::optional<HostIndex> first_port_of_;
   std::map<HostIndex, std::function<std::string()>> last_words_;
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };

@@ -1,6 +1,8 @@
 #include "launcher/rendezvous_hub.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <variant>
 
 #include "launcher/base/check.h"
 
@@ -14,10 +16,31 @@ rendezvous::Key as_key(const std::string& bytes) {
   return key;
 }
 
+struct Dispatch {
+  const RendezvousHub::Events& to;
+
+  void operator()(const rendezvous::MemberJoined& it) const {
+    if (to.joined) to.joined(it.generation, it.rank);
+  }
+  void operator()(const rendezvous::Formed& it) const {
+    if (to.formed) to.formed(it.generation, it.elastic);
+  }
+  void operator()(const rendezvous::Broken& it) const {
+    if (to.broken) to.broken(it.generation, it.verdict);
+  }
+  void operator()(const rendezvous::MemberWaits& it) const {
+    if (to.waits) to.waits(it.generation, it.worker);
+  }
+  void operator()(const rendezvous::MemberPulse& it) const {
+    if (to.pulse) to.pulse(it.worker, it.op, it.sequence, it.in_operation);
+  }
+};
+
 }  // namespace
 
-RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send)
+RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events)
     : send_(std::move(send)),
+      events_(std::make_shared<const Events>(std::move(events))),
       service_(as_key(key), {[this](std::uint32_t connection, std::string bytes) {
                                const auto it = places_.find(connection);
                                if (it != places_.end())
@@ -30,6 +53,12 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send)
                                places_.erase(it);
                                connections_.erase(place);
                                send_(place.first, place.second, {}, true);
+                             },
+                             {},
+                             [this, &loop](const rendezvous::Event& event) {
+                               loop.post([held = std::weak_ptr(events_), event] {
+                                 if (const auto hearers = held.lock()) std::visit(Dispatch{*hearers}, event);
+                               });
                              }}),
       timer_(loop) {}
 
@@ -39,7 +68,7 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   world.size = static_cast<std::uint32_t>(members.size());
   for (const auto& member : members) {
     world.members.push_back({member.seat.rank.value, member.host, member.address, member.seat.local_rank,
-                             member.seat.local_size});
+                             member.seat.local_size, member.worker.value});
   }
   service_.begin_generation(generation, std::move(world), io::Loop::now());
   arm();
@@ -53,6 +82,19 @@ void RendezvousHub::end(Generation generation, const std::string& reason) {
 void RendezvousHub::member_lost(Generation generation, Rank rank, const std::string& host,
                                 const std::string& how) {
   service_.member_lost(generation, rank, host, how, io::Loop::now());
+  arm();
+}
+
+void RendezvousHub::announce(Generation generation, rendezvous::Change change,
+                             const std::vector<WorkerId>& stopping, const std::string& text) {
+  std::unordered_set<std::uint32_t> workers;
+  for (const auto worker : stopping) workers.insert(worker.value);
+  service_.announce(generation, change, std::move(workers), text);
+  arm();
+}
+
+void RendezvousHub::dismiss(WorkerId worker) {
+  service_.dismiss(worker);
   arm();
 }
 

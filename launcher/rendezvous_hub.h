@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,15 +21,31 @@ class RendezvousHub {
   struct Member {
     core::Seat seat;
     std::string host, address;
+    WorkerId worker{};
   };
   using Send = std::function<void(HostIndex, StreamId, std::string bytes, bool end)>;
+  // What members do that the brain may care for; rendezvous/event.h says when. Each may be empty. They are
+  // called in a later turn of the loop, never inside a call of the hub, and not after the hub is gone.
+  struct Events {
+    std::function<void(Generation, Rank)> joined;
+    std::function<void(Generation, bool elastic)> formed;
+    std::function<void(Generation, const rendezvous::Verdict&)> broken;
+    std::function<void(Generation, WorkerId)> waits;
+    std::function<void(WorkerId, const std::string& op, std::uint64_t sequence, bool in_operation)> pulse;
+  };
 
   // `key` has 32 bytes.
-  RendezvousHub(io::Loop& loop, const std::string& key, Send send);
+  RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {});
 
   void begin(Generation generation, const std::vector<Member>& members);
   void end(Generation generation, const std::string& reason);
   void member_lost(Generation generation, Rank rank, const std::string& host, const std::string& how);
+
+  // Tells the members of the generation what will change; `stopping` are the workers that are to go.
+  void announce(Generation generation, rendezvous::Change change, const std::vector<WorkerId>& stopping,
+                const std::string& text);
+  // The worker gets no place in a later generation: if it waits for one it hears so, also when it asks later.
+  void dismiss(WorkerId worker);
 
   void opened(HostIndex host, StreamId stream);
   void received(HostIndex host, StreamId stream, const std::string& bytes, bool end);
@@ -39,6 +56,7 @@ class RendezvousHub {
   void arm();
 
   Send send_;
+  std::shared_ptr<const Events> events_;  // posted calls hold it weakly
   rendezvous::Service service_;
   std::map<Place, std::uint32_t> connections_;
   std::map<std::uint32_t, Place> places_;

@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
+#include "launcher/steering.h"
 
 namespace trainrun {
 namespace {
@@ -39,6 +40,7 @@ class Signals {
  public:
   Signals(io::Loop& loop, Controller& controller) : controller_(controller), set_(loop.context()) {
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGCHLD, SIG_DFL);  // whoever ignored it for us would cost the exit codes of our children
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
       // What was ignored when we were started stays so: nohup, and `&` in a script.
       if (!ignored(number)) set_.add(number);
@@ -73,14 +75,20 @@ class Signals {
 
 }  // namespace
 
-int run_job(const JobSpec& job, const std::vector<std::string>& notes) {
-  const auto placement = core::place(job, Generation{1});
-  if (!placement) return print_error(placement.error());
+int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) {
+  core::Placement first;  // an elastic job finds its own, once its hosts are there
+  if (!job.elastic.enabled()) {
+    auto placement = core::place(job, Generation{1});
+    if (!placement) return print_error(placement.error());
+    first = std::move(*placement);
+  }
   auto key = fresh_key();
   if (key.empty()) return print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
   io::Loop loop;
-  Controller controller(loop, job, *placement, std::move(key));
+  Controller controller(loop, job, std::move(first), std::move(key));
+  Steering steering(loop, job, controller, std::move(surroundings));
   Signals signals(loop, controller);
+  if (job.verbose > 0) controller.say(fmt::format("job {}", job.id));  // what `trainrun ctl --job` takes
   for (const auto& note : notes) controller.say(note);
   if (!job.not_forwarded.empty() && !job.inherit_all) {
     controller.say(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -68,11 +69,13 @@ void Session::ping() {
   const auto now = io::Loop::now();
   // A late timer says that it was us who stood still: what the agent said meanwhile waits to be read.
   if (paused_ || (ping_sequence_ > 0 && now - ping_sent_ > host_timeout_ / 2)) last_heard_ = now;
-  if (now - last_heard_ > host_timeout_)
+  if (now - last_heard_ >= host_timeout_)
     return lose(fmt::format("no answer for {}", format_duration(now - last_heard_)));
   ping_sent_ = now;
   send(wire::Ping{++ping_sequence_});
-  ping_timer_.arm(now + host_timeout_ / 4, [this] { ping(); });
+  // The time-out is kept to the moment, not to the next ping: that would be a quarter late, and later than
+  // the agent, which gives us up half a second after it.
+  ping_timer_.arm(std::min(now + host_timeout_ / 4, last_heard_ + host_timeout_), [this] { ping(); });
 }
 
 void Session::receive(const wire::Frame& frame) {

@@ -54,7 +54,8 @@ struct Client::State {
   Generation generation;
   std::string address;
   std::uint32_t last_id = 0;
-  std::optional<Failure> dead;  // after the first failure of the connection itself
+  std::optional<std::uint32_t> watching, listening;  // open questions of hear()
+  std::optional<Failure> dead;                       // after the first failure of the connection itself
 };
 
 Client::Client(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -84,11 +85,11 @@ Answer<Client> Client::connect(const std::string& address, const Key& key, Gener
   return Client(std::move(state));
 }
 
-template <class Wanted, class Body>
-Answer<Wanted> Client::call(Body body, Duration within) {
+// Sends the request and returns its id.
+template <class Body>
+Answer<std::uint32_t> Client::ask(Body body, Instant deadline) {
   auto& s = *state_;
   if (s.dead) return tl::unexpected(*s.dead);
-  const auto deadline = std::chrono::steady_clock::now() + within + slack;
   const auto id = ++s.last_id;
   const auto bytes = encode(Request{id, s.generation.value, std::move(body)});
   if (bytes.size() > max_request)
@@ -96,11 +97,20 @@ Answer<Wanted> Client::call(Body body, Duration within) {
                    fmt::format("a request of {} bytes is above the limit of {}", bytes.size(), max_request));
   s.channel.send(bytes);
   if (const auto sent = s.flush(deadline); !sent) return s.broken(sent.error());
+  return id;
+}
+
+template <class Wanted, class Body>
+Answer<Wanted> Client::call(Body body, Duration within) {
+  auto& s = *state_;
+  const auto deadline = std::chrono::steady_clock::now() + within + slack;
+  const auto id = ask(std::move(body), deadline);
+  if (!id) return tl::unexpected(id.error());
   for (;;) {
     while (const auto message = s.channel.next()) {
       auto reply = decode_reply(*message);
       if (!reply) return s.broken(reply.error());
-      if (reply->id != id) continue;  // of a call that gave up earlier
+      if (reply->id != *id) continue;  // of a call that gave up earlier
       if (auto* wanted = std::get_if<Wanted>(&reply->body)) return std::move(*wanted);
       if (auto* refusal = std::get_if<Failure>(&reply->body)) return tl::unexpected(std::move(*refusal));
       return s.broken({Code::protocol, "the server answered another question", {}});
@@ -109,11 +119,12 @@ Answer<Wanted> Client::call(Body body, Duration within) {
   }
 }
 
-Answer<Joined> Client::join(std::optional<Rank> rank, std::string host, std::string address,
-                            Duration within) {
+Answer<Joined> Client::join(std::optional<Rank> rank, std::string host, std::string address, Duration within,
+                            WorkerId worker, bool elastic) {
   std::optional<std::uint32_t> number;
   if (rank) number = rank->value;
-  return call<Joined>(Join{number, std::move(host), std::move(address), wait_ms(within)}, within);
+  return call<Joined>(
+      Join{number, std::move(host), std::move(address), wait_ms(within), elastic, worker.value}, within);
 }
 
 Answer<void> Client::leave() {
@@ -168,6 +179,50 @@ Answer<Verdict> Client::watch(Duration within) {
 
 Answer<void> Client::abort(std::string why, std::vector<std::uint32_t> missing) {
   return call<Done>(Abort{std::move(why), std::move(missing)}).map([](const Done&) {});
+}
+
+Answer<Placed> Client::next(WorkerId worker, Duration within) {
+  auto placed = call<Placed>(Next{worker.value, wait_ms(within)}, within);
+  if (placed) state_->generation = Generation{placed->generation};
+  return placed;
+}
+
+Answer<std::variant<Notice, Verdict>> Client::hear(Rank rank, std::uint32_t seen, Duration within) {
+  auto& s = *state_;
+  const auto deadline = std::chrono::steady_clock::now() + within;
+  for (;;) {
+    while (const auto message = s.channel.next()) {
+      auto reply = decode_reply(*message);
+      if (!reply) return s.broken(reply.error());
+      for (auto* open : {&s.watching, &s.listening})
+        if (*open == reply->id) open->reset();
+      if (auto* over = std::get_if<Over>(&reply->body)) return std::move(over->verdict);
+      if (auto* notice = std::get_if<Notice>(&reply->body)) return std::move(*notice);
+      if (auto* refusal = std::get_if<Failure>(&reply->body)) {
+        if (refusal->verdict) return std::move(*refusal->verdict);
+        if (refusal->kind != FailureKind::timeout) return tl::unexpected(std::move(*refusal));
+      }
+    }
+    for (auto* open : {&s.watching, &s.listening}) {
+      if (*open) continue;
+      const auto id = open == &s.watching ? ask(Watch{max_wait_ms}, deadline + slack)
+                                          : ask(News{rank.value, seen, max_wait_ms}, deadline + slack);
+      if (!id) return tl::unexpected(id.error());
+      *open = *id;
+    }
+    auto bytes = s.socket.receive(deadline);
+    if (!bytes && bytes.error().code == Code::timeout)
+      return failure(FailureKind::timeout, "no news from the server");
+    if (!bytes) return s.broken(bytes.error());
+    if (const auto taken = s.channel.receive(*bytes); !taken) return s.broken(taken.error());
+  }
+}
+
+Answer<void> Client::pulse(Rank rank, std::string op, std::uint64_t sequence, bool in_operation) {
+  op.resize(std::min(op.size(), max_operation));
+  return ask(Pulse{rank.value, std::move(op), sequence, in_operation},
+             std::chrono::steady_clock::now() + slack)
+      .map([](std::uint32_t) {});
 }
 
 void Client::interrupt() { state_->socket.shut_down(); }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "launcher/base/id.h"
@@ -30,7 +31,9 @@ class Client {
 
   // Each wait is answered by the server within the given time; a server that does not answer at all makes the
   // call fail as disconnected a few seconds later.
-  Answer<Joined> join(std::optional<Rank> rank, std::string host, std::string address, Duration within);
+  // `worker` 0: it has no number. `elastic`: it will ask for its place in the next generation.
+  Answer<Joined> join(std::optional<Rank> rank, std::string host, std::string address, Duration within,
+                      WorkerId worker = {}, bool elastic = false);
   Answer<void> leave();
   Answer<void> put(std::string key, std::string value);
   Answer<std::string> get(std::string key);
@@ -45,6 +48,16 @@ class Client {
   Answer<Verdict> watch(Duration within);
   Answer<void> abort(std::string why, std::vector<std::uint32_t> missing);
 
+  // The worker has left the generation of this client, which goes on with that of the answer. Fails as
+  // removed when there is no place for it, now and later.
+  Answer<Placed> next(WorkerId worker, Duration within);
+  // What the launcher says to the members: a notice above number `seen`, or the generation's end. Fails as
+  // timeout when `within` has passed, which costs nothing on the wire: the questions stay open. So nothing
+  // but hear() and pulse() may be called on this client afterwards.
+  Answer<std::variant<Notice, Verdict>> hear(Rank rank, std::uint32_t seen, Duration within);
+  // Does not wait for the answer, which a later hear() passes over.
+  Answer<void> pulse(Rank rank, std::string op, std::uint64_t sequence, bool in_operation);
+
   // From any thread: the call that runs and all later ones fail as disconnected.
   void interrupt();
   [[nodiscard]] std::string local_address() const;
@@ -52,6 +65,8 @@ class Client {
  private:
   struct State;
   explicit Client(std::unique_ptr<State> state);
+  template <class Body>
+  Answer<std::uint32_t> ask(Body body, Instant deadline);
   template <class Reply, class Body>
   Answer<Reply> call(Body body, Duration within = Duration::zero());
 

@@ -16,10 +16,11 @@ struct Member {
   std::string host;     // as the launcher or the member named it
   std::string address;  // numeric address at which the other members reach it; may be empty
   std::uint32_t local_rank = 0, local_size = 1;
+  std::uint32_t worker = 0;  // the process, never reused within the job; 0 when nobody knows (an open world)
 
   template <class Self, class V>
   static void fields(Self& self, V& v) {
-    v(self.rank, self.host, self.address, self.local_rank, self.local_size);
+    v(self.rank, self.host, self.address, self.local_rank, self.local_size, self.worker);
   }
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -69,10 +70,12 @@ struct Join {
   std::optional<std::uint32_t> rank;
   std::string host, address;
   std::uint32_t wait_ms = 0;
+  bool elastic = false;      // it can go on in the next generation without a new process
+  std::uint32_t worker = 0;  // 0: not told. Refused when the rank is another worker's
 
   template <class Self, class V>
   static void fields(Self& self, V& v) {
-    v(self.rank, self.host, self.address, self.wait_ms);
+    v(self.rank, self.host, self.address, self.wait_ms, self.elastic, self.worker);
   }
 };
 // The member is done; its connection may close afterwards. Done.
@@ -184,11 +187,47 @@ struct Abort {
   }
 };
 
+// "I have left the work of the generation that this request names; where is my place in the first one after
+// it?" Placed, at once or when the launcher begins one with this worker in it; removed when it never will.
+struct Next {
+  std::uint32_t worker = 0;
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.worker, self.wait_ms);
+  }
+};
+// Notice: the first one of this generation with a number above `seen`, once it is there. `rank` is the one
+// who asks, on whatever connection.
+struct News {
+  std::uint32_t rank = 0;
+  std::uint32_t seen = 0;
+  std::uint32_t wait_ms = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.rank, self.seen, self.wait_ms);
+  }
+};
+// A sign of progress of the member `rank`, which has joined: its last operation. Done.
+struct Pulse {
+  std::uint32_t rank = 0;
+  std::string op;
+  std::uint64_t sequence = 0;
+  bool in_operation = false;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.rank, self.op, self.sequence, self.in_operation);
+  }
+};
+
 struct Request {
   std::uint32_t id = 0;  // chosen by the client, returned in the reply
   std::uint32_t generation = 0;
   std::variant<Join, Leave, Put, Get, Wait, CompareAndSet, Gather, Barrier, PublishIds, FetchIds, Watch,
-               Abort>
+               Abort, Next, News, Pulse>
       body;
 };
 
@@ -233,6 +272,34 @@ struct Over {
   }
 };
 
+struct Placed {
+  std::uint32_t generation = 0, rank = 0;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.generation, self.rank);
+  }
+};
+// What the launcher has in mind for the hosts, told to members before it is done.
+enum class Change : std::uint8_t {
+  none,
+  added,    // hosts will be added
+  leaving,  // hosts will leave
+  both,
+};
+constexpr Change last_of(Change) { return Change::both; }
+struct Notice {
+  std::uint32_t number = 0;  // from 1 in each generation
+  Change change = Change::none;
+  bool stop = false;  // the member who asked is about to lose its host, or was asked to go
+  std::string text;   // one line for people
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.number, self.change, self.stop, self.text);
+  }
+};
+
 enum class FailureKind : std::uint8_t {
   invalid,    // the request makes no sense here
   not_found,  // no such key
@@ -242,11 +309,12 @@ enum class FailureKind : std::uint8_t {
   stale,      // another generation than the current one, which `current` names
   over,       // the generation has ended; `verdict` says how
   left,       // a member that is needed has left; `missing` names it
+  removed,    // the launcher has no more use for this worker
   // Never sent; the client says these by itself:
   disconnected,  // the server cannot be reached, or the connection broke
   refused,       // the peer does not have the key, or does not speak this protocol
 };
-constexpr FailureKind last_of(FailureKind) { return FailureKind::left; }
+constexpr FailureKind last_of(FailureKind) { return FailureKind::removed; }
 
 struct Failure {
   FailureKind kind = FailureKind::invalid;
@@ -261,7 +329,7 @@ struct Failure {
   }
 };
 
-using ReplyBody = std::variant<Done, Joined, Values, Swapped, Over, Failure>;
+using ReplyBody = std::variant<Done, Joined, Values, Swapped, Over, Failure, Placed, Notice>;
 
 struct Reply {
   std::uint32_t id = 0;

@@ -54,6 +54,13 @@ void Service::begin_generation(Generation generation, World world, Instant now) 
   told_over_ = false;
 }
 
+void Service::dismiss(WorkerId worker) { deliver(table_.dismiss(worker)); }
+
+void Service::announce(Generation generation, Change change, std::unordered_set<std::uint32_t> stopping,
+                       std::string text) {
+  deliver(table_.announce(generation, change, std::move(stopping), std::move(text)));
+}
+
 void Service::member_lost(Generation generation, Rank rank, std::string host, std::string how, Instant) {
   deliver(table_.lost(generation, rank, std::move(host), std::move(how)));
 }
@@ -81,6 +88,8 @@ void Service::deliver(Outbox outbox) {
     at->second.channel.send(encode_reply(item.request, *item.body));
     callbacks_.send(item.connection, at->second.channel.take_output());
   }
+  for (const auto& event : table_.take_events())
+    if (callbacks_.event) callbacks_.event(event);
   if (table_.verdict() && !told_over_) {
     told_over_ = true;
     if (callbacks_.over) callbacks_.over(*table_.verdict());

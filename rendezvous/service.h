@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "launcher/base/id.h"
@@ -30,6 +31,8 @@ class Service {
     std::function<void(std::uint32_t connection)> close;
     // The current generation is over; once a generation, after the members were told. May be empty.
     std::function<void(const Verdict&)> over{};
+    // May be empty.
+    std::function<void(const Event&)> event{};
   };
   static constexpr Duration handshake_time = seconds(10);
   static constexpr std::size_t max_connections = 65536;
@@ -45,6 +48,9 @@ class Service {
   void begin_generation(Generation generation, World world, Instant now);
   void member_lost(Generation generation, Rank rank, std::string host, std::string how, Instant now);
   void end_generation(Generation generation, std::string reason, Instant now);
+  void dismiss(WorkerId worker);
+  void announce(Generation generation, Change change, std::unordered_set<std::uint32_t> stopping,
+                std::string text);
 
   [[nodiscard]] std::optional<Instant> next_deadline() const;
   void advance(Instant now);

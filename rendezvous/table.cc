@@ -1,5 +1,5 @@
-// The life of a generation: begin, join, leave, loss, verdict; waiters and their deadlines. The other verbs
-// are in table_verbs.cc.
+// The life of a generation: begin, join, leave, loss, verdict; waiters and their deadlines. From one
+// generation to the next: table_elastic.cc. The other verbs: table_verbs.cc.
 #include "rendezvous/table.h"
 
 #include <fmt/format.h>
@@ -11,26 +11,16 @@
 
 namespace trainrun::rendezvous {
 
-Outbox Table::begin(World world, Instant) {
-  if (world_.generation != 0 && !verdict_)
-    finish({Verdict::Kind::ended, {}, {}, fmt::format("generation {} begins", world.generation), {}});
-  auto due = take();
-  *this = Table(patience_);
-  world_ = std::move(world);
-  described_ = !world_.members.empty();
-  if (!described_) world_.members.resize(world_.size);
-  for (std::uint32_t rank = 0; rank < world_.members.size(); ++rank) world_.members[rank].rank = rank;
-  world_.size = static_cast<std::uint32_t>(world_.members.size());
-  seats_.resize(world_.size);
-  return due;
-}
-
 Outbox Table::apply(std::uint32_t connection, const Request& request, Instant now) {
   Waiter waiter;
   waiter.connection = connection;
   waiter.request = request.id;
+  waiter.after = request.generation;
   const auto pending = waiters_of_.find(connection);
-  if (request.generation != world_.generation || world_.generation == 0) {
+  const bool too_many = pending != waiters_of_.end() && pending->second.size() >= max_waits;
+  if (const auto* next = std::get_if<Next>(&request.body); next != nullptr && !too_many) {
+    handle(*next, std::move(waiter), now);  // legal in every generation, and when it is over
+  } else if (request.generation != world_.generation || world_.generation == 0) {
     refuse(waiter, FailureKind::stale,
            fmt::format("generation {} is not the current one, which is {}", request.generation,
                        world_.generation));
@@ -41,7 +31,7 @@ Outbox Table::apply(std::uint32_t connection, const Request& request, Instant no
       answer(waiter, Done{});
     else
       refuse(waiter, FailureKind::over, describe(*verdict_));
-  } else if (pending != waiters_of_.end() && pending->second.size() >= max_waits) {
+  } else if (too_many) {
     refuse(waiter, FailureKind::limit,
            fmt::format("a connection may have {} unanswered requests, not more", max_waits));
   } else {
@@ -56,6 +46,7 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
   waiter.member.address = join.address;
   waiter.by_arrival = !join.rank.has_value();
   waiter.rank = join.rank.value_or(0);
+  waiter.elastic = join.elastic;
   const auto arrivals = std::count_if(waiters_.begin(), waiters_.end(), [&](const auto& entry) {
     return entry.second.kind == Waiter::Kind::join && entry.second.by_arrival;
   });
@@ -71,6 +62,11 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
   if (join.rank && *join.rank >= world_.size)
     return refuse(waiter, FailureKind::invalid,
                   fmt::format("rank {} does not exist in a world of {}", *join.rank, world_.size));
+  if (const auto theirs = join.rank ? world_.members[*join.rank].worker : 0;
+      theirs != 0 && join.worker != 0 && theirs != join.worker)
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("rank {} of generation {} is worker {}, not worker {}", *join.rank,
+                              world_.generation, theirs, join.worker));
   if (join.rank && seats_[*join.rank].state != Seat::State::empty)
     return refuse(waiter, FailureKind::exists,
                   fmt::format("rank {} is taken by {}", *join.rank, name_ranks({*join.rank})));
@@ -85,6 +81,7 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
   if (join.rank) {
     seats_[*join.rank] = {Seat::State::waiting, connection, number};
     seat_of_[connection] = *join.rank;
+    events_.emplace_back(MemberJoined{{world_.generation}, {*join.rank}});
   }
   form_if_complete();
 }
@@ -114,7 +111,10 @@ void Table::form_if_complete() {
     remove(joins[i]);
     seats_[joined[i].rank] = {Seat::State::taken, joined[i].connection, 0};
     seat_of_[joined[i].connection] = joined[i].rank;
+    elastic_ = elastic_ && joined[i].elastic;
+    if (joined[i].by_arrival) events_.emplace_back(MemberJoined{{world_.generation}, {joined[i].rank}});
   }
+  events_.emplace_back(Formed{{world_.generation}, elastic_});
   if (!described_) {  // members of one host, in the order of their ranks
     std::map<std::string, std::uint32_t> on_host;
     for (auto& member : world_.members) member.local_rank = on_host[member.host]++;
@@ -127,19 +127,24 @@ void Table::handle(const Leave&, const Waiter& waiter, Instant) {
   const auto rank = rank_of(waiter.connection);
   if (!rank || seats_[*rank].state != Seat::State::taken)
     return refuse(waiter, FailureKind::invalid, "this connection has not joined, so it cannot leave");
-  seats_[*rank].state = Seat::State::left;
-  seat_of_.erase(waiter.connection);
   answer(waiter, Done{});
+  depart(*rank);
+}
+
+void Table::depart(std::uint32_t rank) {
+  seats_[rank].state = Seat::State::left;
+  seat_of_.erase(seats_[rank].connection);
+  std::erase_if(suspects_, [&](const auto& suspect) { return suspect.second == rank; });
   // A barrier that needs the member can never be complete.
   std::vector<WaiterNumber> hopeless;
   for (const auto& [name, meeting] : meetings_)
-    if (std::find(meeting.ranks.begin(), meeting.ranks.end(), *rank) != meeting.ranks.end())
+    if (std::find(meeting.ranks.begin(), meeting.ranks.end(), rank) != meeting.ranks.end())
       for (const auto& [other, number] : meeting.here) hopeless.push_back(number);
   for (const auto number : hopeless) {
     const auto other = remove(number);
     refuse(other, FailureKind::left,
-           fmt::format("barrier {} cannot be complete: {} has left", quoted(other.name), name_ranks({*rank})),
-           {*rank});
+           fmt::format("barrier {} cannot be complete: {} has left", quoted(other.name), name_ranks({rank})),
+           {rank});
   }
   if (everybody_left()) finish({Verdict::Kind::ended, {}, {}, "all members have left", {}});
 }
@@ -157,10 +162,10 @@ void Table::handle(const Abort& abort, const Waiter& waiter, Instant) {
   if (!abort.missing.empty()) {
     std::optional<std::uint32_t> culprit;
     if (abort.missing.size() == 1) culprit = abort.missing.front();
-    finish({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "", abort.why,
-            abort.missing});
+    break_up({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "", abort.why,
+              abort.missing});
   } else {
-    finish({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", abort.why, {}});
+    break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", abort.why, {}});
   }
 }
 
@@ -172,13 +177,13 @@ Outbox Table::closed(std::uint32_t connection, Instant now) {
   seat_of_.erase(connection);
   if (!rank || verdict_) return take();
   if (!described_) {
-    finish({Verdict::Kind::lost,
-            *rank,
-            world_.members[*rank].host,
-            "its connection closed and it had not left",
-            {}});
-  } else if (!suspect_) {
-    suspect_ = {now + patience_, *rank};
+    break_up({Verdict::Kind::lost,
+              *rank,
+              world_.members[*rank].host,
+              "its connection closed and it had not left",
+              {}});
+  } else {
+    suspects_.emplace_back(now + patience_, *rank);
   }
   return take();
 }
@@ -197,9 +202,12 @@ Outbox Table::end(Generation generation, std::string reason) {
 
 void Table::finish(Verdict verdict) {
   verdict_ = std::move(verdict);
-  suspect_.reset();
-  while (!waiters_.empty()) {
-    const auto waiter = remove(waiters_.begin()->first);
+  suspects_.clear();
+  std::vector<WaiterNumber> all;
+  for (const auto& [number, waiter] : waiters_)
+    if (waiter.kind != Waiter::Kind::next) all.push_back(number);
+  for (const auto number : all) {
+    const auto waiter = remove(number);
     if (waiter.kind == Waiter::Kind::watch)
       answer(waiter, Over{*verdict_});
     else
@@ -208,21 +216,26 @@ void Table::finish(Verdict verdict) {
   store_ = Store();
 }
 
+void Table::break_up(Verdict verdict) {
+  events_.emplace_back(Broken{{world_.generation}, verdict});
+  finish(std::move(verdict));
+}
+
 std::optional<Instant> Table::next_deadline() const {
   std::optional<Instant> next;
   if (!deadlines_.empty()) next = deadlines_.begin()->first;
-  if (suspect_ && (!next || suspect_->first < *next)) next = suspect_->first;
+  if (!suspects_.empty() && (!next || suspects_.front().first < *next)) next = suspects_.front().first;
   return next;
 }
 
 Outbox Table::advance(Instant now) {
-  if (suspect_ && suspect_->first <= now) {
-    const auto rank = suspect_->second;
-    finish({Verdict::Kind::lost,
-            rank,
-            world_.members[rank].host,
-            "its connection closed and it had not left",
-            {}});
+  if (!suspects_.empty() && suspects_.front().first <= now) {
+    const auto rank = suspects_.front().second;
+    break_up({Verdict::Kind::lost,
+              rank,
+              world_.members[rank].host,
+              "its connection closed and it had not left",
+              {}});
   }
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) time_out(deadlines_.begin()->second);
   return take();
@@ -258,6 +271,13 @@ void Table::time_out(WaiterNumber number) {
       return break_barrier(waiter.name);
     case Waiter::Kind::watch:
       message = fmt::format("generation {} goes on", world_.generation);
+      break;
+    case Waiter::Kind::news:
+      message = fmt::format("nothing new in generation {}", world_.generation);
+      break;
+    case Waiter::Kind::next:
+      message =
+          fmt::format("no generation after {} has a place for worker {} yet", waiter.after, waiter.worker);
       break;
   }
   refuse(remove(number), FailureKind::timeout, std::move(message), std::move(missing));
@@ -303,8 +323,12 @@ std::string Table::name_ranks(const std::vector<std::uint32_t>& ranks) const {
 }
 
 WaiterNumber Table::add(Waiter waiter, std::uint32_t wait_ms, Instant now) {
-  const auto number = ++last_waiter_;
   waiter.deadline = now + milliseconds(std::min(wait_ms, max_wait_ms));
+  return insert(std::move(waiter));
+}
+
+WaiterNumber Table::insert(Waiter waiter) {
+  const auto number = ++last_waiter_;
   deadlines_.emplace(waiter.deadline, number);
   waiters_of_[waiter.connection].insert(number);
   waiters_.emplace(number, std::move(waiter));

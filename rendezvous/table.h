@@ -1,7 +1,7 @@
 // The rendezvous itself: who is in the world of this generation, what they have put down for each other, and
 // who waits for what until when. Pure: it reads no clock and owns no connection; every call returns the
 // replies that are now due. Requests of another generation than the current one are refused, and a new
-// generation starts with nothing of the old one.
+// generation starts with nothing of the old one, but for members that wait for their place in it.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,13 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
+#include "rendezvous/event.h"
 #include "rendezvous/messages.h"
 #include "rendezvous/store.h"
 
@@ -43,6 +45,15 @@ class Table {
   // The launcher's word about a member. Ignored for another generation, and when the verdict is out already.
   Outbox lost(Generation generation, Rank rank, std::string host, std::string how);
   Outbox end(Generation generation, std::string reason);
+  // The worker gets no place in any later generation.
+  Outbox dismiss(WorkerId worker);
+  // Members of the generation are told; those of `stopping` with `stop` set. Ignored for another generation
+  // and for one that is over.
+  Outbox announce(Generation generation, Change change, std::unordered_set<std::uint32_t> stopping,
+                  std::string text);
+
+  // What happened since the last call that the launcher is to know.
+  [[nodiscard]] std::vector<Event> take_events() { return std::exchange(events_, {}); }
 
   // When advance() has something to do.
   [[nodiscard]] std::optional<Instant> next_deadline() const;
@@ -61,14 +72,22 @@ class Table {
     WaiterNumber waiter = 0;  // waiting only
   };
   struct Waiter {
-    enum class Kind : std::uint8_t { join, keys, ids, barrier, watch };
+    enum class Kind : std::uint8_t { join, keys, ids, barrier, watch, next, news };
     Kind kind = Kind::watch;
     std::uint32_t connection = 0, request = 0;
     Instant deadline{};
-    std::uint32_t rank = 0;   // join with a rank, barrier; ids: the rank that mints
-    bool by_arrival = false;  // join without a rank
-    Member member{};          // join
-    std::string name{};       // barrier, ids, gather: for messages
+    std::uint32_t rank = 0;    // join with a rank, barrier, news; ids: the rank that mints
+    bool by_arrival = false;   // join without a rank
+    bool elastic = false;      // join
+    std::uint32_t worker = 0;  // next
+    std::uint32_t after = 0;   // next: the generation that is left; news: the notice that was seen
+    Member member{};           // join
+    std::string name{};        // barrier, ids, gather: for messages
+  };
+  struct Told {  // a notice
+    Change change = Change::none;
+    std::unordered_set<std::uint32_t> stopping;  // workers
+    std::string text;
   };
   struct Meeting {  // a barrier that is under way
     std::vector<std::uint32_t> ranks;
@@ -87,6 +106,9 @@ class Table {
   void handle(const FetchIds& fetch, Waiter waiter, Instant now);
   void handle(const Watch& watch, Waiter waiter, Instant now);
   void handle(const Abort& abort, const Waiter& waiter, Instant now);
+  void handle(const Next& next, Waiter waiter, Instant now);
+  void handle(const News& news, Waiter waiter, Instant now);
+  void handle(const Pulse& pulse, const Waiter& waiter, Instant now);
 
   template <class Body>
   void answer(const Waiter& waiter, Body body) {
@@ -104,12 +126,16 @@ class Table {
   [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;
 
   WaiterNumber add(Waiter waiter, std::uint32_t wait_ms, Instant now);
+  WaiterNumber insert(Waiter waiter);  // with its deadline
   Waiter remove(WaiterNumber number);  // also from seats, meetings and wishes
   void time_out(WaiterNumber number);
   void break_barrier(std::string name);
   void form_if_complete();
   void meet_if_complete(const std::string& name);
-  void finish(Verdict verdict);  // the generation is over: everybody who waits hears it
+  void finish(Verdict verdict);    // the generation is over: everybody who waits for it hears so
+  void break_up(Verdict verdict);  // the same, and the launcher is to know
+  void depart(std::uint32_t rank);
+  [[nodiscard]] Notice notice_for(std::uint32_t rank, std::uint32_t number) const;
   [[nodiscard]] std::optional<std::uint32_t> rank_of(std::uint32_t connection) const;
   [[nodiscard]] std::vector<std::uint32_t> absent() const;  // ranks that have not joined
   [[nodiscard]] std::string name_ranks(const std::vector<std::uint32_t>& ranks) const;
@@ -121,9 +147,12 @@ class Table {
   bool formed_ = false;     // all have joined
   std::vector<Seat> seats_;
   std::unordered_map<std::uint32_t, std::uint32_t> seat_of_;  // connection -> rank, taken or waiting
+  std::unordered_map<std::uint32_t, std::uint32_t> rank_of_worker_;
+  bool elastic_ = true;  // all that have joined are
+  std::vector<Told> notices_;
   std::optional<Verdict> verdict_;
-  std::optional<std::pair<Instant, std::uint32_t>>
-      suspect_;  // a closed member: until when we wait for lost()
+  // Ranks whose connection closed, in the order of time: until when we wait for lost().
+  std::vector<std::pair<Instant, std::uint32_t>> suspects_;
 
   Store store_;
   std::map<std::string, Meeting> meetings_;
@@ -132,6 +161,8 @@ class Table {
   std::map<std::uint32_t, std::set<WaiterNumber>> waiters_of_;  // by connection
   std::set<std::pair<Instant, WaiterNumber>> deadlines_;
   Outbox outbox_;
+  std::vector<Event> events_;
+  std::unordered_set<std::uint32_t> dismissed_;  // workers, of all generations
 };
 
 }  // namespace trainrun::rendezvous

@@ -2,6 +2,10 @@
 """The digits example with unmodified PyTorch: DistributedDataParallel over gloo, started through env://.
 
     trainrun -np 4 python3 examples/torch_ddp/train.py
+
+With --checkpoint it can be started anew at any time, with any number of ranks, so failures cost an epoch at most:
+
+    trainrun -np 4 --min-np 2 python3 examples/torch_ddp/train.py --checkpoint /shared/digits.pt
 """
 import argparse
 import gzip
@@ -26,11 +30,30 @@ def read_digits(path):
     return (pixels[~held_out], labels[~held_out]), (pixels[held_out], labels[held_out])
 
 
+def save(path, model, optimizer, epochs_done):
+    """Whole or not at all: a restart must never find half a checkpoint."""
+    state = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epochs_done": epochs_done}
+    torch.save(state, path + ".new")
+    os.replace(path + ".new", path)
+
+
+def load(path, model, optimizer):
+    """Rank 0 alone needs to see the file; its state is everybody's. Gives the number of epochs that are done."""
+    states = [torch.load(path) if dist.get_rank() == 0 and os.path.exists(path) else None]
+    dist.broadcast_object_list(states)
+    if states[0] is None:
+        return 0
+    model.module.load_state_dict(states[0]["model"])
+    optimizer.load_state_dict(states[0]["optimizer"])
+    return states[0]["epochs_done"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=60, help="digits in a step, over all ranks together")
     parser.add_argument("--data", default=DATA)
+    parser.add_argument("--checkpoint", help="rank 0 saves here after each epoch; goes on from it if it exists")
     args = parser.parse_args()
 
     dist.init_process_group("gloo")
@@ -43,7 +66,11 @@ def main():
     sampler = DistributedSampler(data, seed=1)
     loader = DataLoader(data, batch_size=max(1, args.batch // size), sampler=sampler)
 
-    for epoch in range(args.epochs):
+    first = load(args.checkpoint, model, optimizer) if args.checkpoint else 0
+    if rank == 0 and first > 0:
+        print(f"going on after epoch {first} on {size} ranks", flush=True)
+
+    for epoch in range(first, args.epochs):
         sampler.set_epoch(epoch)
         total = torch.zeros(1)
         for batch, wanted in loader:
@@ -53,6 +80,8 @@ def main():
             optimizer.step()
             total += loss.detach()
         dist.all_reduce(total)
+        if rank == 0 and args.checkpoint:
+            save(args.checkpoint, model, optimizer, epoch + 1)
         if rank == 0:
             print(f"epoch {epoch + 1:2}/{args.epochs}  loss {total.item() / size / len(loader):.4f}", flush=True)
 

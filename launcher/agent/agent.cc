@@ -18,6 +18,8 @@ namespace {
 // The launcher finds a silent agent first, so that it can name the host; the agent waits a little longer.
 constexpr Duration longer_than_launcher = milliseconds(500);
 constexpr Duration goodbye = seconds(2);
+// Beyond the grace that its workers are given, for the launcher to end an agent that said Leaving.
+constexpr Duration leaving_slack = seconds(2);
 
 std::string value_of(const wire::EnvPairs& env, std::string_view name) {
   for (const auto& [key, value] : env) {
@@ -34,13 +36,21 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
       link_(loop, std::move(in), std::move(out),
             {[this](const wire::Frame& frame) { receive(frame); },
              [this](const std::string& why) { lose_link(why); }}),
-      supervisor_(loop, link_),
+      supervisor_(loop, link_, [this](pid_t child) { inspector_.child_ended(child); }),
+      inspector_(loop, link_, supervisor_),
+      sweeper_(
+          loop, supervisor_, [this](pid_t child) { return inspector_.is_tool(child); },
+          [this](const wire::Sweep& order, const wire::Swept& answer) {
+            supervisor_.forget(order.workers);
+            link_.send(answer);
+          }),
       door_(loop, {[this](StreamId stream) { link_.send(wire::StreamOpened{stream}); },
                    [this](StreamId stream, std::string_view bytes, bool end) {
                      link_.send(wire::StreamData{stream, std::string(bytes), end});
                    }}),
       silence_(loop),
       ladder_(loop),
+      leave_by_(loop),
       last_heard_(io::Loop::now()) {
   link_.send(wire::Hello{wire::protocol_version, static_cast<std::uint32_t>(::getpid())});
 }
@@ -59,7 +69,9 @@ void Agent::receive(const wire::Frame& frame) {
       return handle(static_cast<wire::Setup*>(nullptr), [this](const auto& it) { setup(it); });
     case wire::Start::type:
       return handle(static_cast<wire::Start*>(nullptr), [this](const auto& it) {
-        if (mode_ == Mode::serving) supervisor_.start(it);
+        if (mode_ != Mode::serving) return;
+        sweeper_.before_start();
+        supervisor_.start(it);
       });
     case wire::Signal::type:
       return handle(static_cast<wire::Signal*>(nullptr), [this](const auto& it) { supervisor_.signal(it); });
@@ -75,12 +87,18 @@ void Agent::receive(const wire::Frame& frame) {
       });
     case wire::Pause::type:
       return handle(static_cast<wire::Pause*>(nullptr), [this](const auto& it) { paused_ = it.on; });
-    case wire::HoldPort::type:
-      return handle(static_cast<wire::HoldPort*>(nullptr), [this](const auto& it) {
-        auto held = hold_port(it.first, it.last);
-        held_ports_.push_back(std::move(held.socket));
-        link_.send(held.answer);
+    case wire::Sweep::type:
+      return handle(static_cast<wire::Sweep*>(nullptr), [this](const auto& it) {
+        if (mode_ != Mode::serving) return;
+        supervisor_.reap();
+        sweeper_.begin(it, grace_);
       });
+    case wire::Inspect::type:
+      return handle(static_cast<wire::Inspect*>(nullptr), [this](const auto& it) {
+        if (mode_ == Mode::serving) inspector_.begin(it);
+      });
+    case wire::HoldPort::type:
+      return handle(static_cast<wire::HoldPort*>(nullptr), [this](const auto& it) { hold_port(it); });
     case wire::OpenDoor::type:
       return handle(static_cast<wire::OpenDoor*>(nullptr),
                     [this](const auto& it) { link_.send(door_.open(it.first, it.last)); });
@@ -102,11 +120,14 @@ void Agent::setup(const wire::Setup& setup) {
   fault::configure(value_of(setup.env, "TRAINRUN_FAULT"));
   grace_ = milliseconds(setup.grace_ms);
   host_timeout_ = milliseconds(setup.host_timeout_ms);
+  legacy_.set_host_timeout(host_timeout_);
+  elastic_ = setup.elastic;
   wire::Prepared prepared;
   prepared.problems = check_setup(setup);
   if (setup.own_directory) prepared.job_directory = make_job_directory(setup, prepared.problems);
   prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
   supervisor_.setup(setup, prepared.job_directory);
+  inspector_.setup(value_of(setup.env, "PATH"));
   link_.send(prepared);
   watch_silence();
 }
@@ -136,7 +157,36 @@ void Agent::watch_silence() {
   });
 }
 
+void Agent::hold_port(const wire::HoldPort& order) {
+  auto held = agent::hold_port(order.first, order.last, held_port_.answer.port);
+  link_.send(held.answer);
+  // The last generation's port is let go only now: until here it kept us from getting the same one again.
+  if (held.answer.error == 0) held_port_ = std::move(held);
+}
+
+void Agent::on_child() {
+  supervisor_.reap();
+  sweeper_.step();
+  ending_step();
+}
+
 void Agent::on_signal(int number) {
+  const bool must_leave = number != SIGUSR1;
+  if (mode_ == Mode::serving && elastic_ && !(must_leave && must_leave_)) {
+    if (must_leave) {
+      must_leave_ = true;
+      leave_by_.arm(io::Loop::now() + grace_ + leaving_slack, [this, number] { end_by_signal(number); });
+    } else if (told_leaving_) {
+      return;
+    }
+    told_leaving_ = true;
+    return link_.send(wire::Leaving{"the agent got " + signal_name(number)});
+  }
+  if (must_leave) return end_by_signal(number);
+  link_.send(wire::Note{"the agent got " + signal_name(number) + ", which means nothing to this job"});
+}
+
+void Agent::end_by_signal(int number) {
   link_.send(wire::Note{"the agent got " + signal_name(number) + " and ends its workers"});
   link_.flush_and_close(milliseconds(200));
   lose_link("ended by a signal");
@@ -153,6 +203,9 @@ void Agent::lose_link(const std::string&) {
 
 void Agent::end_everything() {
   silence_.disarm();
+  leave_by_.disarm();
+  sweeper_.drop();
+  inspector_.drop();
   supervisor_.reap();
   if (no_children_left()) return leave();
   leftovers_ = signal_descendants(SIGTERM);

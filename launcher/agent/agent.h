@@ -1,6 +1,6 @@
 // The agent of one host: one small single-threaded process. It does what the launcher says over the Link and
-// takes one decision of its own: when the Link is gone, or the launcher silent for too long, it ends what it
-// started and goes.
+// takes one decision of its own: when the Link is gone, or the launcher silent for too long, or it was told
+// to go by a signal, it ends what it started and goes.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "launcher/agent/door.h"
+#include "launcher/agent/inspection.h"
 #include "launcher/agent/supervisor.h"
+#include "launcher/agent/sweeper.h"
 #include "launcher/agent/watcher.h"
 #include "launcher/base/fd.h"
 #include "launcher/io/frame_stream.h"
@@ -23,7 +25,11 @@ class Agent {
   ~Agent();
   // The process's exit code, once the loop has stopped: 0 after a proper Stop, 1 after the Link was lost.
   [[nodiscard]] int exit_code() const { return exit_code_; }
-  void on_child() { supervisor_.reap(), ending_step(); }
+  void on_child();
+  // TERM, INT or USR1. An elastic job is told that the host will go (Leaving), once for USR1 and once for the
+  // others; the launcher has the grace and 2 s after TERM or INT to end this agent itself. Without
+  // elasticity, at the end of that time, or at the second such signal all is ended at once; USR1 alone never
+  // ends.
   void on_signal(int number);
 
  private:
@@ -33,6 +39,8 @@ class Agent {
   void receive(const wire::Frame& frame);
   void setup(const wire::Setup& setup);
   std::string make_job_directory(const wire::Setup& setup, std::vector<wire::Problem>& problems);
+  void hold_port(const wire::HoldPort& order);
+  void end_by_signal(int number);
   void lose_link(const std::string& why);
   void end_everything();
   void ending_step();
@@ -43,13 +51,16 @@ class Agent {
   Legacy& legacy_;
   io::FrameStream link_;
   Supervisor supervisor_;
+  Inspector inspector_;
+  Sweeper sweeper_;
   Door door_;
-  std::vector<Fd> held_ports_;
-  io::Timer silence_, ladder_;
+  HeldPort held_port_;
+  io::Timer silence_, ladder_, leave_by_;
   Mode mode_ = Mode::serving;
   Duration grace_ = seconds(10), host_timeout_ = seconds(10);
   Instant last_heard_;
   bool paused_ = false, is_set_up_ = false, left_ = false;
+  bool elastic_ = false, told_leaving_ = false, must_leave_ = false;
   std::size_t leftovers_ = 0;
   bool killed_ = false;
   int exit_code_ = 0;

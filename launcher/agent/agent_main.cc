@@ -31,7 +31,7 @@ int serve(Fd in, Fd out, Legacy& legacy) {
   // it.
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&signals, number);
+  for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, number);
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   io::Loop loop;
   Agent agent(loop, std::move(in), std::move(out), legacy);

@@ -31,28 +31,41 @@ struct Bound {
   int error = 0;
 };
 
-Bound bind_in_range(in_addr_t address, std::uint16_t first, std::uint16_t last, bool reuse) {
+void reuse_address(int socket) {
+  const int on = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+}
+
+Bound bind_port(in_addr_t address, std::uint16_t port, bool reuse) {
   Bound bound;
-  bound.error = EINVAL;  // an empty range
-  for (std::uint32_t port = first; port <= last; ++port) {
-    bound.socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int on = 1;
-    if (reuse) ::setsockopt(bound.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_addr.s_addr = address;
-    name.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (::bind(bound.socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
-      bound.error = errno;
-      continue;
-    }
-    socklen_t size = sizeof name;
-    ::getsockname(bound.socket.get(), reinterpret_cast<sockaddr*>(&name), &size);
-    bound.port = ntohs(name.sin_port);
-    bound.error = 0;
+  bound.socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (reuse) reuse_address(bound.socket.get());
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = address;
+  name.sin_port = htons(port);
+  if (::bind(bound.socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+    bound.error = errno;
     return bound;
   }
-  bound.socket.reset();
+  socklen_t size = sizeof name;
+  ::getsockname(bound.socket.get(), reinterpret_cast<sockaddr*>(&name), &size);
+  bound.port = ntohs(name.sin_port);
+  return bound;
+}
+
+// Searches first..last from the port after `last_time` on, and comes to that one at the end.
+Bound bind_in_range(in_addr_t address, std::uint16_t first, std::uint16_t last, bool reuse,
+                    std::uint16_t last_time = 0) {
+  Bound bound;
+  bound.error = EINVAL;  // an empty range
+  if (first > last) return bound;
+  const std::uint32_t size = last - first + 1U;
+  const std::uint32_t begin = last_time >= first && last_time <= last ? last_time - first + 1U : 0;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    bound = bind_port(address, static_cast<std::uint16_t>(first + (begin + i) % size), reuse);
+    if (bound.error == 0) break;
+  }
   return bound;
 }
 
@@ -204,8 +217,12 @@ void Door::close() {
   connections_.clear();
 }
 
-HeldPort hold_port(std::uint16_t first, std::uint16_t last) {
-  auto bound = bind_in_range(htonl(INADDR_ANY), first, last, true);
+HeldPort hold_port(std::uint16_t first, std::uint16_t last, std::uint16_t last_time) {
+  // Without SO_REUSEADDR at first: with it the system would also give a port that another job holds in this
+  // way, or that the last world's connections still linger on. Our own last port is still bound, too.
+  auto bound = bind_in_range(htonl(INADDR_ANY), first, last, false, last_time);
+  if (bound.error != 0) bound = bind_in_range(htonl(INADDR_ANY), first, last, true, last_time);
+  if (bound.error == 0) reuse_address(bound.socket.get());
   return {std::move(bound.socket), {bound.port, bound.error}};
 }
 

@@ -39,11 +39,11 @@ class Door {
 };
 
 // Binds a port without listening, so that no one else gets it while a program that sets SO_REUSEADDR still
-// can.
+// can. Not `last_time`, if there is another: who had that one may not be gone yet.
 struct HeldPort {
   Fd socket;
   wire::PortHeld answer;
 };
-HeldPort hold_port(std::uint16_t first, std::uint16_t last);
+HeldPort hold_port(std::uint16_t first, std::uint16_t last, std::uint16_t last_time = 0);
 
 }  // namespace trainrun::agent

@@ -64,15 +64,19 @@ std::string kernel_line_about(pid_t pid) {
 }  // namespace
 
 void OutOfMemory::remember_counters() {
-  if (const auto counter = counter_of("self")) counters_[counter->file] = counter->kills;
+  if (const auto counter = counter_of("self"))
+    at_start_[counter->file] = known_[counter->file] = counter->kills;
 }
 
 std::string OutOfMemory::evidence(pid_t pid) {
+  const auto counter = counter_of(std::to_string(pid));
+  // The kernel counts before it kills. Its log may be thousands of records long, and somebody waits for the
+  // restart: it is read only when something was killed.
+  if (counter && counter->kills <= at_start_[counter->file]) return {};
   std::string evidence = kernel_line_about(pid);
   if (!evidence.empty()) return "kernel: " + evidence;
-  const auto counter = counter_of(std::to_string(pid));
   if (!counter) return {};
-  auto& known = counters_[counter->file];
+  auto& known = known_[counter->file];
   if (counter->kills <= known) return {};
   evidence = fmt::format("{}: oom_kill rose from {} to {}", counter->file, known, counter->kills);
   known = counter->kills;

@@ -1,6 +1,6 @@
-// Was a process that died of SIGKILL killed by the kernel for memory? Evidence from the kernel log where it
-// may be read, else from the OOM counters of the process's memory cgroup (v2 memory.events, v1
-// memory.oom_control).
+// Was a process that died of SIGKILL killed by the kernel for memory? The OOM counters of the process's
+// memory cgroup (v2 memory.events, v1 memory.oom_control) say whether anything was; the kernel log, where it
+// may be read, says who.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ class OutOfMemory {
   std::string evidence(pid_t pid);
 
  private:
-  std::map<std::string, std::uint64_t> counters_;  // by the file that holds it
+  std::map<std::string, std::uint64_t> at_start_, known_;  // by the file that holds the counter
 };
 
 }  // namespace trainrun::agent

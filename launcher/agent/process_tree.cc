@@ -14,6 +14,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "launcher/agent/process_stat.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 
@@ -47,9 +48,8 @@ bool children_file_exists() {
 
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
-  const auto tasks = fmt::format("/proc/{}/task", parent);
-  for (const auto task : numbers_in(tasks.c_str())) {
-    const auto list = read_proc(fmt::format("{}/{}/children", tasks, task));
+  for (const auto thread : threads_of(parent)) {
+    const auto list = read_proc(fmt::format("/proc/{}/task/{}/children", parent, thread));
     for (const auto word : split(list, ' ')) {
       if (const auto pid = parse_unsigned<unsigned>(trim(word))) children.push_back(static_cast<pid_t>(*pid));
     }
@@ -60,14 +60,7 @@ std::vector<pid_t> children_of(pid_t parent) {
 std::unordered_map<pid_t, std::vector<pid_t>> all_children() {
   std::unordered_map<pid_t, std::vector<pid_t>> children;
   for (const auto pid : numbers_in("/proc")) {
-    const auto stat = read_proc(fmt::format("/proc/{}/stat", pid));
-    // "pid (name) state ppid ...": the name may hold anything, so count from its last parenthesis.
-    const auto after = stat.rfind(')');
-    if (after == std::string::npos) continue;
-    const auto words = split(std::string_view(stat).substr(after + 1), ' ');
-    if (words.size() < 3) continue;
-    if (const auto parent = parse_unsigned<unsigned>(words[2]))
-      children[static_cast<pid_t>(*parent)].push_back(pid);
+    if (const auto stat = process_stat(pid)) children[stat->parent].push_back(pid);
   }
   return children;
 }
@@ -91,18 +84,24 @@ void remove_at(int parent, const char* name, int depth, std::optional<dev_t> dev
 
 }  // namespace
 
-std::vector<pid_t> descendants(pid_t root) {
+ProcessTree::ProcessTree() {
+  if (!children_file_exists()) all_ = all_children();
+}
+
+std::vector<pid_t> ProcessTree::children(pid_t parent) const {
+  if (!all_) return children_of(parent);
+  const auto it = all_->find(parent);
+  return it == all_->end() ? std::vector<pid_t>{} : it->second;
+}
+
+std::vector<pid_t> ProcessTree::descendants(pid_t root) const {
   std::vector<pid_t> found;
   std::set<pid_t> seen{root};
   std::vector<pid_t> open{root};
-  const bool direct = children_file_exists();
-  const auto all = direct ? std::unordered_map<pid_t, std::vector<pid_t>>{} : all_children();
   while (!open.empty()) {
     const auto pid = open.back();
     open.pop_back();
-    const auto it = all.find(pid);
-    for (const auto child :
-         direct ? children_of(pid) : (it == all.end() ? std::vector<pid_t>{} : it->second)) {
+    for (const auto child : children(pid)) {
       if (!seen.insert(child).second) continue;
       found.push_back(child);
       open.push_back(child);
@@ -111,11 +110,17 @@ std::vector<pid_t> descendants(pid_t root) {
   return found;
 }
 
-std::size_t signal_descendants(int number) {
+std::vector<pid_t> threads_of(pid_t process) {
+  return numbers_in(fmt::format("/proc/{}/task", process).c_str());
+}
+
+std::vector<pid_t> descendants(pid_t root) { return ProcessTree().descendants(root); }
+
+std::size_t signal_all(const std::function<std::vector<pid_t>()>& look, int number) {
   std::set<pid_t> reached;
   for (int pass = 0; pass < 100; ++pass) {
     bool news = false;
-    for (const auto pid : descendants(::getpid())) {
+    for (const auto pid : look()) {
       if (!reached.insert(pid).second) continue;
       // Our own descendants: nobody but us or their parents among them reaps them, so the number is still
       // theirs.
@@ -124,6 +129,10 @@ std::size_t signal_descendants(int number) {
     if (!news || number != SIGKILL) break;
   }
   return reached.size();
+}
+
+std::size_t signal_descendants(int number) {
+  return signal_all([] { return descendants(::getpid()); }, number);
 }
 
 bool no_children_left() {

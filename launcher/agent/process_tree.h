@@ -3,17 +3,36 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace trainrun::agent {
 
-// Children, grandchildren and so on of `root`, without `root`. A snapshot: a process that forks meanwhile may
-// add more.
-std::vector<pid_t> descendants(pid_t root);
+// Who is whose child. A snapshot: a process that forks or loses its parent meanwhile may be missing.
+class ProcessTree {
+ public:
+  ProcessTree();
+  [[nodiscard]] std::vector<pid_t> children(pid_t parent) const;
+  // Children, grandchildren and so on of `root`, without `root`.
+  [[nodiscard]] std::vector<pid_t> descendants(pid_t root) const;
 
-// Sends `number` to every descendant of this process. With SIGKILL it looks again until no new ones appear,
-// so that a process cannot get away by forking. Gives how many different processes were reached.
+ private:
+  // Not there: the kernel lists each process's children, and they are read when asked for.
+  std::optional<std::unordered_map<pid_t, std::vector<pid_t>>> all_;
+};
+
+std::vector<pid_t> descendants(pid_t root);
+std::vector<pid_t> threads_of(pid_t process);
+
+// Sends `number` to all that `look` finds, which must be descendants of this process. With SIGKILL it looks
+// again until no new ones appear, so that a process cannot get away by forking. Gives how many different
+// processes were reached.
+std::size_t signal_all(const std::function<std::vector<pid_t>()>& look, int number);
+
+// The same for every descendant of this process.
 std::size_t signal_descendants(int number);
 
 // This process has no child left, neither running nor to be reaped; since it is a subreaper, none of the job

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/fault.h"
 #include "launcher/io/spawn.h"
@@ -22,6 +23,10 @@ constexpr Duration drain_time = seconds(1);
 
 std::int64_t now_ns() { return io::Loop::now().time_since_epoch().count(); }
 
+bool names(const std::vector<WorkerId>& workers, WorkerId id) {
+  return std::find(workers.begin(), workers.end(), id) != workers.end();
+}
+
 std::string value_of(const wire::EnvPairs& env, std::string_view name) {
   const auto it =
       std::find_if(env.rbegin(), env.rend(), [name](const auto& pair) { return pair.first == name; });
@@ -33,14 +38,17 @@ std::string value_of(const wire::EnvPairs& env, std::string_view name) {
 struct Supervisor::Worker {
   Worker(io::Loop& loop, WorkerId given) : id(given), drain(loop) {}
   WorkerId id;
-  pid_t pid = -1;
+  pid_t pid = -1;            // of the process while it is not reaped
+  pid_t leader = -1;         // the same number, also later
+  bool forgettable = false;  // the launcher will not speak of it any more
   WorkerMachine machine;
   std::shared_ptr<OutputPump> out, err;
   std::shared_ptr<StdinRelay> in;
   io::Timer drain;
 };
 
-Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link) : loop_(loop), link_(link) {
+Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void(pid_t)> other_child)
+    : loop_(loop), link_(link), other_child_(std::move(other_child)) {
   struct sigaction hangup {};
   ::sigaction(SIGHUP, nullptr, &hangup);
   keep_hangup_ignored_ = hangup.sa_handler == SIG_IGN;
@@ -55,10 +63,12 @@ void Supervisor::setup(const wire::Setup& setup, const std::string& job_director
 }
 
 std::vector<std::string> Supervisor::environment_of(const wire::Start& order) const {
-  // The worker's own entries replace the job's.
+  // The worker's own entries replace the job's; nothing replaces the mark by which its orphans are known.
+  const auto mark = std::to_string(order.worker.value);
   std::map<std::string_view, std::string_view> merged;
   for (const auto& [name, value] : base_env_) merged[name] = value;
   for (const auto& [name, value] : order.env) merged[name] = value;
+  merged["TRAINRUN_WORKER"] = mark;
   std::vector<std::string> words;
   words.reserve(merged.size());
   for (const auto& [name, value] : merged) words.push_back(std::string(name) + "=" + std::string(value));
@@ -104,7 +114,7 @@ void Supervisor::start(const wire::Start& order) {
   const auto spawned = io::spawn(request);
   if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);
 
-  worker->pid = spawned.pid;
+  worker->pid = worker->leader = spawned.pid;
   worker->machine.step(WorkerMachine::Event::spawned);
   by_pid_[spawned.pid] = order.worker;
   link_.send(wire::Started{order.worker, static_cast<std::uint32_t>(spawned.pid), now_ns()});
@@ -130,6 +140,8 @@ void Supervisor::advance(Worker& worker, WorkerMachine::Event event) {
   if (finished) {
     worker.drain.disarm();
     link_.send(wire::Finished{worker.id});
+    const auto id = worker.id;
+    if (worker.forgettable) workers_.erase(id);  // whoever called us holds what it still needs of it
   } else if (worker.machine.draining() && !worker.drain.armed()) {
     // While output waits for credit the clock does not count: it would cost bytes.
     worker.drain.arm(io::Loop::now() + drain_time, [this, &worker] {
@@ -150,10 +162,11 @@ void Supervisor::reap() {
     if (it != by_pid_.end() && info.si_code == CLD_KILLED && info.si_status == SIGKILL) {
       evidence = out_of_memory_.evidence(info.si_pid);
     }
+    if (it == by_pid_.end()) other_child_(info.si_pid);  // a tool of ours, or an orphan that fell to us
     int status = 0;
     struct rusage usage {};
     if (::wait4(info.si_pid, &status, WNOHANG, &usage) != info.si_pid) return;
-    if (it == by_pid_.end()) continue;  // an orphan that fell to us
+    if (it == by_pid_.end()) continue;
     auto& worker = *workers_.at(it->second);
     by_pid_.erase(it);
     ended(worker, status, static_cast<std::uint64_t>(usage.ru_maxrss), std::move(evidence));
@@ -167,16 +180,66 @@ void Supervisor::ended(Worker& worker, int raw_status, std::uint64_t peak_rss_ki
   advance(worker, WorkerMachine::Event::reaped);
 }
 
+std::vector<Supervisor::Leader> Supervisor::live_leaders() const {
+  std::vector<Leader> live;
+  for (const auto& [id, worker] : workers_) {
+    if (worker->pid >= 0) live.push_back({id, worker->pid});
+  }
+  return live;
+}
+
+bool Supervisor::lives(WorkerId worker) const {
+  const auto it = workers_.find(worker);
+  return it != workers_.end() && it->second->pid >= 0;
+}
+
+std::optional<WorkerId> Supervisor::owner_of(pid_t child) const {
+  if (const auto it = by_pid_.find(child); it != by_pid_.end()) return it->second;
+  if (const auto mark = worker_mark(child)) return mark;
+  const auto stat = process_stat(child);
+  // The number of a session is not given to a new process while the session has members. The newest worker
+  // comes first all the same: an old one's session may be over and its number used again.
+  for (auto it = workers_.rbegin(); stat && it != workers_.rend(); ++it) {
+    if (it->second->leader == stat->session) return it->first;
+  }
+  return std::nullopt;
+}
+
+void Supervisor::forget(const std::vector<WorkerId>& workers) {
+  std::erase_if(workers_, [&](auto& entry) {
+    auto& worker = *entry.second;
+    if (worker.pid >= 0 || (!workers.empty() && !names(workers, worker.id))) return false;
+    worker.forgettable = true;
+    return worker.machine.state() == WorkerMachine::State::finished;
+  });
+}
+
+std::vector<pid_t> Supervisor::processes_of(const std::vector<WorkerId>& workers) const {
+  std::vector<pid_t> found;
+  const ProcessTree tree;
+  for (const auto child : tree.children(::getpid())) {
+    const auto owner = owner_of(child);
+    if (!owner || !names(workers, *owner)) continue;
+    found.push_back(child);
+    for (const auto pid : tree.descendants(child)) found.push_back(pid);
+  }
+  return found;
+}
+
 void Supervisor::signal(const wire::Signal& order) {
   for (const auto& [id, worker] : workers_) {
-    const bool meant = order.workers.empty() ||
-                       std::find(order.workers.begin(), order.workers.end(), id) != order.workers.end();
+    const bool meant = order.workers.empty() || names(order.workers, id);
     // Only while the leader is not reaped is the group's number surely still its own.
     if (!meant || worker->pid < 0) continue;
     ::kill(-worker->pid, order.number);
     if (order.number == SIGTERM) ::kill(-worker->pid, SIGCONT);  // a stopped process would not hear it
   }
-  if (order.deep) signal_descendants(order.number);
+  if (!order.deep) return;
+  if (order.workers.empty()) {
+    signal_descendants(order.number);
+  } else {
+    signal_all([&] { return processes_of(order.workers); }, order.number);
+  }
 }
 
 void Supervisor::give_stdin(const wire::Stdin& data) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,14 @@ namespace trainrun::agent {
 
 class Supervisor {
  public:
-  // What happens to workers goes out on `link`, which must outlive the supervisor.
-  Supervisor(io::Loop& loop, io::FrameStream& link);
+  struct Leader {
+    WorkerId worker;
+    pid_t pid = -1;
+  };
+
+  // What happens to workers goes out on `link`, which must outlive the supervisor. `other_child` is told of
+  // every child that ended and is no worker, while it is still a zombie.
+  Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void(pid_t)> other_child);
   ~Supervisor();
 
   void setup(const wire::Setup& setup, const std::string& job_directory);
@@ -30,15 +37,24 @@ class Supervisor {
   void add_credit(std::uint64_t bytes) { credit_.add(bytes); }
   // Reaps whatever ended: workers, and orphans of workers that fell to us as subreaper.
   void reap();
+  [[nodiscard]] std::vector<Leader> live_leaders() const;
+  [[nodiscard]] bool lives(WorkerId worker) const;  // its leader does, or is not reaped yet
+  // Whose is this child of ours: a worker, or an orphan of one that fell to us. An orphan is known by its
+  // mark (worker_mark), or, if that is gone, by the session that its worker led. Nothing: nobody can say.
+  [[nodiscard]] std::optional<WorkerId> owner_of(pid_t child) const;
+  // Drops these workers (none named: all) from memory, each as soon as it is finished; what lives stays.
+  void forget(const std::vector<WorkerId>& workers);
 
  private:
   struct Worker;
   void ended(Worker& worker, int raw_status, std::uint64_t peak_rss_kib, std::string out_of_memory);
   void advance(Worker& worker, WorkerMachine::Event event);
+  [[nodiscard]] std::vector<pid_t> processes_of(const std::vector<WorkerId>& workers) const;
   [[nodiscard]] std::vector<std::string> environment_of(const wire::Start& order) const;
 
   io::Loop& loop_;
   io::FrameStream& link_;
+  std::function<void(pid_t)> other_child_;
   CreditPool credit_;
   OutOfMemory out_of_memory_;
   wire::EnvPairs base_env_;

@@ -9,8 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <new>
+#include <optional>
 
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/check.h"
@@ -19,13 +23,14 @@
 namespace trainrun::agent {
 
 struct Legacy::Page {
-  char job_directory[1024];
+  char job_directory[1024] = {};
+  std::atomic<std::int64_t> host_timeout_ns{Duration(seconds(10)).count()};
 };
 
 Legacy::Legacy() {
   void* page = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   TRAINRUN_CHECK(page != MAP_FAILED);
-  page_ = static_cast<Page*>(page);
+  page_ = new (page) Page;
 }
 
 void Legacy::set_job_directory(const std::string& path) {
@@ -37,7 +42,29 @@ std::string Legacy::job_directory() const {
   return {page_->job_directory, ::strnlen(page_->job_directory, sizeof page_->job_directory)};
 }
 
+void Legacy::set_host_timeout(Duration timeout) { page_->host_timeout_ns = timeout.count(); }
+Duration Legacy::host_timeout() const { return Duration(page_->host_timeout_ns); }
+
 namespace {
+
+using std::chrono::steady_clock;
+
+// The launcher gives a silent host up after the time-out; it may then take the agent's place elsewhere.
+constexpr Duration longer_than_launcher = seconds(2);
+
+// Waits for one of `signals`, until `due` if there is one; 0 when that has passed.
+int wait_for_signal(const sigset_t& signals, std::optional<Instant> due) {
+  for (;;) {
+    timespec left{};
+    if (due) {
+      const auto ns = std::max(Duration::zero(), Duration(*due - steady_clock::now())).count();
+      left = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+    }
+    siginfo_t info{};
+    if (::sigtimedwait(&signals, &info, due ? &left : nullptr) > 0) return info.si_signo;
+    if (errno == EAGAIN) return 0;
+  }
+}
 
 void close_all_above_two_but(int a, int b) {
   unsigned from = 3;
@@ -71,6 +98,32 @@ void end_all() {
   }
 }
 
+// Until the agent is dead, which it is made after standing still for too long; gives its wait status.
+int outlive(pid_t agent, const sigset_t& signals, const Legacy& legacy) {
+  std::optional<Instant> stopped_at;
+  for (;;) {
+    const auto limit = legacy.host_timeout() + longer_than_launcher;
+    const int number =
+        wait_for_signal(signals, stopped_at ? std::optional(*stopped_at + limit) : std::nullopt);
+    if (number == 0) {
+      ::kill(agent, SIGKILL);
+      stopped_at.reset();
+    } else if (number == SIGCONT) {
+      // We stood still ourselves, as when a batch system stops all of a job: it lets the agent go on as well,
+      // perhaps a little later than us.
+      if (stopped_at) stopped_at = steady_clock::now();
+    } else if (number != SIGCHLD) {
+      ::kill(agent, number);
+    }
+    // One SIGCHLD may stand for several changes, and the last of them is what is told.
+    int status = 0;
+    while (::waitpid(agent, &status, WNOHANG | WUNTRACED | WCONTINUED) == agent) {
+      if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
+      stopped_at = WIFSTOPPED(status) ? std::optional(steady_clock::now()) : std::nullopt;
+    }
+  }
+}
+
 }  // namespace
 
 int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int keep_second) {
@@ -80,7 +133,7 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
   ::prctl(PR_SET_NAME, "trainrun-watch");
   sigset_t signals, before;
   sigemptyset(&signals);
-  for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+  for (const int number : {SIGCHLD, SIGCONT, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
     sigaddset(&signals, number);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
 
@@ -100,16 +153,7 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
   close_all_above_two_but(-1, -1);
   [[maybe_unused]] const int moved = ::chdir("/");  // hold no file system busy
 
-  int status = 0;
-  for (;;) {
-    siginfo_t info{};
-    if (::sigwaitinfo(&signals, &info) < 0) continue;
-    if (info.si_signo != SIGCHLD) {
-      ::kill(pid, info.si_signo);
-      continue;
-    }
-    if (::waitpid(pid, &status, WNOHANG) == pid) break;
-  }
+  const int status = outlive(pid, signals, legacy);
   end_all();
   remove_tree(legacy.job_directory());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 70;

@@ -1,5 +1,7 @@
 // The process above the agent: it does nothing but outlive it. When the agent dies, by whatever cause, the
 // watcher ends every process of the job that is left on this host, removes the job's directory, and goes.
+// An agent that stands still (SIGSTOP) for the host's time-out and 2 s has been given up by its launcher: it
+// is killed, so that its workers do not go on. One that spins or hangs in a call is not noticed here.
 //
 // It is the agent's parent and a subreaper, so whatever loses its parent falls to it, also daemons with
 // sessions and environments of their own (decision 0003).
@@ -7,6 +9,8 @@
 
 #include <functional>
 #include <string>
+
+#include "launcher/base/time.h"
 
 namespace trainrun::agent {
 
@@ -16,6 +20,8 @@ class Legacy {
   Legacy();
   void set_job_directory(const std::string& path);  // longer paths than 1000 bytes are not kept
   [[nodiscard]] std::string job_directory() const;
+  void set_host_timeout(Duration timeout);  // 10 s until then
+  [[nodiscard]] Duration host_timeout() const;
 
  private:
   struct Page;

@@ -28,7 +28,10 @@ Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const J
                             job.hosts.hosts[host.value].name, quoted(job.network_interface)),
                 "interfaces of that host: " + known);
   }
-  if (facts.size() == 1) return std::string("127.0.0.1");
+  // An elastic world on one host may spread later, and its members keep their addresses.
+  const bool may_spread = job.elastic.enabled() &&
+                          (job.hosts.hosts.size() > 1 || job.elastic.discovery.kind != DiscoveryKind::none);
+  if (facts.size() == 1 && !may_spread) return std::string("127.0.0.1");
   if (auto server = connection_word(own, 2); !server.empty()) return server;
   for (const auto& [other, its_facts] : facts) {
     if (auto client = connection_word(*its_facts, 0); other != host && !client.empty()) return client;

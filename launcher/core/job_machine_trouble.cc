@@ -72,9 +72,9 @@ void JobMachine::trouble(const Trouble& trouble) {
   if (in_place && !survivors)
     say("no rank survived: the world starts anew from the program's own checkpoint");
   if (!trouble.planned) {
-    say(fmt::format("{}; {} (restart {} of {} in {})", trouble.what,
+    say(fmt::format("{}; {} (restart {} of {} {})", trouble.what,
                     survivors_stay_ ? "the others go on without it" : "all ranks start anew", budget_.spent(),
-                    spec_.elastic.limit.count, format_duration(spec_.elastic.limit.window)));
+                    spec_.elastic.limit.count, describe_window(spec_.elastic.limit)));
   }
   if (!survivors_stay_) {
     for (auto& [id, worker] : workers_)
@@ -216,6 +216,7 @@ void JobMachine::blame() {
   changed_by_ =
       fmt::format("rank {} on {} {}", cause.rank.value, host_name(cause.host), cause.status.describe());
   if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return;
+  if (forgiven().contains(cause.host)) return;  // the smallest world cannot do without it
   const auto until = ledger_.rests_until(cause.host, now_);
   say(fmt::format("{} rests for {}: {} of its workers failed within {}", host_name(cause.host),
                   format_duration(until ? *until - now_ : Duration::zero()), HostLedger::tolerated + 1,

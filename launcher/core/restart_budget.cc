@@ -2,12 +2,20 @@
 
 #include <algorithm>
 
+#include "launcher/base/strings.h"
+
 namespace trainrun::core {
 namespace {
 
 constexpr Duration first_backoff = seconds(1), longest_backoff = seconds(30);
 
+constexpr Duration longest_window = std::chrono::hours(24 * 365);
+
 }  // namespace
+
+std::string describe_window(const RestartLimit& limit) {
+  return limit.window > longest_window ? "in the whole job" : "in " + format_duration(limit.window);
+}
 
 bool RestartBudget::spend(Instant now) {
   while (!taken_.empty() && now - taken_.front() > limit_.window) taken_.pop_front();

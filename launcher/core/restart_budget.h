@@ -3,11 +3,15 @@
 #pragma once
 
 #include <deque>
+#include <string>
 
 #include "launcher/base/time.h"
 #include "launcher/core/job_spec.h"
 
 namespace trainrun::core {
+
+// "in 1h00m", or "in the whole job" for a window that no job outlives.
+std::string describe_window(const RestartLimit& limit);
 
 class RestartBudget {
  public:

@@ -62,7 +62,7 @@ void add_torchelastic(Env& env, const JobSpec& job, const Placement& placement, 
   env["GROUP_RANK"] = std::to_string(seat.group_rank);
   env["GROUP_WORLD_SIZE"] = std::to_string(placement.groups);
   env["TORCHELASTIC_RESTART_COUNT"] = std::to_string(world.restart_count);
-  env["TORCHELASTIC_MAX_RESTARTS"] = "0";
+  env["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(job.elastic.enabled() ? job.elastic.limit.count : 0);
   env["TORCHELASTIC_RUN_ID"] = job.id;
   env["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // rank 0 opens the store itself
   env["TORCHELASTIC_ERROR_FILE"] = world.error_file;
@@ -101,7 +101,7 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
   Env env;
   add_defaults(env, job, placement, seat, world, facts);
   if (job.gpus_per_rank > 0) {
-    env["CUDA_VISIBLE_DEVICES"] = env["HIP_VISIBLE_DEVICES"] = visible_gpus(job, seat.local_rank);
+    env["CUDA_VISIBLE_DEVICES"] = env["HIP_VISIBLE_DEVICES"] = visible_gpus(job, seat.slot);
   }
   for (const auto& [name, value] : job.programs[seat.program].env) env[name] = value;
   add_torchelastic(env, job, placement, seat, world);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <set>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -28,32 +29,23 @@ std::string wall_clock() {
                      now.tv_nsec / 1'000'000);
 }
 
-MuxStyle style_of(const JobSpec& job, const core::Placement& placement, const TerminalFacts& terminal) {
+MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
   MuxStyle style;
-  std::vector<std::string> hosts;
-  for (const auto& seat : placement.seats) hosts.push_back(job.hosts.hosts[seat.host.value].name);
-  const auto tag = job.tag != Tag::automatic ? job.tag : (hosts.size() > 1 ? Tag::rank : Tag::none);
-  style.labels =
-      tag == Tag::none ? std::vector<std::string>(hosts.size()) : make_labels(hosts, tag == Tag::host);
   style.terminal_out = terminal.out;
   style.terminal_err = terminal.err;
   style.colour = terminal.colour;
   style.timestamp = job.timestamp;
-  if (!job.only_ranks.empty()) {
-    style.hidden.assign(hosts.size(), true);
-    for (const int rank : job.only_ranks) {
-      if (static_cast<std::size_t>(rank) < hosts.size()) style.hidden[static_cast<std::size_t>(rank)] = false;
-    }
-  }
   return style;
 }
 
+// The largest world that the job may have.
+int most_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
+
 }  // namespace
 
-Console::Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, TerminalFacts terminal,
-                 Handlers handlers)
+Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers)
     : job_(job),
-      mux_(style_of(job, placement, terminal), wall_clock),
+      mux_(style_of(job, terminal), wall_clock),
       out_(loop, STDOUT_FILENO, {handlers.drained, handlers.stdout_closed}),
       err_(loop, STDERR_FILENO, {handlers.drained, nullptr}),
       terminal_(terminal),
@@ -69,6 +61,54 @@ Console::Console(io::Loop& loop, const JobSpec& job, const core::Placement& plac
 
 Console::~Console() = default;
 
+void Console::begin_world(const core::Placement& placement, const std::vector<WorkerId>& workers) {
+  std::vector<std::string> hosts;
+  for (const auto& seat : placement.seats) hosts.push_back(job_.hosts.hosts[seat.host.value].name);
+  const auto tag = job_.tag != Tag::automatic ? job_.tag : (most_ranks(job_) > 1 ? Tag::rank : Tag::none);
+  const auto labels =
+      tag == Tag::none ? std::vector<std::string>(hosts.size()) : make_labels(hosts, tag == Tag::host);
+  const std::set<WorkerId> present(workers.begin(), workers.end());
+  for (auto it = lanes_.begin(); it != lanes_.end();) {
+    if (present.contains(it->first) || !it->second.finished) {
+      ++it;
+      continue;
+    }
+    free_lanes_.push_back(it->second.number);
+    it = lanes_.erase(it);
+  }
+  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+    auto [it, fresh] = lanes_.try_emplace(workers[rank]);
+    auto& lane = it->second;
+    if (fresh && free_lanes_.empty()) {
+      lane.number = lane_count_++;
+    } else if (fresh) {
+      lane.number = free_lanes_.back();
+      free_lanes_.pop_back();
+    }
+    lane.rank = Rank{static_cast<std::uint32_t>(rank)};
+    const auto& only = job_.only_ranks;
+    const bool hidden =
+        !only.empty() && std::find(only.begin(), only.end(), static_cast<int>(rank)) == only.end();
+    mux_.open(lane.number, fresh, labels[rank], static_cast<std::uint32_t>(rank), hidden);
+  }
+}
+
+std::vector<std::string> Console::last_words(WorkerId worker) const {
+  const auto it = lanes_.find(worker);
+  return it == lanes_.end() ? std::vector<std::string>{} : mux_.last_words(it->second.number);
+}
+
+std::string Console::keep_stack(Rank rank, const std::string& stack) {
+  if (job_.output_directory.empty()) {
+    for (const auto line : split(stack, '\n')) say(fmt::format("    [{}] {}", rank.value, neutralised(line)));
+    return {};
+  }
+  const auto path = fmt::format("{}/rank.{}/stack", job_.output_directory, rank.value);
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!fd || !write_all(fd.get(), stack + "\n")) return {};
+  return ", stack in " + path;
+}
+
 Result<void> Console::open_files() {
   if (job_.output_directory.empty()) return {};
   const auto refuse = [](const std::string& path) {
@@ -80,7 +120,7 @@ Result<void> Console::open_files() {
     return ::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
   };
   if (!make(job_.output_directory)) return refuse(job_.output_directory);
-  for (int rank = 0; rank < job_.world_size(); ++rank) {
+  for (int rank = 0; rank < most_ranks(job_); ++rank) {
     const auto directory = fmt::format("{}/rank.{}", job_.output_directory, rank);
     if (!make(directory)) return refuse(directory);
     for (const auto stream : {wire::Output::out, wire::Output::err}) {
@@ -102,17 +142,21 @@ void Console::file_output(Rank rank, wire::Output stream, std::string_view bytes
   say(fmt::format("--output-filename: {}; the files end here, the screen goes on", written.error().message));
 }
 
-void Console::worker_output(Rank rank, wire::Output stream, std::string_view bytes) {
-  file_output(rank, stream, bytes);
+void Console::worker_output(WorkerId worker, wire::Output stream, std::string_view bytes) {
+  const auto it = lanes_.find(worker);
+  if (it == lanes_.end()) return;
+  const auto& lane = it->second;
+  file_output(lane.rank, stream, bytes);
   std::string shown;
-  mux_.feed(rank.value, stream, bytes, shown);
+  mux_.feed(lane.number, stream, bytes, shown);
   show(stream, shown);
   if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
   // A question to the user has no newline. Only who has the terminal's stdin can ask one.
   const bool asks =
       job_.stdin_to == StdinTo::all ||
-      (job_.stdin_to == StdinTo::rank && rank.value == static_cast<std::uint32_t>(job_.stdin_rank));
-  if (terminal_.in && asks) prompt_.arm(io::Loop::now() + prompt_pause, [this, rank] { show_prompt(rank); });
+      (job_.stdin_to == StdinTo::rank && lane.rank.value == static_cast<std::uint32_t>(job_.stdin_rank));
+  if (terminal_.in && asks)
+    prompt_.arm(io::Loop::now() + prompt_pause, [this, number = lane.number] { show_prompt(number); });
 }
 
 void Console::show_bars() {
@@ -122,17 +166,20 @@ void Console::show_bars() {
   show(wire::Output::err, err);
 }
 
-void Console::show_prompt(Rank rank) {
+void Console::show_prompt(std::uint32_t lane) {
   std::string out, err;
-  mux_.prompt(rank.value, out, err);
+  mux_.prompt(lane, out, err);
   show(wire::Output::out, out);
   show(wire::Output::err, err);
 }
 
-void Console::worker_finished(Rank rank) {
+void Console::worker_finished(WorkerId worker) {
+  const auto it = lanes_.find(worker);
+  if (it == lanes_.end()) return;
+  it->second.finished = true;
   for (const auto stream : {wire::Output::out, wire::Output::err}) {
     std::string shown;
-    mux_.finish(rank.value, stream, shown);
+    mux_.finish(it->second.number, stream, shown);
     show(stream, shown);
   }
 }
@@ -179,7 +226,8 @@ void Console::draw() {
   const auto& p = progress_;
   const auto text = p.phase == core::JobMachine::Phase::gathering
                         ? fmt::format("connecting: {} of {} hosts", p.hosts_ready, p.hosts)
-                        : fmt::format("{}: {} started, {} running, {} done of {} ranks", to_string(p.phase),
+                        : fmt::format("{}{}: {} started, {} running, {} done of {} ranks", to_string(p.phase),
+                                      p.generation > 1 ? fmt::format(" (generation {})", p.generation) : "",
                                       p.started, p.alive, p.finished, p.ranks);
   err_.write(fmt::format("\r\x1b[K\x1b[2m{}  {}\x1b[0m", text, format_duration(elapsed)));
   drawn_ = true;
@@ -197,9 +245,10 @@ void Console::close() {
   timer_.disarm();
   bars_.disarm();
   prompt_.disarm();
-  for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(job_.world_size()); ++rank)
-    worker_finished(
-        Rank{rank});  // what something left behind wrote after its worker's end, without a newline
+  // What something left behind wrote after its worker's end, without a newline; in the order of the ranks.
+  std::map<Rank, WorkerId> by_rank;
+  for (const auto& [worker, lane] : lanes_) by_rank[lane.rank] = worker;
+  for (const auto& [rank, worker] : by_rank) worker_finished(worker);
   wipe();
   // The workers are gone; a reader that is merely slow still gets everything, one that sleeps does not hold
   // us for ever.

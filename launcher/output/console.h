@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "launcher/base/fd.h"
@@ -25,20 +26,26 @@ class Console {
     std::function<void()> drained;        // a stalled reader has caught up
     std::function<void()> stdout_closed;  // nobody reads our stdout any more
   };
-  Console(io::Loop& loop, const JobSpec& job, const core::Placement& placement, TerminalFacts terminal,
-          Handlers handlers);
+  Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers);
   ~Console();
 
   // Opens --output-filename's files; an Error names the one that cannot be made.
   Result<void> open_files();
-  void worker_output(Rank rank, wire::Output stream, std::string_view bytes);
-  void worker_finished(Rank rank);
+  // From here on these workers have these ranks, by which their lines are marked. A line that a survivor has
+  // begun stays its own.
+  void begin_world(const core::Placement& placement, const std::vector<WorkerId>& workers);
+  void worker_output(WorkerId worker, wire::Output stream, std::string_view bytes);
+  void worker_finished(WorkerId worker);
+  // Where a worker's stack is kept: appended to DIR/rank.N/stack of --output-filename, else printed; gives
+  // what a line about the worker adds.
+  std::string keep_stack(Rank rank, const std::string& stack);
   void say(const std::string& line);  // one line of ours, "trainrun: " is put before it; nothing with -q
   void report(const std::vector<std::string>& lines);  // always printed
   void progress(const core::JobMachine::Progress& progress);
   // Bytes that wait for a slow reader.
   [[nodiscard]] std::size_t backlog() const;
-  [[nodiscard]] std::vector<std::string> last_words(Rank rank) const { return mux_.last_words(rank.value); }
+  // Of a worker of the current world.
+  [[nodiscard]] std::vector<std::string> last_words(WorkerId worker) const;
   void close();  // everything shown, status line gone
 
  private:
@@ -47,11 +54,21 @@ class Console {
   void draw();
   void tick();
   void show_bars();
-  void show_prompt(Rank rank);
+  void show_prompt(std::uint32_t lane);
   void file_output(Rank rank, wire::Output stream, std::string_view bytes);
+
+  // A lane of the mux for each worker, given again when its worker's world is over.
+  struct Lane {
+    std::uint32_t number = 0;
+    Rank rank;
+    bool finished = false;
+  };
 
   const JobSpec& job_;
   Mux mux_;
+  std::unordered_map<WorkerId, Lane> lanes_;
+  std::uint32_t lane_count_ = 0;
+  std::vector<std::uint32_t> free_lanes_;
   Writer out_, err_;
   const TerminalFacts terminal_;
   io::Timer timer_, bars_, prompt_;

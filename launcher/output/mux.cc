@@ -100,7 +100,27 @@ Mux::Mux(MuxStyle style, std::function<std::string()> clock)
       clock_(std::move(clock)),
       raw_(style_.labels.size() == 1 && style_.labels.front().empty() && !style_.timestamp),
       streams_(style_.labels.size() * 2),
-      tails_(style_.labels.size()) {}
+      tails_(style_.labels.size()) {
+  for (std::uint32_t lane = 0; lane < style_.labels.size(); ++lane) ranks_.push_back(lane);
+}
+
+void Mux::open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t rank, bool hidden) {
+  if (lane >= streams_.size() / 2) {
+    const auto count = static_cast<std::size_t>(lane) + 1;
+    style_.labels.resize(count);
+    style_.hidden.resize(count);
+    streams_.resize(count * 2);
+    tails_.resize(count);
+    ranks_.resize(count);
+  } else if (fresh) {
+    tails_[lane].clear();
+  }
+  style_.labels[lane] = std::move(label);
+  style_.hidden.resize(streams_.size() / 2);
+  style_.hidden[lane] = hidden;
+  ranks_[lane] = rank;
+  raw_ = style_.labels.size() == 1 && style_.labels.front().empty() && !style_.timestamp;
+}
 
 void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown) {
   if (raw_) {
@@ -210,7 +230,7 @@ void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view li
     shown += ' ';
   }
   if (style_.colour && on_terminal) {
-    shown += fmt::format("\x1b[{}m{}\x1b[0m", 31 + (rank * 5 + 5) % 6, style_.labels[rank]);
+    shown += fmt::format("\x1b[{}m{}\x1b[0m", 31 + (ranks_[rank] * 5 + 5) % 6, style_.labels[rank]);
   } else {
     shown += style_.labels[rank];
   }

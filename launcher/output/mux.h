@@ -38,6 +38,11 @@ class Mux {
   // `clock` gives the text of a timestamp; it is asked once a line, and only when the style wants one.
   Mux(MuxStyle style, std::function<std::string()> clock);
 
+  // A lane for a worker. `fresh`: it forgets what another worker left in it; else only what it is called
+  // changes. Colours go by `rank`. Lanes are numbered without holes; those that MuxStyle has labels for are
+  // open from the start.
+  void open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t rank, bool hidden);
+
   // Appends what is to be shown now to `shown`.
   void feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown);
   // The stream ended, or a pause is long enough that a last line without newline should be seen.
@@ -76,7 +81,8 @@ class Mux {
 
   MuxStyle style_;
   std::function<std::string()> clock_;
-  bool raw_;                     // one rank without a label: its bytes pass as they are
+  bool raw_ = false;  // one rank without a label: its bytes pass as they are
+  std::vector<std::uint32_t> ranks_;
   std::vector<Stream> streams_;  // two a rank
   std::vector<std::deque<std::string>> tails_;
   std::size_t held_ = 0;

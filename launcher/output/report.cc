@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/restart_budget.h"
 
 namespace trainrun::output {
 namespace {
@@ -114,6 +115,25 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   add_hint(lines, advice.hint);
 }
 
+void no_restart_left(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
+  if (!outcome.out_of_restarts) return;
+  const auto& limit = job.elastic.limit;
+  lines.push_back(limit.count == 0 ? "  restarts    none is allowed (--reset-limit 0)"
+                                   : fmt::format("  restarts    none is left: {} within {} (--reset-limit)",
+                                                 limit.count, format_duration(limit.window)));
+}
+
+// "3 generations, 2 restarts (host lost 1, worker failed 1), 3.4 s lost".
+void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
+  if (!job.elastic.enabled() || outcome.generation.value < 2) return;
+  std::vector<std::string> causes;
+  for (const auto& [cause, count] : outcome.causes) causes.push_back(fmt::format("{} {}", cause, count));
+  lines.push_back(fmt::format("trainrun: {} generations, {} {} after failures ({}), {} lost",
+                              outcome.generation.value, outcome.restarts,
+                              outcome.restarts == 1 ? "restart" : "restarts", list_names(causes),
+                              format_duration(outcome.lost_time)));
+}
+
 }  // namespace
 
 std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome, const ReportFacts& facts) {
@@ -158,7 +178,19 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
                                   job.timeout ? format_duration(*job.timeout) : "", then));
       add_hint(lines, "give --timeout more, or leave it out");
       break;
+    case Outcome::Kind::hung:
+      lines.push_back(fmt::format("trainrun: {}, {} after the start{}", outcome.reason,
+                                  format_duration(outcome.ran), then));
+      add_hint(lines, "see the evidence above; a slow step or start needs a longer --hang-timeout");
+      break;
+    case Outcome::Kind::no_hosts:
+      lines.push_back(fmt::format("trainrun: {}", outcome.reason));
+      for (const auto& [host, error] : outcome.host_errors) lines.push_back("  " + error.message);
+      add_hint(lines, "see whether the hosts are up and listed, or allow a smaller world with --min-np");
+      break;
   }
+  no_restart_left(lines, job, outcome);
+  history(lines, job, outcome);
   return lines;
 }
 

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +17,16 @@
 #include "launcher/transport/ssh_login.h"
 
 namespace trainrun::transport {
+namespace {
+
+// Both are open, and lead to one socket.
+bool is_the_same_file(int one, int other) {
+  struct stat a {
+  }, b{};
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+}  // namespace
 
 SshSession::SshSession(const SshApi& functions, std::string name)
     : api(functions), host(std::move(name)), session(functions.ssh_new()) {}
@@ -24,6 +36,9 @@ SshSession::~SshSession() {
   if (channel != nullptr) api.ssh_channel_free(channel);
   api.ssh_disconnect(session);
   api.ssh_free(session);
+  // libssh 0.10.6 leaves a descriptor open that it was given, older ones close it: then the number is free,
+  // or another's.
+  if (is_the_same_file(libssh_socket, socket.get())) ::close(libssh_socket);
 }
 
 std::string SshSession::words() const {
@@ -132,8 +147,9 @@ Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, const Patienc
   auto socket = dial_socket(host.name, target->address, target->port, patience);
   if (!socket) return tl::unexpected(socket.error());
   session->socket = std::move(*socket);
-  int duplicate = fcntl(session->socket.get(), F_DUPFD_CLOEXEC, 3);  // libssh closes it, at a time of its own
+  int duplicate = fcntl(session->socket.get(), F_DUPFD_CLOEXEC, 3);
   if (duplicate < 0) return fail(Code::internal, host.name + ": " + errno_text(errno));
+  session->libssh_socket = duplicate;
   session->api.ssh_options_set(session->session, SSH_OPTIONS_FD, &duplicate);
   const auto trusted = trust_host(*session, plan.options, *target, patience);
   if (!trusted) return tl::unexpected(trusted.error());

@@ -36,6 +36,7 @@ class SshSession {
   ssh_session session = nullptr;
   ssh_channel channel = nullptr;
   Fd socket;  // ours, beside libssh's own duplicate: to wait on, and to set its options
+  int libssh_socket = -1;
 
   // Why libssh's last call failed, in its words.
   [[nodiscard]] std::string words() const;

@@ -256,9 +256,12 @@ struct Stopped {
 
 struct Swept {
   std::uint32_t sequence = 0;
-  std::uint32_t leftovers = 0;
-  bool killed = false;
-  TRAINRUN_MESSAGE(54) { v("sequence", sequence), v("leftovers", leftovers), v("killed", killed); }
+  std::uint32_t leftovers = 0;  // processes that outlived their worker and were told to end
+  bool killed = false;          // some of them only by KILL
+  std::uint32_t stuck = 0;      // still there 2 s after KILL: they hang in the kernel
+  TRAINRUN_MESSAGE(54) {
+    v("sequence", sequence), v("leftovers", leftovers), v("killed", killed), v("stuck", stuck);
+  }
 };
 
 // The host will go away (a signal to the agent): its workers should be moved while there is time.

@@ -81,6 +81,30 @@ class DryRun(LocalTest):
             with self.subTest(words=words):
                 self.assertSays(self.assertEnds(self.run_job("--dry-run", *words, "./train"), 2), says)
 
+    def test_a_discovery_is_not_asked_and_the_elastic_job_is_described(self):
+        script, marker = self.folder + "/hosts.sh", self.folder + "/asked"
+        with open(script, "w") as file:
+            file.write(f"#!/bin/sh\ntouch {marker}\necho gpu1:2\n")
+        os.chmod(script, 0o755)
+        words = ("--host-discovery-script", script, "--min-np", 2, "--max-np", 8, "--max-restarts", 3)
+        plan = self.plan(*words, "./train")
+        self.assertEqual((plan["world_size"], plan["hosts"], plan["ranks"]), (0, [], []))
+        self.assertEqual([program["argv"] for program in plan["programs"]], [["./train"]])
+        elastic = plan["elastic"]
+        self.assertEqual((elastic["on_failure"], elastic["min_np"], elastic["max_np"]), ("auto", 2, 8))
+        self.assertEqual(elastic["discovery"]["source"], script)
+        self.assertEqual(elastic["reset_limit"], {"count": 3, "window": None})
+        done = self.assertEnds(self.run_job("--dry-run", *words, "./train"), 0)
+        self.assertIn(script, done.out)
+        self.assertIn("2 to 8 ranks", done.out)
+        self.assertFalse(os.path.exists(marker))
+
+    def test_the_first_world_is_what_the_hosts_hold(self):
+        plan = self.plan("-H", "a:2,b:2", "-np", 8, "--min-np", 2, "--spares", 1, "./train")
+        self.assertEqual((plan["world_size"], [rank["host"] for rank in plan["ranks"]]), (4, ["a", "a", "b", "b"]))
+        self.assertEqual((plan["elastic"]["max_np"], plan["elastic"]["spares"]), (8, 1))
+        self.assertIsNone(self.plan("-np", 2, "true")["elastic"])
+
     def test_hosts_of_a_slurm_job_are_taken_unless_forbidden(self):
         slurm = {"SLURM_JOB_ID": "17", "SLURM_JOB_NODELIST": "node[01-02]", "SLURM_TASKS_PER_NODE": "2(x2)"}
         plan = self.plan("./train", env=slurm)

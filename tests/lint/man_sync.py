@@ -60,18 +60,32 @@ def differences(what, page, program):
         yield f"{what} {name}: in the man page, but not in the program"
 
 
+def ctl_of_page(page):
+    """Commands and flags of trainrun-ctl: .It Cm remove, .It Fl -job."""
+    flags = {name for line in page.splitlines() if line.startswith(".It Fl ") for name in re.findall(r"\bFl (-[a-z]+)", line)}
+    return set(re.findall(r"^\.It Cm (\w+)", page, re.M)) | {"-" + name for name in flags}
+
+
+def ctl_of_program(trainrun):
+    """The words that begin a line of `trainrun ctl --help`, indented by two."""
+    text = subprocess.run([trainrun, "ctl", "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
+    return set(re.findall(r"^  (\S+)", text, re.M))
+
+
 def main():
     trainrun, source = sys.argv[1], pathlib.Path(sys.argv[2])
     page = (source / "man/trainrun.1").read_text()
     hosts = (source / "man/trainrun-hosts.5").read_text()
+    ctl = (source / "man/trainrun-ctl.1").read_text()
     header = (source / "cli/exit_code.h").read_text()
     spellings, keys = table(trainrun)
     wrong = [
         *differences("flag", flags_of(page), spellings),
         *differences("key", keys_of(hosts), keys),
+        *differences("trainrun ctl:", ctl_of_page(ctl), ctl_of_program(trainrun)),
         *differences("exit code", codes_of_page(page), codes_of_header(header)),
     ]
-    for path in ("man/trainrun.1", "man/trainrun-hosts.5"):
+    for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours
         noise = ("outdated mandoc.db", "referenced manual not found")

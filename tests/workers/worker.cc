@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "train.h"
+
 extern char** environ;
 
 namespace {
@@ -265,6 +267,17 @@ int on(const Words& words) {
   return run({middle + 1, words.end()});
 }
 
+// before GENERATION VERB ... then VERB ...: the first in generations below it.
+int before(const Words& words) {
+  std::size_t split = 2;
+  while (split < words.size() && words[split] != "then") ++split;
+  const auto middle = words.begin() + static_cast<std::ptrdiff_t>(split);
+  const char* generation = getenv("TRAINRUN_GENERATION");
+  if (generation != nullptr && std::stol(generation) < std::stol(words.at(1)))
+    return run({words.begin() + 2, middle});
+  return run({middle + 1, words.end()});
+}
+
 int run(const Words& words) {
   static const std::map<std::string, int (*)(const Words&)> verbs = {{"lines", lines},
                                                                      {"raw", raw},
@@ -282,7 +295,10 @@ int run(const Words& words) {
                                                                      {"signals", signals},
                                                                      {"env", env},
                                                                      {"when", when},
-                                                                     {"on", on}};
+                                                                     {"on", on},
+                                                                     {"before", before},
+                                                                     {"train", train},
+                                                                     {"heir", heir}};
   const auto verb = verbs.find(words.empty() ? "" : words[0]);
   if (verb == verbs.end()) {
     dprintf(2, "worker: unknown verb '%s'\n", words.empty() ? "" : words[0].c_str());

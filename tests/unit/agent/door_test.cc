@@ -160,4 +160,47 @@ TEST_SUITE("door") {
     CHECK(bind_error(held.answer.port, true, true) == 0);
     CHECK(agent::hold_port(5, 4).answer.error == EINVAL);
   }
+
+  TEST_CASE("a held port is nobody else's to hold, and the next one is another") {
+    // Two neighbours that are free; others may take one between the look and the test, so it looks again.
+    std::uint16_t port = 0;
+    for (int tries = 0; tries < 100 && port == 0; ++tries) {
+      const auto held = agent::hold_port(0, 0);
+      REQUIRE(held.answer.error == 0);
+      const auto next = static_cast<std::uint16_t>(held.answer.port + 1);
+      if (next > 1024 && bind_error(next, false, true) == 0) port = held.answer.port;
+    }
+    REQUIRE(port != 0);
+    const auto last = static_cast<std::uint16_t>(port + 1);
+    auto first = agent::hold_port(port, last);
+    CHECK(first.answer.port == port);
+    auto second = agent::hold_port(port, last);  // another job on this host, with the same range
+    CHECK(second.answer.port == last);
+    second.socket.reset();
+    second = agent::hold_port(port, last, port);
+    CHECK(second.answer.port == last);
+    first.socket.reset();
+    CHECK(agent::hold_port(port, last, last).answer.port == port);
+    second.socket.reset();
+    CHECK(agent::hold_port(port, last, port).answer.port == last);
+    CHECK(agent::hold_port(port, port, port).answer.port == port);  // there is no other
+
+    // A connection of the last world that lingers on (TIME_WAIT) makes the port the last choice, and no
+    // error.
+    {
+      const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      const int on = 1;
+      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      const auto name = loopback(port);
+      REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0);
+      REQUIRE(::listen(listener.get(), 1) == 0);
+      const auto client = connected(port);
+      Fd server(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      REQUIRE(server);
+      server.reset();  // the side that ends first is the one that lingers
+      CHECK(read_some(client.get()).empty());
+    }
+    CHECK(agent::hold_port(port, last).answer.port == last);
+    CHECK(agent::hold_port(port, port).answer.port == port);
+  }
 }

@@ -81,6 +81,22 @@ TEST_CASE("errors of a file say line and column and what was expected") {
       {"np = [4]", "job.toml:1:6: np must be an integer, not an array"},
       {"hosts = 3", "job.toml:1:9: hosts must be a string or an array of strings, not an integer"},
       {"hosts = [\"a\", 3]", "job.toml:1:15: hosts must be a string or an array of strings, not an integer"},
+      {"[elastic]\nmin-np = 3", "job.toml:2:1: unknown key 'elastic.min-np' | it is written elastic.min_np"},
+      {"[elastic]\nreset_limit = 1.5",
+       "job.toml:2:15: elastic.reset_limit must be an integer or a string, not a number"},
+      {"[elastic]\nreset_limit = \"x\"",
+       "job.toml:2:15: elastic.reset_limit: 'x' is not a number of restarts, as in 3, or 3/10m: 3 within 10 "
+       "minutes"},
+      {"[elastic]\nblacklist_cooldown_range = [1]",
+       "job.toml:2:28: elastic.blacklist_cooldown_range must be two times, as in [10, \"5m\"] or \"10 300\", "
+       "not an array"},
+      {"[elastic]\nblacklist_cooldown_range = [10, true]",
+       "job.toml:2:33: elastic.blacklist_cooldown_range must be two times, as in [10, \"5m\"] or \"10 300\", "
+       "not true or false"},
+      {"[elastic]\nblacklist_cooldown_range = [10, 5]",
+       "job.toml:2:28: elastic.blacklist_cooldown_range: '10 5' is not two times, the shorter one first, as "
+       "in "
+       "10 300"},
       {"limits = 3", "job.toml:1:10: limits must be a table, not an integer"},
       {"[io]\ntimestamp = 1", "job.toml:2:13: io.timestamp must be true or false, not an integer"},
       {"[io]\ntag = \"ranks\"",

@@ -87,6 +87,43 @@ TEST_CASE("each rank's environment in the JSON is whole, and what only the start
   for (const auto& name : at_start) CHECK(rank["env"][name].get<std::string>().starts_with('<'));
 }
 
+JobSpec elastic_job() {
+  auto job = two_hosts();
+  job.elastic.on_failure = OnFailure::automatic;
+  job.elastic.min_np = 2;
+  job.elastic.max_np = 8;
+  job.elastic.spares = 1;
+  job.elastic.limit = {3, seconds(600)};
+  job.elastic.hang_timeout = seconds(900);
+  return job;
+}
+
+TEST_CASE("an elastic job is described, with and without known hosts") {
+  CHECK(text_of(elastic_job()) == golden("dry_run_elastic.txt"));
+  const auto json = nlohmann::json::parse(json_of(elastic_job()));
+  CHECK(json["world_size"] == 3);
+  CHECK(
+      json["elastic"].dump() ==
+      R"({"cooldown":{"max":300.0,"min":10.0},"discovery":{"default_slots":1,"interval":1.0,"kind":"none","source":""},"elastic_timeout":600.0,"hang_timeout":900.0,"leave_signal":"TERM","max_np":8,"min_np":2,"on_failure":"auto","reset_limit":{"count":3,"window":600.0},"settle":2.0,"spares":1})");
+
+  auto job = elastic_job();
+  job.hosts.hosts.clear();
+  job.elastic.discovery = {
+      .kind = DiscoveryKind::script, .source = "./hosts.sh --token hunter2", .default_slots = 4};
+  job.elastic.limit.window = std::chrono::hours(24 * 3650);
+  const core::Placement unknown{{1}, {}, 0};
+  const auto text = dry_run_text(job, unknown, login_line);
+  CHECK(text == golden("dry_run_discovery.txt"));
+  const auto later = nlohmann::json::parse(dry_run_json(job, unknown, login_line));
+  CHECK(later["world_size"] == 0);
+  CHECK(later["hosts"].empty());
+  CHECK(later["ranks"].empty());
+  CHECK(later["programs"][0]["argv"][0] == "./train");
+  CHECK(later["elastic"]["discovery"]["source"] == "./hosts.sh --token <redacted>");
+  CHECK(later["elastic"]["reset_limit"]["window"].is_null());
+  CHECK(later["elastic"]["discovery"]["kind"] == "script");
+}
+
 TEST_CASE("control characters and bytes that are not UTF-8 do no harm") {
   auto job = two_hosts();
   job.env.push_back({"WILD", "a\x1b[2J\nb\xff"});

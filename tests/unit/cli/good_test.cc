@@ -32,6 +32,21 @@ TEST_CASE("a good value is accepted as the next word, after =, with one dash, an
       {start_timeout, {"5", "250ms"}},
       {grace, {"0", "30s"}},
       {host_timeout, {"10", "1:30"}},
+      {min_np, {"1", "2"}},
+      {max_np, {"2", "64"}},
+      {host_discovery_script, {"cat hosts.txt", "/usr/bin/env"}},
+      {discover, {"script:cat x", "file:x", "dns:workers.example.org"}},
+      {discovery_interval, {"1", "500ms"}},
+      {on_failure, {"abort", "restart-world", "in-place", "auto"}},
+      {reset_limit, {"0", "3", "3/10m"}},
+      {max_restarts, {"0", "3"}},
+      {blacklist_cooldown_range, {"10 300", "10s,5m"}},
+      {spares, {"0", "2"}},
+      {elastic_timeout, {"600"}},
+      {hang_timeout, {"15m"}},
+      {settle, {"0", "2"}},
+      {leave_signal, {"TERM", "SIGUSR1", "usr2"}},
+      {nnodes, {"1"}},
       {transport, {"auto", "local", "ssh", "openssh"}},
       {ssh_port, {"22", "65535"}},
       {ssh_identity_file, {"~/.ssh/id", "k"}},
@@ -50,7 +65,7 @@ TEST_CASE("a good value is accepted as the next word, after =, with one dash, an
     const std::string name(row.name);
     // numbers that two ranks satisfy, where the option itself does not say how many
     const std::vector<std::string> rest =
-        option == np || option == ppn || option == map_by
+        option == np || option == ppn || option == map_by || option == nnodes
             ? std::vector<std::string>{"/bin/true"}
             : std::vector<std::string>{"--oversubscribe", "-np", "2", "/bin/true"};
     for (const auto& value : values) {

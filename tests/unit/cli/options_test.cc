@@ -58,6 +58,7 @@ TEST_CASE("the long help and the completions name every option that is not hidde
     CHECK((zsh.find("'*" + name + "[") != std::string::npos) == there);
     CHECK((fish.find(" -l " + name.substr(2) + " ") != std::string::npos) == there);
   }
+  for (const auto& script : {bash, zsh, fish}) CHECK(script.find("world add remove") != std::string::npos);
   CHECK_FALSE(completion("tcsh").has_value());
   CHECK_FALSE(completion("").has_value());
 }

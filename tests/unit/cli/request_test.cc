@@ -41,6 +41,8 @@ TEST_CASE("actions other than a run") {
   CHECK(world.read({"--dry-run", "./train"})->action == Action::dry_run);
   CHECK(world.read({"--dry-run", "--json", "./train"})->json);
   CHECK(world.read({"--check-hosts", "-H", "a"})->action == Action::check_hosts);
+  CHECK(world.read({"ctl", "--job", "0a", "world"})->rest == Words{"--job", "0a", "world"});
+  CHECK(world.read({"ctl"})->action == Action::ctl);
   CHECK(world.read({"completion", "bash"})->action == Action::completion);
   const auto rendezvous = world.read({"rendezvous", "--port", "3"});
   CHECK(rendezvous->action == Action::rendezvous);
@@ -77,4 +79,78 @@ TEST_CASE("--print-config is a file that gives the same job again") {
   CHECK(job.grace == seconds(5));
   CHECK(job.tag == Tag::host);
   CHECK(shown(job) == "gpu1:2 np 2");
+}
+
+TEST_CASE("--print-config of an elastic job says what was resolved and by which flag") {
+  World world;
+  world.files["/home/u/j.toml"] = "[elastic]\nmin_np = 2\nblacklist_cooldown_range = [5, 50]\n";
+  const auto printed = world.read(
+      {"--print-config", "--config", "j.toml", "-np", "4", "--reset-limit", "3/10m", "-H", "a:4", "./train"});
+  REQUIRE(printed.has_value());
+  const std::string& text = printed->text;
+  const auto has = [&](std::string_view line) { return text.find(line) != std::string::npos; };
+  CHECK(has("\n[elastic]\n"));
+  CHECK(has("min_np = 2                                        # j.toml:2:10\n"));
+  CHECK(has("max_np = 4                                        # -np\n"));
+  CHECK(has("on_failure = \"auto\"                               # j.toml:2:10\n"));
+  CHECK(has("reset_limit = \"3/10m\"                             # --reset-limit\n"));
+  CHECK(has("blacklist_cooldown_range = \"5 50\"                 # j.toml:3:28\n"));
+  CHECK(has("# settle: 2s                                      # default\n"));
+  world.files["/home/u/p.toml"] = text;
+  const auto job = job_of(world, {"--config", "p.toml"});
+  CHECK(job.elastic.min_np == 2);
+  CHECK(job.elastic.max_np == 4);
+  CHECK(job.elastic.limit.count == 3);
+  CHECK(job.elastic.cooldown_max == seconds(50));
+  CHECK(shown(job) == "a:4 np 4");
+
+  const auto plain = world.read({"--print-config", "-np", "2", "./train"});
+  CHECK(plain->text.find("# on_failure: abort; auto when") != std::string::npos);
+  CHECK(plain->text.find("\nmin_np") == std::string::npos);
+}
+
+TEST_CASE("--print-config of a job with a discovery, or with torchrun's hosts, gives the same job again") {
+  World world;
+  for (const Words& words :
+       {Words{"--discover", "file:pool", "--min-np", "2", "--max-np", "8"},
+        Words{"-H", "a,b,c", "--nnodes", "2:4", "--nproc-per-node", "8"},
+        Words{"--nnodes", "1", "--nproc-per-node", "2"}, Words{"--spares", "1", "-np", "2"},
+        Words{"-H", "a:2", "--min-np", "1", "-np", "4", "--max-restarts", "3"}}) {
+    CAPTURE(words);
+    Words line = words;
+    line.insert(line.begin(), "--print-config");
+    line.emplace_back("./train");
+    const auto printed = world.read(line);
+    REQUIRE(printed.has_value());
+    World again;
+    again.files["/home/u/p.toml"] = printed->text;
+    line.erase(line.begin());
+    const auto first = job_of(world, line), second = job_of(again, {"--config", "p.toml"});
+    CHECK(shown(second) == shown(first));
+    CHECK(second.elastic.on_failure == first.elastic.on_failure);
+    CHECK(second.elastic.min_np == first.elastic.min_np);
+    CHECK(second.elastic.max_np == first.elastic.max_np);
+    CHECK(second.elastic.spares == first.elastic.spares);
+    CHECK(second.elastic.limit.window == first.elastic.limit.window);
+    CHECK(second.elastic.discovery.source == first.elastic.discovery.source);
+  }
+}
+
+TEST_CASE("--print-config keeps a host's own port and key") {
+  World world;
+  world.files["/home/u/rented.txt"] = "gpu1 slots=2 port=2222 user=bob identity=/k\ngpu2 slots=4\n";
+  const auto printed = world.read({"--print-config", "--hostfile", "rented.txt", "-np", "3", "./train"});
+  REQUIRE(printed.has_value());
+  CHECK(printed->text.find("#   gpu1: 2 slots, port 2222, key '/k'\n") != std::string::npos);
+  const auto url = world.read({"--print-config", "-H", "ssh://bob@gpu1:2222", "./train"});
+  REQUIRE(url.has_value());
+  World again = world;
+  again.files["/home/u/p.toml"] = printed->text;
+  again.files["/home/u/q.toml"] = url->text;
+  const auto job = job_of(again, {"--config", "p.toml"});
+  CHECK(shown(job) == "gpu1:2 gpu2:4 np 3");
+  CHECK(job.hosts.hosts[0].port == 2222);
+  CHECK(job.hosts.hosts[0].identity == "/k");
+  CHECK(job.hosts.hosts[0].user == "bob");
+  CHECK(job_of(again, {"--config", "q.toml"}).hosts.hosts[0].port == 2222);
 }

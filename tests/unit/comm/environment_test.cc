@@ -38,6 +38,8 @@ TEST_CASE("the variables of a job are read") {
                                  {"TRAINRUN_GENERATION", "7"},
                                  {"TRAINRUN_ADDRESS", "10.0.0.1"},
                                  {"TRAINRUN_HOST", "gpu1"},
+                                 {"TRAINRUN_WORKER", "12"},
+                                 {"TRAINRUN_ELASTIC_TIMEOUT", "2m"},
                                  {"TRAINRUN_OP_TIMEOUT", "1m"}});
   REQUIRE(environment);
   CHECK(environment->rendezvous == "h:1");
@@ -48,6 +50,8 @@ TEST_CASE("the variables of a job are read") {
   CHECK(environment->address == "10.0.0.1");
   CHECK(environment->host == "gpu1");
   CHECK(environment->op_timeout == seconds(60));
+  CHECK(environment->worker == WorkerId{12});
+  CHECK(environment->elastic_timeout == seconds(120));
 }
 
 TEST_CASE("options go before the environment") {
@@ -74,6 +78,7 @@ TEST_CASE("what makes no sense is refused by name") {
   refused("TRAINRUN_RANK", "x");
   refused("TRAINRUN_SIZE", "4.5");
   refused("TRAINRUN_GENERATION", "99999999999");
+  refused("TRAINRUN_WORKER", "-3");
   refused("TRAINRUN_OP_TIMEOUT", "0");
   refused("TRAINRUN_OP_TIMEOUT", "soon");
   refused("TRAINRUN_KEY_FILE", "");

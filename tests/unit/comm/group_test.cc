@@ -63,6 +63,23 @@ TEST_CASE("a wrong argument is refused and leaves the group whole") {
   CHECK(status(group.allreduce(nullptr, nullptr, 0, TRC_F32, TRC_SUM)) == TRC_OK);
 }
 
+TEST_CASE("progress tells a rank that works from one that is stuck or idle") {
+  Group::Progress inside;
+  Group group(
+      0, 2, std::make_unique<Fragile>(1), seconds(60),
+      [&](const std::string&, bool, const std::string&) { return inside = group.progress(), Failure(); });
+  CHECK(group.progress().mark == 0);
+  CHECK(group.barrier());
+  const auto idle = group.progress();
+  CHECK(idle.sequence() == 1);
+  CHECK_FALSE(idle.in_operation());
+  CHECK_FALSE(group.barrier());
+  CHECK(inside.mark > idle.mark);
+  CHECK(inside.sequence() == 2);
+  CHECK(inside.in_operation());
+  CHECK_FALSE(group.progress().in_operation());
+}
+
 TEST_CASE("after a failure every later call fails with the same one, and is not explained again") {
   int asked = 0;
   Group group(0, 2, std::make_unique<Fragile>(1), seconds(60),

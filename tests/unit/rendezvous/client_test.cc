@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "rendezvous/job_key.h"
@@ -14,8 +15,6 @@
 
 using namespace trainrun;
 using namespace trainrun::rendezvous;
-
-namespace {}  // namespace
 
 TEST_CASE("members in threads use every verb over TCP") {
   Server server(3);
@@ -150,4 +149,55 @@ TEST_CASE("a key file is private, whole and never overwritten") {
   CHECK_FALSE(read_key_file(directory + "/none"));
   ::unlink(path.c_str());
   ::rmdir(directory.c_str());
+}
+
+TEST_CASE("a survivor's connection goes on in the next generation") {
+  Server server(1);
+  server.begin(2, {7, 8});
+  auto client = server.client(2);
+  std::thread other([&] { CHECK(server.client(2).join(Rank{1}, "", "", patient, {8})); });
+  REQUIRE(client.join(Rank{0}, "", "", patient, {7}, true));
+  other.join();
+  server.begin(3, {9, 7});
+  const auto placed = client.next({7}, patient);
+  REQUIRE(placed);
+  CHECK(placed->generation == 3);
+  CHECK(placed->rank == 1);
+  CHECK(client.put("k", "v"));  // of generation 3 now
+  server.say([](Service& service) { service.dismiss({7}); });
+  const auto removed = client.next({7}, patient);
+  REQUIRE_FALSE(removed);
+  CHECK(removed.error().kind == FailureKind::removed);
+}
+
+TEST_CASE("one ear hears notices, one after another, then the end; in between it tells of progress") {
+  Server server(1);
+  std::promise<MemberPulse> pulse;
+  server.on_event = [&](const Event& event) {
+    if (const auto* it = std::get_if<MemberPulse>(&event)) pulse.set_value(*it);
+  };
+  server.begin(2, {7});
+  auto member = server.client(2);
+  REQUIRE(member.join(Rank{0}, "", "", patient, {7}));
+  auto ear = server.client(2);
+  const auto nothing = ear.hear({0}, 0, milliseconds(10));
+  REQUIRE_FALSE(nothing);
+  CHECK(nothing.error().kind == FailureKind::timeout);
+  CHECK(ear.pulse({0}, "barrier", 3, false));
+  server.say([](Service& service) { service.announce({2}, Change::added, {}, "one"); });
+  server.say([](Service& service) { service.announce({2}, Change::leaving, {7}, "two"); });
+  auto heard = ear.hear({0}, 0, patient);
+  REQUIRE(heard);
+  CHECK(std::get<Notice>(*heard).text == "one");
+  heard = ear.hear({0}, 1, patient);
+  REQUIRE(heard);
+  CHECK(std::get<Notice>(*heard).text == "two");
+  CHECK(std::get<Notice>(*heard).stop);
+  server.say([](Service& service) { service.member_lost({2}, {0}, "host7", "x", io::Loop::now()); });
+  heard = ear.hear({0}, 2, patient);
+  REQUIRE(heard);
+  CHECK(std::get<Verdict>(*heard).how == "x");
+  auto told = pulse.get_future();
+  REQUIRE(told.wait_for(patient) == std::future_status::ready);
+  CHECK(told.get().sequence == 3);
 }

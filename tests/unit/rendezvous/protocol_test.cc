@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Request> one_of_each() {
   std::vector<Request> all;
-  all.push_back({1, 7, Join{3, "gpu1", "10.0.0.1", 5}});
+  all.push_back({1, 7, Join{3, "gpu1", "10.0.0.1", 5, true, 9}});
   all.push_back({2, 7, Leave{}});
   all.push_back({3, 7, Put{"k", std::string("a\0b", 3)}});
   all.push_back({4, 7, Get{"k"}});
@@ -23,16 +23,21 @@ std::vector<Request> one_of_each() {
   all.push_back({10, 7, FetchIds{"g", 1, 2, 6}});
   all.push_back({11, 7, Watch{6}});
   all.push_back({12, 7, Abort{"why", {1}}});
+  all.push_back({13, 7, Next{9, 6}});
+  all.push_back({14, 7, News{2, 1, 6}});
+  all.push_back({15, 7, Pulse{2, "allreduce", 1ULL << 40, true}});
   return all;
 }
 
 std::vector<ReplyBody> one_reply_of_each() {
   return {Done{},
-          Joined{1, World{2, 1, "job", {Member{0, "h", "a", 0, 1}}}},
+          Joined{1, World{2, 1, "job", {Member{0, "h", "a", 0, 1, 9}}}},
           Values{{"x", ""}},
           Swapped{true, "v"},
           Over{Verdict{Verdict::Kind::lost, 3, "gpu2", "was killed by SIGKILL", {}}},
-          Failure{FailureKind::timeout, "late", 2, {4, 5}, Verdict{}}};
+          Failure{FailureKind::timeout, "late", 2, {4, 5}, Verdict{}},
+          Placed{3, 1},
+          Notice{1, Change::leaving, true, "gpu2 will leave"}};
 }
 
 }  // namespace
@@ -89,7 +94,7 @@ TEST_CASE("random and altered bytes are decoded or refused, never worse") {
       bytes.resize(random() % 64);
       for (auto& byte : bytes) byte = static_cast<char>(random());
     } else {
-      bytes = encode(one_of_each()[random() % 12]);
+      bytes = encode(one_of_each()[random() % 15]);
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }
     if (const auto request = decode_request(bytes)) CHECK(encode(*request) == bytes);
@@ -99,7 +104,7 @@ TEST_CASE("random and altered bytes are decoded or refused, never worse") {
 
 TEST_CASE("a verb, an enum value or a flag outside its range is refused") {
   CHECK_FALSE(decode_request(std::string("\0\0\0\0\0\0\0\0\0", 9)));
-  CHECK_FALSE(decode_request(std::string("\x0d\0\0\0\0\0\0\0\0", 9)));
+  CHECK_FALSE(decode_request(std::string("\x10\0\0\0\0\0\0\0\0", 9)));
   auto over = encode_reply(1, Over{Verdict{}});
   over[5] = '\4';  // the kind
   CHECK_FALSE(decode_reply(over));
@@ -108,6 +113,7 @@ TEST_CASE("a verb, an enum value or a flag outside its range is refused") {
   CHECK_FALSE(decode_request(join));
   auto failure = encode_reply(1, Failure{FailureKind::refused, "", 0, {}, {}});
   CHECK_FALSE(decode_reply(failure));  // a kind that only the client itself may use
+  CHECK(decode_reply(encode_reply(1, Failure{FailureKind::removed, "", 0, {}, {}})));
 }
 
 TEST_CASE("records come out whole however the stream is cut") {

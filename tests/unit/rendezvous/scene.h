@@ -21,6 +21,17 @@ struct Scene {
     }
     take(table.begin(world, now));
   }
+  // The launcher begins a generation of these workers, by rank, each on a host of its own.
+  void begin(std::uint32_t generation, const std::vector<std::uint32_t>& workers) {
+    World world{generation, 0, "job", {}};
+    for (const auto worker : workers) {
+      Member member;
+      member.host = "h" + std::to_string(worker);
+      member.worker = worker;
+      world.members.push_back(member);
+    }
+    take(table.begin(world, now));
+  }
   void take(const Outbox& outbox) {
     for (const auto& item : outbox) told[item.connection].push_back(*item.body);
   }

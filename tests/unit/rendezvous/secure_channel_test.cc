@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "rendezvous/protocol.h"
+
 using namespace trainrun;
 using namespace trainrun::rendezvous;
 
@@ -183,7 +185,7 @@ TEST_CASE(
 
   SecureChannel client(Role::client, key, 1000), server(Role::server, key, 1000);
   auto hello = client.take_output();
-  hello[6] = '\2';
+  hello[6] = static_cast<char>(protocol_version + 1);
   CHECK_FALSE(server.receive(hello));
   const auto answered = client.receive(server.take_output());
   CHECK(

@@ -1,6 +1,7 @@
 // A rendezvous server on a thread of its own, on a loopback port of the kernel's choice.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -22,7 +23,11 @@ class Server {
   explicit Server(std::uint32_t size, const std::vector<std::string>& hosts = {})
       : listener_(TcpListener::listen(loop_, "127.0.0.1:0").value()),
         service_(key, {[this](std::uint32_t c, std::string bytes) { listener_->send(c, std::move(bytes)); },
-                       [this](std::uint32_t c) { listener_->close(c); }}),
+                       [this](std::uint32_t c) { listener_->close(c); },
+                       {},
+                       [this](const Event& event) {
+                         if (on_event) on_event(event);
+                       }}),
         wake_(loop_) {
     World world{1, size, "job", {}};
     for (const auto& host : hosts) {
@@ -40,18 +45,33 @@ class Server {
     thread_.join();
   }
   // What the launcher would say.
-  void member_lost(std::uint32_t rank, const std::string& host, const std::string& how) {
-    loop_.post([this, rank, host, how] {
-      service_.member_lost({1}, {rank}, host, how, io::Loop::now());
+  void say(std::function<void(Service&)> word) {
+    loop_.post([this, word = std::move(word)] {
+      word(service_);
       rearm();
     });
   }
-  Client client() {
-    auto connected = Client::connect(address, key, {1}, patient);
+  void member_lost(std::uint32_t rank, const std::string& host, const std::string& how) {
+    say([=](Service& service) { service.member_lost({1}, {rank}, host, how, io::Loop::now()); });
+  }
+  // A generation of these workers, by rank.
+  void begin(std::uint32_t generation, const std::vector<std::uint32_t>& workers) {
+    World world{generation, 0, "job", {}};
+    for (const auto worker : workers) {
+      Member member;
+      member.host = "host" + std::to_string(worker);
+      member.worker = worker;
+      world.members.push_back(member);
+    }
+    say([=](Service& service) { service.begin_generation({generation}, world, io::Loop::now()); });
+  }
+  Client client(std::uint32_t generation = 1) {
+    auto connected = Client::connect(address, key, {generation}, patient);
     if (!connected) throw std::runtime_error(connected.error().message);
     return std::move(*connected);
   }
 
+  std::function<void(const Event&)> on_event;  // on the server's thread; set before anybody connects
   std::string address;
   Key key = random_key();
 

@@ -63,6 +63,46 @@ TEST_CASE("extreme numbers survive") {
   CHECK(back->out_of_memory.size() == 1000);
 }
 
+TEST_CASE("what elastic jobs say comes back as it was said") {
+  const auto back = [](const auto& message) {
+    using Message = std::decay_t<decltype(message)>;
+    const auto bytes = to_frame(message);
+    const auto payload = std::string_view(bytes).substr(frame_header);
+    const auto whole = from_frame<Message>({Message::type, payload});
+    REQUIRE(whole);
+    for (std::size_t n = 0; n < payload.size(); ++n)
+      CHECK_FALSE(from_frame<Message>({Message::type, payload.substr(0, n)}));
+    CHECK(to_frame(*whole) == bytes);
+    return *whole;
+  };
+  Setup setup;
+  setup.elastic = true;
+  CHECK(back(setup).elastic);
+  const auto sweep = back(Sweep{UINT32_MAX, {WorkerId{1}, WorkerId{UINT32_MAX}}, true});
+  CHECK(sweep.sequence == UINT32_MAX);
+  CHECK(sweep.workers == std::vector<WorkerId>{WorkerId{1}, WorkerId{UINT32_MAX}});
+  CHECK(sweep.now);
+  const auto swept = back(Swept{3, 4, true, 5});
+  CHECK(swept.sequence == 3);
+  CHECK(swept.leftovers == 4);
+  CHECK(swept.killed);
+  CHECK(swept.stuck == 5);
+  const auto inspect = back(Inspect{6, 7});
+  CHECK(inspect.sequence == 6);
+  CHECK(inspect.sample_ms == 7);
+  const auto inspected =
+      back(Inspected{8, WorkerId{9}, "T", UINT64_MAX, 10, "futex_wait", std::string(65536, '\n')});
+  CHECK(inspected.sequence == 8);
+  CHECK(inspected.worker == WorkerId{9});
+  CHECK(inspected.state == "T");
+  CHECK(inspected.cpu_ms == UINT64_MAX);
+  CHECK(inspected.io_bytes == 10);
+  CHECK(inspected.waits_in == "futex_wait");
+  CHECK(inspected.stack == std::string(65536, '\n'));
+  CHECK(back(InspectionDone{11}).sequence == 11);
+  CHECK(back(Leaving{"the agent got SIGTERM"}).reason == "the agent got SIGTERM");
+}
+
 TEST_CASE("two frames are found however the stream is cut") {
   const auto bytes = to_frame(sample_start()) + to_frame(Ping{9});
   for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {

@@ -1,0 +1,127 @@
+#include "cli/ctl.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "cli/ctl_text.h"
+#include "cli/ctl_words.h"
+#include "launcher/base/strings.h"
+#include "launcher/control/client.h"
+#include "launcher/control/socket_place.h"
+
+namespace trainrun::cli {
+namespace {
+
+using control::RunningJob;
+using Kind = control::Command::Kind;
+
+constexpr Duration patience = seconds(10);      // for an answer to a command
+constexpr Duration list_patience = seconds(2);  // for a job that is only listed
+
+std::string local_time(std::int64_t since_1970) {
+  const auto when = static_cast<std::time_t>(since_1970);
+  std::tm parts{};
+  char text[32] = {};
+  if (since_1970 <= 0 || ::localtime_r(&when, &parts) == nullptr) return "-";
+  return {text, std::strftime(text, sizeof text, "%F %T", &parts)};
+}
+
+std::vector<ListedJob> describe(const std::vector<RunningJob>& jobs) {
+  std::vector<ListedJob> listed;
+  for (const auto& job : jobs) {
+    ListedJob row{job.id};
+    const auto reply = control::ask(job.socket, control::to_line(control::VersionQuestion{}), list_patience);
+    if (!reply && reply.error().code == Code::not_found) continue;  // it has just ended
+    if (reply) {
+      if (auto identity = control::read_identity(*reply)) row.identity = std::move(*identity);
+    }
+    listed.push_back(std::move(row));
+  }
+  return listed;
+}
+
+Result<RunningJob> choose(const control::RunningJobs& running, const std::string& prefix) {
+  std::vector<RunningJob> fitting;
+  for (const auto& job : running.jobs) {
+    if (job.id == prefix) return job;
+    if (job.id.starts_with(prefix)) fitting.push_back(job);
+  }
+  if (fitting.size() == 1) return fitting.front();
+  if (fitting.size() > 1)
+    return fail(Code::usage,
+                fmt::format("{} jobs run here{}, so --job must say which:\n{}", fitting.size(),
+                            prefix.empty() ? "" : fmt::format(" whose id begins with {}", prefix),
+                            trim(jobs_text(describe(fitting), local_time))),
+                fmt::format("trainrun ctl --job {} world", fitting.front().id));
+  std::string message = prefix.empty() ? "no job of yours on this host can be asked"
+                                       : fmt::format("no job with the id {} runs on this host", prefix);
+  for (const auto& problem : running.problems) message += fmt::format("; {}", problem);
+  return fail(Code::unreachable, std::move(message),
+              running.jobs.empty()
+                  ? "ctl reaches elastic jobs, from the launcher's host and as the job's user"
+                  : "trainrun ctl list shows the jobs that are there");
+}
+
+std::string json_list(const std::vector<ListedJob>& jobs) {
+  std::vector<std::string> rows;
+  for (const auto& job : jobs)
+    rows.push_back(job.identity ? control::to_json(*job.identity)
+                                : fmt::format(R"({{"ok":false,"job":"{}"}})", job.id));
+  return fmt::format("{{\"jobs\":[{}]}}\n", fmt::join(rows, ","));
+}
+
+Result<CtlAnswer> list(const control::RunningJobs& running, bool json) {
+  const auto jobs = describe(running.jobs);
+  if (json) return CtlAnswer{json_list(jobs)};
+  if (!jobs.empty()) return CtlAnswer{jobs_text(jobs, local_time)};
+  std::string text = "no job of yours on this host can be asked\n";
+  for (const auto& problem : running.problems) text += problem + "\n";
+  return CtlAnswer{std::move(text)};
+}
+
+Result<CtlAnswer> in_words(const control::Command& command, const std::string& reply) {
+  if (command.kind == Kind::world) {
+    const auto world = control::read_world(reply);
+    if (!world) return tl::unexpected(world.error());
+    return CtlAnswer{world_text(*world)};
+  }
+  auto text = control::read_reply(reply);
+  if (!text) return tl::unexpected(text.error());
+  return CtlAnswer{text->empty() ? std::string{} : *text + "\n"};
+}
+
+}  // namespace
+
+std::vector<std::string> ctl_places(const std::vector<EnvVar>& environment) {
+  std::string runtime;
+  for (const auto& [name, value] : environment) {
+    if (name == "XDG_RUNTIME_DIR") runtime = value;
+  }
+  return control::places_to_look(runtime, ::geteuid());
+}
+
+Result<CtlAnswer> ctl_answer(const std::vector<std::string>& words, const std::vector<std::string>& places) {
+  const auto wanted = parse_ctl(words);
+  if (!wanted) return tl::unexpected(wanted.error());
+  if (wanted->action == CtlWords::Action::help) return CtlAnswer{ctl_help()};
+  const auto running = control::find_jobs(places);
+  if (wanted->action == CtlWords::Action::list) return list(running, wanted->json);
+  const auto job = choose(running, wanted->job);
+  if (!job) return tl::unexpected(job.error());
+  const auto reply = control::ask(job->socket, control::to_line(wanted->command), patience);
+  if (!reply) {
+    auto error = reply.error();
+    error.message = fmt::format("job {}: {}", job->id, error.message);
+    if (error.code == Code::not_found) error.code = Code::unreachable;  // 127 would speak of a program
+    return tl::unexpected(error);
+  }
+  if (!wanted->json) return in_words(wanted->command, *reply);
+  const auto good = control::read_reply(*reply);
+  if (!good && good.error().code == Code::protocol) return tl::unexpected(good.error());
+  return CtlAnswer{*reply + "\n", good ? ExitCode::success : exit_code_of(good.error().code)};
+}
+
+}  // namespace trainrun::cli

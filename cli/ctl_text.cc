@@ -1,0 +1,84 @@
+#include "cli/ctl_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainrun::cli {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Names and notes come from other hosts in the end.
+std::string harmless(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return out;
+}
+
+std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
+
+// Columns as wide as their widest word, two blanks between; numbers (marked by '>') to the right.
+std::string table(const std::string& marks, const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(marks.size(), 0);
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += i == 0 ? "" : "  ";
+      line += marks[i] == '>' ? fmt::format("{:>{}}", row[i], widths[i])
+                              : fmt::format("{:<{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string headline(const control::WorldView& world) {
+  const auto size = world.ranks.size();
+  const auto bounds = world.min_np == world.max_np ? fmt::format("exactly {}", world.min_np)
+                                                   : fmt::format("{} to {}", world.min_np, world.max_np);
+  return fmt::format("job {}: generation {}, {}, {} {} (wanted: {}), {} of {} restarts used\n",
+                     harmless(world.job_id), world.generation, harmless(world.phase), size,
+                     size == 1 ? "rank" : "ranks", bounds, world.restarts, world.restart_limit);
+}
+
+}  // namespace
+
+std::string world_text(const control::WorldView& world) {
+  auto out = headline(world);
+  std::vector<Row> ranks{{"rank", "host", "local", "pid", "state", "since"}};
+  for (const auto& rank : world.ranks)
+    ranks.push_back(
+        {fmt::format("{}", rank.rank), or_dash(harmless(rank.host)), fmt::format("{}", rank.local_rank),
+         rank.pid > 0 ? fmt::format("{}", rank.pid) : std::string("-"), or_dash(harmless(rank.state)),
+         rank.age ? format_duration(*rank.age) : std::string("-")});
+  if (ranks.size() > 1) out += "\n" + table("><>><>", ranks);
+  std::vector<Row> hosts{{"host", "state", "slots", "ranks", "cool-down", "note"}};
+  for (const auto& host : world.hosts)
+    hosts.push_back({or_dash(harmless(host.name)), or_dash(harmless(host.state)),
+                     fmt::format("{}", host.slots), fmt::format("{}", host.ranks),
+                     host.cooldown ? format_duration(*host.cooldown) : std::string("-"),
+                     harmless(host.note)});
+  if (hosts.size() > 1) out += "\n" + table("<<>>><", hosts);
+  return out;
+}
+
+std::string jobs_text(const std::vector<ListedJob>& jobs, std::string (*when)(std::int64_t)) {
+  std::vector<Row> rows{{"job", "pid", "started", "command"}};
+  for (const auto& job : jobs) {
+    if (job.identity) {
+      rows.push_back({harmless(job.id), fmt::format("{}", job.identity->pid), when(job.identity->started),
+                      harmless(job.identity->command)});
+    } else {
+      rows.push_back({harmless(job.id), "-", "-", "(does not answer)"});
+    }
+  }
+  return table("<><<", rows);
+}
+
+}  // namespace trainrun::cli

@@ -1,0 +1,141 @@
+"""The shared library, its functions with their types, and its failures as exceptions."""
+import ctypes
+import os
+from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+
+class Options(Structure):
+    _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("op_timeout_ms", c_int64),
+                ("init_timeout_ms", c_int64)]
+
+
+class ErrorInfo(Structure):
+    _fields_ = [("struct_size", c_uint32), ("status", c_int32), ("generation", c_uint32), ("culprit", c_int32),
+                ("sequence", c_uint64), ("missing_count", c_uint32), ("missing", c_int32 * 64),
+                ("operation", c_char * 32), ("host", c_char * 256), ("how", c_char * 512), ("message", c_char * 1024)]
+
+
+class Error(RuntimeError):
+    """`culprit`: rank or None; `host` and `how`: of the culprit; `missing`: ranks that did not come."""
+
+    def __init__(self, info):
+        super().__init__(_text(info.message))
+        self.status = info.status
+        self.culprit = info.culprit if info.culprit >= 0 else None
+        self.missing = list(info.missing[:min(info.missing_count, 64)])
+        self.operation, self.sequence = _text(info.operation), info.sequence
+        self.host, self.how = _text(info.host), _text(info.how)
+
+
+class PeerLost(Error):
+    """A rank died."""
+
+
+class Aborted(Error):
+    """The generation ended, or a rank gave up."""
+
+
+class Timeout(Error):
+    """The operation's time has passed."""
+
+
+class Mismatch(Error):
+    """Ranks called different things."""
+
+
+class Transport(Error):
+    """A connection failed although no rank is known to have died."""
+
+
+class Invalid(Error):
+    """A wrong argument or environment."""
+
+
+class Unsupported(Error):
+    """A right one that this version cannot do."""
+
+
+class HostsUpdated(Error):
+    """No failure: hosts will come or go. Raised on all ranks at the same point."""
+
+
+class Removed(SystemExit):
+    """The job goes on without this process. Not caught, it ends the process with exit code 0."""
+
+    def __init__(self):
+        super().__init__(0)
+
+
+OK, HOSTS_UPDATED, REMOVED = 0, 9, 10
+_KINDS = {1: PeerLost, 2: Aborted, 3: Timeout, 4: Mismatch, 5: Transport, 6: Invalid, 7: Unsupported, 9: HostsUpdated}
+
+
+def _text(raw):
+    return raw.decode("utf-8", "replace")
+
+
+def _load():
+    named = os.environ.get("TRAINRUN_COMM_LIBRARY")
+    # Installed as PREFIX/lib/python3/dist-packages/trainrun, with the library below PREFIX/lib.
+    lib = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+    beside = [os.path.join(lib, folder, "libtrainrun_comm.so.0")
+              for folder in ("", *(f for f in (os.listdir(lib) if os.path.isdir(lib) else ()) if f.endswith("linux-gnu")))]
+    for path in [named] if named else [p for p in beside if os.path.exists(p)] + ["libtrainrun_comm.so.0"]:
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            why = error
+    raise ImportError(f"cannot load libtrainrun_comm.so.0: {why}; set TRAINRUN_COMM_LIBRARY to its path")
+
+
+lib = _load()
+
+for _name, _result, _arguments in [
+        ("trc_world_init", c_int, [POINTER(Options), POINTER(c_void_p)]),
+        ("trc_world_finalize", c_int, [c_void_p]),
+        ("trc_world_free", None, [c_void_p]),
+        ("trc_rank", c_int, [c_void_p]),
+        ("trc_size", c_int, [c_void_p]),
+        ("trc_local_rank", c_int, [c_void_p]),
+        ("trc_local_size", c_int, [c_void_p]),
+        ("trc_generation", c_uint32, [c_void_p]),
+        ("trc_host", c_char_p, [c_void_p, c_int]),
+        ("trc_world_group", c_void_p, [c_void_p]),
+        ("trc_allreduce", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int]),
+        ("trc_broadcast", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int]),
+        ("trc_allgather", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int]),
+        ("trc_barrier", c_int, [c_void_p]),
+        ("trc_last_error", c_int, [POINTER(ErrorInfo)]),
+        ("trc_state_new", c_int, [POINTER(c_void_p)]),
+        ("trc_state_free", None, [c_void_p]),
+        ("trc_state_add", c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
+        ("trc_state_add_blob", c_int, [c_void_p, c_char_p]),
+        ("trc_state_set_blob", c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
+        ("trc_state_get_blob", c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
+        ("trc_state_save", c_int, [c_void_p]),
+        ("trc_state_restore", c_int, [c_void_p]),
+        ("trc_state_sync", c_int, [c_void_p, c_void_p]),
+        ("trc_check_host_updates", c_int, [c_void_p]),
+        ("trc_should_stop", c_int, [c_void_p]),
+        ("trc_elastic_new", c_int, [POINTER(Options), POINTER(c_void_p)]),
+        ("trc_elastic_free", None, [c_void_p]),
+        ("trc_elastic_form", c_int, [c_void_p, c_void_p, c_int, POINTER(c_void_p)]),
+        ("trc_elastic_finish", c_int, [c_void_p]),
+        ("trc_elastic_goes_on", c_int, [c_int])]:
+    _function = getattr(lib, _name)
+    _function.restype, _function.argtypes = _result, _arguments
+
+
+def check(status):
+    if status == OK:
+        return
+    if status == REMOVED:
+        raise Removed()
+    info = ErrorInfo(struct_size=ctypes.sizeof(ErrorInfo))
+    lib.trc_last_error(ctypes.byref(info))
+    raise _KINDS.get(status, Error)(info)
+
+
+def options(op_timeout, init_timeout):
+    """Times in seconds; None leaves them to the environment."""
+    return Options(ctypes.sizeof(Options), 0, int((op_timeout or 0) * 1000), int((init_timeout or 0) * 1000))

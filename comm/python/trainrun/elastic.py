@@ -1,0 +1,199 @@
+"""A training that goes on, in the same process, when other ranks die, and when hosts come or go.
+
+    state = elastic.State(step=0)                # values: whatever JSON can say
+    state.buffer("weights", weights)             # any writable buffer: numpy, array, bytearray
+
+    def train(world):
+        while state.step < 1000:
+            ...compute, world.allreduce(gradients)...
+            state.step += 1
+            if state.step % 10 == 0:
+                state.commit()
+
+    elastic.run(state, train)
+
+A failure leads back to the last commit, in a new world, of all ranks; `train` is called again there. What lies outside
+the state must be made anew from the state alone. All ranks run the same operations from the beginning of `train`.
+"""
+import ctypes
+import json
+
+from trainrun import _library
+from trainrun._library import Error, HostsUpdated, Removed, check, lib
+from trainrun._world import World, pinned
+
+__all__ = ["HostsUpdated", "Removed", "Sampler", "State", "run", "scale_with_size"]
+
+_VALUES = b"values"
+
+
+class State:
+    """What a training must not lose. Attributes are values; all ranks have the same names."""
+
+    def __init__(self, **values):
+        handle = ctypes.c_void_p()
+        check(lib.trc_state_new(ctypes.byref(handle)))
+        self.__dict__.update(_handle=handle, _values=dict(values), _kept={}, _callbacks=[], _samplers=[], _world=None)
+        check(lib.trc_state_add_blob(handle, _VALUES))
+
+    def __del__(self):
+        handle = self.__dict__.get("_handle")
+        if handle is not None:
+            lib.trc_state_free(handle)
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name, value):
+        self._values[name] = value
+
+    def buffer(self, name, data):
+        """Memory that belongs to the state. It must stay where it is: an array that is replaced is not the state's."""
+        address, size, _, keep = pinned(data)
+        check(lib.trc_state_add(self._handle, name.encode(), address, size))
+        self._kept[name] = keep
+        return self
+
+    def sampler(self, name, sampler):
+        self._values[name] = sampler.state()
+        self._samplers.append((name, sampler))
+        return self
+
+    def on_reset(self, callback):
+        """callback(old_size, new_size) in each new world but the first, before the state is synchronised."""
+        self._callbacks.append(callback)
+
+    def _pack(self):
+        for name, sampler in self._samplers:
+            self._values[name] = sampler.state()
+        text = json.dumps(self._values, sort_keys=True).encode()
+        check(lib.trc_state_set_blob(self._handle, _VALUES, text, len(text)))
+
+    def _unpack(self):
+        data, size = ctypes.c_void_p(), ctypes.c_size_t()
+        check(lib.trc_state_get_blob(self._handle, _VALUES, ctypes.byref(data), ctypes.byref(size)))
+        if size.value == 0:
+            return
+        values = json.loads(ctypes.string_at(data, size.value))
+        self._values.clear()
+        self._values.update(values)
+        for name, sampler in self._samplers:
+            sampler.load(values[name])
+
+    def save(self):
+        self._pack()
+        check(lib.trc_state_save(self._handle))
+
+    def commit(self):
+        """The point to which a failure leads back; then raises HostsUpdated, on all ranks, if hosts will change."""
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self):
+        check(lib.trc_check_host_updates(self._world._handle))
+
+    def should_stop(self):
+        """This rank has heard that it is to go."""
+        return bool(lib.trc_should_stop(self._world._handle))
+
+    def restore(self):
+        check(lib.trc_state_restore(self._handle))
+        self._unpack()
+
+    def sync(self, world):
+        """All ranks get the state of one that has the newest saved one. run() does this first in each world."""
+        self.__dict__["_world"] = world
+        self._pack()
+        check(lib.trc_state_sync(self._handle, world._handle))
+        self._unpack()
+
+
+def run(state, train, op_timeout=None, init_timeout=None):
+    """Calls train(world), again after each failure that another world can mend, and returns what it returns. Raises
+    Removed, which ends the process with 0 unless it is caught, when the job has no more use for it."""
+    membership = ctypes.c_void_p()
+    plain = _library.options(op_timeout, init_timeout)
+    check(lib.trc_elastic_new(ctypes.byref(plain), ctypes.byref(membership)))
+    try:
+        size, ended = 0, _library.OK
+        while True:
+            handle = ctypes.c_void_p()
+            check(lib.trc_elastic_form(membership, state._handle, ended, ctypes.byref(handle)))
+            world = World(handle, owned=False)
+            try:
+                if ended not in (_library.OK, _library.HOSTS_UPDATED):
+                    state._unpack()  # it was restored
+                if size > 0:
+                    for callback in state._callbacks:
+                        callback(size, world.size)
+                size = world.size
+                state.sync(world)
+                result = train(world)
+                check(lib.trc_elastic_finish(membership))
+                return result
+            except Error as error:
+                if not lib.trc_elastic_goes_on(error.status):
+                    raise
+                ended = error.status
+    finally:
+        state.__dict__["_world"] = None
+        lib.trc_elastic_free(membership)
+
+
+def scale_with_size(apply, per_rank):
+    """A reset callback: apply(rate) with `per_rank` for each rank of the new world."""
+    return lambda old_size, new_size: apply(per_rank * new_size)
+
+
+class Sampler:
+    """The order in which an epoch goes through 0..count-1, and how far it has come; the same as in C++. What was
+    recorded is not seen again in the epoch: after a change of the world the rest is shared out anew."""
+
+    def __init__(self, count, seed=0, shuffle=True):
+        self._count, self._seed, self._shuffle = count, seed, shuffle
+        self._order, self._ordered_for = None, None
+        self.epoch, self.processed = 0, 0
+
+    def next(self, count):
+        """The next indices of the epoch for all ranks together: `count`, fewer at its end."""
+        if self._ordered_for != self.epoch:
+            self._order, self._ordered_for = self._sort_out(), self.epoch
+        return self._order[self.processed:self.processed + count]
+
+    @staticmethod
+    def share(batch, world):
+        """This rank's of them."""
+        return batch[world.rank::world.size]
+
+    def record(self, count):
+        """So many of next() were processed, by all ranks together."""
+        self.processed = min(self.processed + count, self._count)
+
+    def done(self):
+        return self.processed >= self._count
+
+    def next_epoch(self):
+        self.epoch, self.processed = self.epoch + 1, 0
+
+    def state(self):
+        return [self.epoch, self.processed]
+
+    def load(self, state):
+        self.epoch, self.processed = state
+
+    def _sort_out(self):
+        order = list(range(self._count))
+        if not self._shuffle:
+            return order
+        mask = (1 << 64) - 1
+        state = (self._seed * 0x9e3779b97f4a7c15 + self.epoch) & mask
+        for i in range(self._count, 1, -1):
+            state = (state + 0x9e3779b97f4a7c15) & mask
+            z = ((state ^ (state >> 30)) * 0xbf58476d1ce4e5b9) & mask
+            z = ((z ^ (z >> 27)) * 0x94d049bb133111eb) & mask
+            other = (z ^ (z >> 31)) % i
+            order[i - 1], order[other] = order[other], order[i - 1]
+        return order

@@ -1,0 +1,46 @@
+#include "launcher/agent/process_stat.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "launcher/base/fd.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::agent {
+
+std::optional<ProcessStat> process_stat(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 65536);
+  if (!text) return std::nullopt;
+  // "pid (name) state ppid ...": the name may hold anything, so count from its last parenthesis.
+  const auto after = text->rfind(')');
+  if (after == std::string::npos) return std::nullopt;
+  const auto words = split(std::string_view(*text).substr(after + 1), ' ');
+  if (words.size() < 21 || words[1].size() != 1) return std::nullopt;
+  // proc(5) counts fields from 1; the third, the state, is words[1].
+  const auto field = [&](std::size_t number) {
+    return parse_unsigned<std::uint64_t>(words[number - 2]).value_or(0);
+  };
+  ProcessStat stat;
+  stat.state = words[1].front();
+  stat.parent = static_cast<pid_t>(field(4));
+  stat.session = static_cast<pid_t>(field(6));
+  stat.cpu_ticks = field(14) + field(15) + field(16) + field(17);
+  stat.threads = field(20);
+  stat.started = field(22);
+  return stat;
+}
+
+std::optional<WorkerId> worker_mark(pid_t pid) {
+  constexpr std::string_view name = "TRAINRUN_WORKER=";
+  const auto text = read_file(fmt::format("/proc/{}/environ", pid), 16u << 20);
+  if (!text) return std::nullopt;
+  for (const auto word : split(*text, '\0')) {
+    if (!word.starts_with(name)) continue;
+    const auto number = parse_unsigned<std::uint32_t>(word.substr(name.size()));
+    return number ? std::optional(WorkerId{*number}) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainrun::agent

@@ -1,0 +1,62 @@
+// The world as `trainrun ctl world` shows it, and its JSON. Pure.
+//
+//   {"ok":true,"schema":1,"job_id":"0123456789abcdef","generation":3,"phase":"running",
+//    "min_np":4,"max_np":8,"restarts":1,"restart_limit":10,
+//    "ranks":[{"rank":0,"worker":7,"host":"gpu1","local_rank":0,"pid":4711,"state":"running","seconds":12.5}],
+//    "hosts":[{"name":"gpu1","state":"ready","slots":2,"ranks":1,"note":"","cooldown":20.0}]}
+//
+// `seconds` (since the state began) and `cooldown` (seconds until the host is used again) are left out where
+// they are not known or not running. `schema` grows when a key changes its meaning, not when one is added.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/base/error.h"
+#include "launcher/base/time.h"
+
+namespace trainrun::control {
+
+struct RankView {
+  int rank = 0;
+  std::uint32_t worker = 0;
+  std::string host;
+  int local_rank = 0;
+  std::int64_t pid = 0;           // on its host; 0: not started
+  std::string state;              // one word: "ordered", "running", "exited"...
+  std::optional<Duration> age{};  // how long it has been in this state
+
+  friend bool operator==(const RankView&, const RankView&) = default;
+};
+
+struct HostView {
+  std::string name;
+  std::string state;  // one word: "ready", "dialling", "lost", "cooling"...
+  int slots = 0;
+  int ranks = 0;       // how many of this generation sit there
+  std::string note{};  // why it is as it is, for people; may be empty
+  std::optional<Duration> cooldown{};
+
+  friend bool operator==(const HostView&, const HostView&) = default;
+};
+
+struct WorldView {
+  std::uint32_t generation = 0;
+  std::string phase, job_id;
+  int min_np = 0, max_np = 0;
+  int restarts = 0, restart_limit = 0;
+  std::vector<RankView> ranks;  // by rank
+  std::vector<HostView> hosts;  // in the order of the job
+
+  friend bool operator==(const WorldView&, const WorldView&) = default;
+};
+
+// The whole reply to {"do":"world"}: what a handler returns.
+std::string to_json(const WorldView& world);
+// The same, back; the error of a bad reply, or Code::protocol for what is no world.
+Result<WorldView> read_world(std::string_view reply);
+
+}  // namespace trainrun::control

@@ -1,0 +1,74 @@
+// What workers on `comm` tell through the rendezvous, and what is found when nobody tells anything.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "launcher/base/strings.h"
+#include "launcher/controller.h"
+
+namespace trainrun {
+namespace {
+
+// Over which an agent measures what a worker does that seems to hang.
+constexpr std::uint32_t inspection_sample_ms = 500;
+
+}  // namespace
+
+// ---- a world that seems to hang
+
+void Controller::sign_of_life() { last_life_ = io::Loop::now(); }
+
+void Controller::watch_life() {
+  const auto limit = *job_.elastic.hang_timeout;
+  const auto silence = io::Loop::now() - last_life_;
+  if (silence >= limit) {
+    sign_of_life();  // the next look is a whole time later
+    event(core::WorldSilent{silence});
+  }
+  life_.arm(last_life_ + limit, [this] { watch_life(); });
+}
+
+void Controller::perform(const core::Inspect&) {
+  fleet_.send_all(wire::Inspect{++inspection_, inspection_sample_ms});
+}
+
+void Controller::inspected(HostIndex host, const wire::Inspected& found) {
+  if (found.sequence != inspection_) return;
+  std::string evidence = fmt::format("state {}, {} ms of CPU and {} bytes of I/O in {} ms", found.state,
+                                     found.cpu_ms, found.io_bytes, inspection_sample_ms);
+  if (!found.waits_in.empty()) evidence += ", waits in " + found.waits_in;
+  if (const auto it = last_operation_.find(found.worker); it != last_operation_.end()) evidence += it->second;
+  const auto* seat = seat_on(host, found.worker);
+  if (seat != nullptr && !found.stack.empty()) evidence += console_.keep_stack(seat->rank, found.stack);
+  event(core::WorkerInspected{found.worker, found.state.starts_with('T') || found.state.starts_with('t'),
+                              std::move(evidence)});
+}
+
+// ---- members, as the rendezvous sees them
+
+RendezvousHub::Events Controller::members() {
+  return {[this](Generation generation, Rank rank) {
+            event(core::MemberJoined{generation, rank});
+          },
+          [this](Generation generation, bool elastic) {
+            event(core::WorldJoined{generation, elastic});
+          },
+          [this](Generation generation, const rendezvous::Verdict& verdict) {
+            std::vector<Rank> culprits;
+            if (verdict.culprit) culprits.push_back(Rank{*verdict.culprit});
+            for (const auto rank : verdict.missing)
+              if (!verdict.culprit || rank != *verdict.culprit) culprits.push_back(Rank{rank});
+            event(core::WorldBroken{generation, rendezvous::describe(verdict), std::move(culprits)});
+          },
+          [this](Generation generation, WorkerId worker) {
+            event(core::MemberWaits{generation, worker});
+          },
+          [this](WorkerId worker, const std::string& op, std::uint64_t sequence, bool inside) {
+            if (machine_.seat_of(worker) == nullptr) return;
+            sign_of_life();
+            last_operation_[worker] =
+                fmt::format(", {} {} number {}", inside ? "in" : "after", quoted(op, 40), sequence);
+          }};
+}
+
+}  // namespace trainrun

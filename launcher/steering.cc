@@ -1,0 +1,147 @@
+#include "launcher/steering.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <utility>
+
+#include "launcher/base/strings.h"
+#include "launcher/control/server.h"
+#include "launcher/discovery/discovery.h"
+#include "launcher/transport/own_names.h"
+
+namespace trainrun {
+namespace {
+
+Error no_rank(int rank, std::size_t size) {
+  return {Code::usage, fmt::format("there is no rank {} in a world of {}", rank, size),
+          "see `trainrun ctl world`"};
+}
+
+}  // namespace
+
+Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, Surroundings surroundings)
+    : job_(job), controller_(controller) {
+  if (!job.elastic.enabled()) return;
+  if (job.elastic.discovery.kind != DiscoveryKind::none) {
+    discovery_ = std::make_unique<Discovery>(
+        loop, job.elastic.discovery,
+        Discovery::Context{job.id, job.world_size(), job.elastic.min_np, job.elastic.max_np,
+                           [](const Host& host) {
+                             return host.port == 0 && host.user.empty() && transport::is_this_host(host.name);
+                           }},
+        std::move(surroundings.environment),
+        Discovery::Handlers{
+            [this](const HostSet& hosts) { controller_.event(core::HostsDiscovered{hosts.hosts}); },
+            [this](const std::string& line) { controller_.say(line); }});
+    controller_.on_ask_for_hosts([this] { ask_for_hosts(); });
+    discovery_->start();
+  }
+  listen(loop, surroundings.control_directories);
+}
+
+// XDG_RUNTIME_DIR may be set where nobody made the directory.
+void Steering::listen(io::Loop& loop, const std::vector<std::string>& directories) {
+  std::string why;
+  for (const auto& directory : directories) {
+    control_ = std::make_unique<control::ControlServer>(
+        loop, job_.id, directory, [this](const control::Command& command) { return answer(command); });
+    const auto listening = control_->listen();
+    if (listening) return;
+    why += (why.empty() ? "" : "; ") + listening.error().message;
+  }
+  controller_.say("`trainrun ctl` will not reach this job: " + why);
+}
+
+Steering::~Steering() { controller_.on_ask_for_hosts({}); }
+
+// The script is told what the brain knows.
+void Steering::ask_for_hosts() {
+  std::vector<std::string> current, failed;
+  for (const auto& view : controller_.machine().hosts()) {
+    if (view.state == core::JobMachine::HostState::ready)
+      current.push_back(view.host.name);
+    else if (!view.note.empty())
+      failed.push_back(view.host.name);
+  }
+  discovery_->set_hosts(std::move(current), std::move(failed));
+  discovery_->ask_now();
+}
+
+std::string Steering::world() const {
+  const auto& machine = controller_.machine();
+  control::WorldView view;
+  const auto progress = machine.progress();
+  view.generation = progress.generation;
+  view.phase = core::to_string(machine.phase());
+  view.job_id = job_.id;
+  view.min_np = job_.elastic.min_np > 0 ? job_.elastic.min_np : job_.world_size();
+  view.max_np = job_.elastic.max_np > 0 ? job_.elastic.max_np : job_.world_size();
+  view.restarts = machine.restarts();
+  view.restart_limit = job_.elastic.limit.count;
+  const auto hosts = machine.hosts();
+  std::map<HostIndex, int> ranks;
+  for (const auto& worker : machine.workers()) {
+    ++ranks[worker.seat.host];
+    view.ranks.push_back({static_cast<int>(worker.seat.rank.value), worker.worker.value,
+                          hosts[worker.seat.host.value].host.name, static_cast<int>(worker.seat.local_rank),
+                          worker.pid, core::to_string(worker.state)});
+  }
+  for (const auto& host : hosts) {
+    view.hosts.push_back({host.host.name, host.listed ? core::to_string(host.state) : "unlisted",
+                          host.host.slots, ranks[host.index], host.note});
+  }
+  return control::to_json(view);
+}
+
+std::string Steering::answer(const control::Command& command) {
+  const auto& machine = controller_.machine();
+  const auto size = machine.placement().seats.size();
+  const auto runs = machine.phase() == core::JobMachine::Phase::running;
+  const auto wants_a_running_world = [&]() -> std::string {
+    return control::error_reply({Code::try_again,
+                                 fmt::format("the job is {}", core::to_string(machine.phase())),
+                                 "try again when a generation runs"});
+  };
+  using Kind = control::Command::Kind;
+  switch (command.kind) {
+    case Kind::world:
+      return world();
+    case Kind::remove_host: {
+      for (const auto& host : machine.hosts()) {
+        if (host.host.name != command.host.name) continue;
+        controller_.event(core::RemoveHost{command.host.name});
+        return control::ok_reply(fmt::format("{} leaves", command.host.name));
+      }
+      return control::error_reply({Code::usage,
+                                   fmt::format("the job has no host {}", quoted(command.host.name)),
+                                   "see `trainrun ctl world`"});
+    }
+    case Kind::add_host:
+      controller_.event(core::AddHosts{{command.host}});
+      return control::ok_reply(fmt::format("{} is added", command.host.name));
+    case Kind::restart_world:
+      if (!runs) return wants_a_running_world();
+      controller_.event(core::RestartWorld{});
+      return control::ok_reply("all ranks start anew");
+    case Kind::restart_worker:
+    case Kind::stop_worker: {
+      if (!runs) return wants_a_running_world();
+      if (command.rank < 0 || static_cast<std::size_t>(command.rank) >= size)
+        return control::error_reply(no_rank(command.rank, size));
+      const Rank rank{static_cast<std::uint32_t>(command.rank)};
+      if (command.kind == Kind::restart_worker)
+        controller_.event(core::RestartWorker{rank});
+      else
+        controller_.event(core::StopWorker{rank});
+      return control::ok_reply(fmt::format("rank {} {}", command.rank,
+                                           command.kind == Kind::stop_worker ? "ends" : "starts anew"));
+    }
+    case Kind::end:
+      controller_.user_signal(SIGTERM);
+      return control::ok_reply("the job ends");
+  }
+  return control::error_reply({Code::internal, "an unknown command", {}});
+}
+
+}  // namespace trainrun

@@ -1,0 +1,325 @@
+"""A job that outlives its workers, on this host: restarts, budgets, hangs, discovery, `trainrun ctl`."""
+import json
+import os
+import signal
+import subprocess
+
+from harness import TRAINRUN, WORKER, LocalTest, main
+from training import Training
+
+RESTARTS = ("--on-failure", "restart-world", "--grace", 1, "--settle", "100ms")
+TWO_HOSTS = ("--transport", "local")  # any name is this host
+
+
+class ElasticTest(Training, LocalTest):
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.folder + "/run"  # where this test's jobs have their sockets
+        os.mkdir(self.runtime, 0o700)
+
+    def environment(self, extra=None):
+        return super().environment({"XDG_RUNTIME_DIR": self.runtime, **(extra or {})})
+
+    def assertNothingLeft(self):
+        super().assertNothingLeft()
+        sockets = [name for _, _, names in os.walk(self.runtime) for name in names]
+        self.assertEqual(sockets, [], "sockets were left")
+
+    def agents(self, job):
+        """Pids of the agents: parents of workers."""
+        parents = {self.parent(pid) for pid, _ in self.workers()}
+        self.assertNotIn(job.pid, parents)
+        return sorted(parents)
+
+    @staticmethod
+    def parent(pid):
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rsplit(") ", 1)[1].split()[1])
+
+    def ctl(self, *words, rc=0):
+        done = subprocess.run([TRAINRUN, "ctl", *map(str, words)], env=self.environment(), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, rc, f"{words}: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+
+class Restarts(ElasticTest):
+    def test_a_worker_killed_from_outside(self):
+        job = self.start("-np", 2, *RESTARTS, *self.train())
+        first = self.await_generation(job, 1)
+        os.kill(first[1]["pid"], signal.SIGKILL)
+        second = self.await_generation(job, 2)
+        self.assertGreaterEqual(second[0]["from"], 2, "it did not go on from its checkpoint")
+        self.finish()
+        done = self.assertEnds(job.wait(), 0)
+        self.assertInOrder(done.err, "generation 1: 2 ranks on 1 host$",
+                           r"rank 1 on \S+ was killed by SIGKILL.*all ranks start anew \(restart 1 of 10 in 1h00m\)",
+                           r"generation 2: 2 ranks on 1 host; rank 1 on \S+ was killed by SIGKILL.*; [\d.]+ s$",
+                           r"2 generations, 1 restart after failures \(worker failed 1\), [\d.]+ s lost$")
+        self.assertGenerationsFit([0, 1])
+
+    def test_workers_that_end_by_themselves(self):
+        for verb, words in (("exit 1", "exited with code 1"), ("die 11", r"was killed by SIGSEGV")):
+            with self.subTest(worker=verb):
+                done = self.run_job("-np", 2, *RESTARTS, WORKER, "before", 2, "on", 1, *verb.split(), "--",
+                                    *self.train()[1:], "then", *self.train(3)[1:])
+                self.assertSays(self.assertEnds(done, 0), rf"generation 2: .*; rank 1 on \S+ {words}",
+                                r"1 restart after failures \(worker failed 1\)")
+                for name in ("starts", "checkpoint", "lockstep.1", "lockstep.2"):
+                    os.unlink(f"{self.folder}/{name}")
+
+    def test_the_budget_ends_the_job_with_the_workers_own_code(self):
+        for verb, rc, words in (("exit 7", 7, "exited with code 7"), ("die 11", 139, "was killed by SIGSEGV")):
+            with self.subTest(worker=verb):
+                done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", "1/1h", WORKER, "on", 1, *verb.split(), "--",
+                                    "wait")
+                self.assertEnds(done, rc)
+                self.assertInOrder(done.err, "restart 1 of 1 in 1h00m", "generation 2",
+                                   rf"^trainrun: rank 1 on \S+ {words}", "none is left: 1 within 1h00m",
+                                   "2 generations, 1 restart after failures")
+                self.assertAllGone(timeout=5)
+
+    def test_no_restart_at_all(self):
+        for limit in (("--reset-limit", 0), ("--max-restarts", 0)):
+            done = self.run_job("-np", 2, *RESTARTS, *limit, WORKER, "on", 1, "exit", 7, "--", "wait")
+            self.assertSays(self.assertEnds(done, 7), r"none is allowed")
+            self.assertQuietOn(done, "start anew", "generation 2")
+
+    def test_only_from_the_second_restart_on_it_waits(self):
+        done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", 2, WORKER, "on", 1, "exit", 7, "--", "wait")
+        self.assertEnds(done, 7)
+        before_second = done.err.split("generation 2:")[0]
+        self.assertNotIn("waiting", before_second)
+        self.assertInOrder(done.err, "restart 1 of 2", "generation 2", "restart 2 of 2", "waiting 1.0 s", "generation 3")
+
+    def test_the_only_host_is_used_again_however_often_its_workers_fail(self):
+        done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", "10/1s", WORKER, "before", 5, "on", 1, "exit", 7,
+                            "--", "wait", "then", "exit", 0)
+        self.assertSays(self.assertEnds(done, 0), "5 generations, 4 restarts")
+
+    def test_ranks_that_ignore_term_are_killed_before_the_next_generation(self):
+        done = self.run_job("-np", 3, *RESTARTS, WORKER, "before", 2, "on", 1, "exit", 7, "--", "stubborn", "then",
+                            "exit", 0)
+        self.assertInOrder(self.assertEnds(done, 0).err, "restart 1 of 10", "2 ranks did not end within .*SIGKILL",
+                           "generation 2: 3 ranks")
+
+    def test_daemons_of_a_generation_are_gone_before_the_next_one_starts(self):
+        done = self.run_job("-np", 3, *RESTARTS, WORKER, "heir", self.folder)
+        self.assertEnds(done, 0)
+        self.assertSays(done, "rank 0 on .* exited with code 3", "2 generations, 1 restart")
+        self.assertQuietOn(done, "is still there")
+
+    def test_an_agent_that_is_killed(self):
+        job = self.start("-np", 2, *RESTARTS, *self.train())
+        self.await_generation(job, 1)
+        os.kill(self.agents(job)[0], signal.SIGKILL)
+        self.await_generation(job, 2)
+        self.finish()
+        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(its agent or the connection to it ended\)",
+                        r"1 restart after failures \(host lost 1\)")
+        self.assertGenerationsFit([0, 1])
+
+    def test_an_agent_that_stands_still(self):
+        job = self.start("-np", 2, *RESTARTS, "--host-timeout", "1s", *self.train())
+        self.await_generation(job, 1)
+        agent = self.agents(job)[0]
+        old = [each["pid"] for each in self.starts(1)]
+        os.kill(agent, signal.SIGSTOP)
+        self.await_generation(job, 2)
+        job.wait_until(lambda: not set(old + [agent]) & {pid for pid, _ in self.processes()},
+                       "the old agent and its workers are gone")
+        self.finish()
+        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(no answer for ", r"\(host lost 1\)")
+        self.assertGenerationsFit([0, 1])
+
+
+class Hangs(ElasticTest):
+    def test_a_stopped_worker_is_found_and_all_start_anew(self):
+        job = self.start("-np", 2, *RESTARTS, "--hang-timeout", "1s", *self.train())
+        first = self.await_generation(job, 1)
+        os.kill(first[1]["pid"], signal.SIGSTOP)
+        self.await_generation(job, 2)
+        self.finish()
+        done = self.assertEnds(job.wait(), 0)
+        self.assertInOrder(done.err, "no sign of life of any rank for", r"  rank \d on \S+: state ",
+                           "all ranks start anew", "generation 2: 2 ranks on 1 host; no sign of life", r"\(hung 1\)")
+        self.assertSays(done, r"rank 1 on \S+: state T", r"rank 0 on \S+: state [SR]")
+        self.assertGenerationsFit([0, 1])
+
+    def test_with_no_restart_left_a_hang_ends_the_job(self):
+        job = self.start("-np", 2, *RESTARTS, "--hang-timeout", "1s", "--reset-limit", 0, WORKER, "wait")
+        self.assertSays(self.assertEnds(job.wait(), 124), "no sign of life of any rank", "--hang-timeout")
+
+    def test_a_slow_start_and_slow_steps_are_no_hang(self):
+        done = self.run_job("-np", 2, *RESTARTS, "--hang-timeout", "1s", *self.train(4, 600))
+        self.assertQuietOn(self.assertEnds(done, 0), "no sign of life")
+
+
+class Signals(ElasticTest):
+    def test_an_interrupt_while_the_next_generation_is_waited_for(self):
+        job = self.start("-np", 2, *RESTARTS, WORKER, "on", 1, "exit", 7, "--", "wait")
+        job.wait_for("waiting 1.0 s", stream="err")
+        job.signal(signal.SIGINT)
+        self.assertSays(self.assertEnds(job.wait(), 130), "ended by SIGINT")
+
+    def test_an_interrupt_while_a_generation_is_being_ended(self):
+        job = self.start("-np", 2, *RESTARTS[:2], "--grace", 30, WORKER, "on", 1, "when", self.folder + "/go", "exit",
+                         7, "--", "stubborn")
+        job.wait_for("ready|waiting", count=2)
+        self.write("go", "")
+        job.wait_for("restart 1 of 10", stream="err")
+        job.signal(signal.SIGINT)
+        job.wait_for("ending the job", stream="err")
+        job.signal(signal.SIGINT)
+        self.assertQuietOn(self.assertEnds(job.wait(), 130), "generation 2")
+
+
+class Hosts(ElasticTest):
+    def elastic(self, *words, low=1, high=4, np=2):
+        return self.start(*TWO_HOSTS, "--min-np", low, "--max-np", high, "-np", np, *RESTARTS, *words, *self.train())
+
+    def test_a_file_of_hosts_grows_and_shrinks_the_world(self):
+        self.write("hosts", "alpha:2\n")
+        job = self.elastic("--discover", f"file:{self.folder}/hosts", "--discovery-interval", "200ms")
+        self.await_generation(job, 1)
+        self.write("hosts", "alpha:2\nbeta:2\n")
+        self.await_generation(job, 2, size=4)
+        self.write("hosts", "alpha:2\n")
+        self.await_generation(job, 3, size=2)
+        self.finish()
+        done = self.assertEnds(job.wait(), 0)
+        self.assertInOrder(done.err, "generation 1: 2 ranks on 1 host", "hosts found: beta",
+                           "generation 2: 4 ranks on 2 hosts; hosts came$", "hosts no longer listed: beta",
+                           "generation 3: 2 ranks on 1 host; hosts left$", "3 generations, 0 restarts after failures")
+        self.assertQuietOn(done, "restart 1 of")
+        self.assertGenerationsFit([0, 0, 0])
+
+    def test_a_script_of_hosts_grows_and_shrinks_the_world(self):
+        self.write("hosts", "beta:1\nalpha:1\n")
+        self.write("script", f'cat "{self.folder}/hosts"; echo "$TRAINRUN_CURRENT_HOSTS" >>"{self.folder}/told"\n')
+        job = self.elastic("--host-discovery-script", f"sh {self.folder}/script", "--discovery-interval", "100ms")
+        self.await_generation(job, 1)
+        self.write("hosts", "alpha:2\nbeta:1\n")
+        self.await_generation(job, 2, size=3)
+        self.write("hosts", "!beta\nalpha:2\n")
+        self.await_generation(job, 3, size=2)
+        self.finish()
+        self.assertSays(self.assertEnds(job.wait(), 0), "generation 3: 2 ranks on 1 host; hosts left")
+
+    def test_a_flap_of_the_discovery_tears_nothing_down(self):
+        self.write("hosts", "alpha:1\nbeta:1\n")
+        self.write("script", f'echo . >>{self.folder}/asked; cat "{self.folder}/hosts"\n')
+        job = self.elastic("--host-discovery-script", f"sh {self.folder}/script", "--discovery-interval", "100ms")
+        self.await_generation(job, 1)
+        self.once("echo")  # nobody
+        self.once("exit 3")
+        self.once("echo '%%%'")
+        self.finish()
+        done = self.assertEnds(job.wait(), 0)
+        self.assertSays(done, "host discovery: ")
+        self.assertQuietOn(done, "generation 2", "no longer listed")
+
+    def once(self, answer):
+        """One look gets that answer, the next ones the usual one."""
+        usual = f'echo . >>{self.folder}/asked; cat "{self.folder}/hosts"\n'
+        self.write("usual", usual)
+        self.write("script", f"cp {self.folder}/usual {self.folder}/usual.copy; mv {self.folder}/usual.copy "
+                             f"{self.folder}/script; echo . >>{self.folder}/asked\n{answer}\n")
+        asked = self.asked()
+        self.jobs[-1].wait_until(lambda: self.asked() >= asked + 4, "the script is asked again")
+
+    def asked(self):
+        return os.path.getsize(self.folder + "/asked")
+
+    def test_hosts_that_all_go_end_the_job_after_the_elastic_timeout(self):
+        self.write("hosts", "alpha:2\n")
+        job = self.elastic("--discover", f"file:{self.folder}/hosts", "--discovery-interval", "100ms",
+                           "--elastic-timeout", "1s", low=2, high=2)
+        started = self.await_generation(job, 1)
+        self.write("hosts", "\n")
+        job.wait_for("hosts no longer listed: alpha", stream="err")
+        os.kill(started[0]["pid"], signal.SIGKILL)
+        self.assertSays(self.assertEnds(job.wait(), 69), "waiting for hosts: 0 slots of the 2",
+                        "too few hosts for the smallest world, for 1.0 s", "--min-np")
+
+    def test_an_agent_that_is_told_to_leave_is_no_failure(self):
+        self.write("hosts", "alpha:1\nbeta:1\n")
+        job = self.elastic("--discover", f"file:{self.folder}/hosts")
+        first = self.await_generation(job, 1)
+        os.kill(self.parent(first[1]["pid"]), signal.SIGTERM)
+        self.await_generation(job, 2, size=1)
+        self.finish()
+        done = self.assertEnds(job.wait(), 0)
+        self.assertInOrder(done.err, "beta leaves: ", "generation 2: 1 rank on 1 host; beta leaves",
+                           "2 generations, 0 restarts after failures")
+        self.assertGenerationsFit([0, 0])
+
+
+class Control(ElasticTest):
+    def test_world(self):
+        job = self.start("-np", 2, "--min-np", 1, *RESTARTS, *self.train())
+        first = self.await_generation(job, 1)
+        self.assertSays(self.fake_result(self.ctl("world")),
+                        r"^job [0-9a-f]{16}: generation 1, running, 2 ranks \(wanted: 1 to 2\), 0 of 10 restarts used",
+                        rf"^ *0 +\S+ +0 +{first[0]['pid']} +running", rf"^ *1 +\S+ +1 +{first[1]['pid']} +running",
+                        r"^\S+ +ready +\d+ +2")
+        told = json.loads(self.ctl("--json", "world"))
+        self.assertEqual([rank["pid"] for rank in told["ranks"]], [each["pid"] for each in first])
+        self.assertIn(told["job_id"], self.ctl("list"))
+        self.finish()
+        self.assertEnds(job.wait(), 0)
+        self.ctl("world", rc=69)
+
+    @staticmethod
+    def fake_result(text):
+        class Said:
+            err = text
+
+            def __str__(self):
+                return text
+        return Said()
+
+    def test_restart(self):
+        job = self.start("-np", 2, *RESTARTS, *self.train())
+        self.await_generation(job, 1)
+        self.assertIn("all ranks start anew", self.ctl("restart"))
+        self.await_generation(job, 2)
+        self.assertIn("rank 1 starts anew", self.ctl("restart", 1))
+        self.await_generation(job, 3)
+        self.assertIn("there is no rank 2", self.ctl("restart", 2, rc=2))
+        self.finish()
+        self.assertSays(self.assertEnds(job.wait(), 0), "3 generations, 0 restarts after failures .asked for 2.")
+        self.assertGenerationsFit([0, 0, 0])
+
+    def test_hosts_that_are_removed_and_added(self):
+        self.write("hosts", "alpha:1\nbeta:1\n")
+        job = self.start(*TWO_HOSTS, "--discover", f"file:{self.folder}/hosts", "-np", 2, "--min-np", 1, *RESTARTS,
+                         *self.train())
+        self.await_generation(job, 1)
+        self.ctl("remove", "gamma", rc=2)
+        self.assertIn("beta leaves", self.ctl("remove", "beta"))
+        self.await_generation(job, 2, size=1)
+        self.assertIn("beta is added", self.ctl("add", "beta:1"))
+        self.await_generation(job, 3, size=2)
+        self.finish()
+        done = self.assertEnds(job.wait(), 0)
+        self.assertInOrder(done.err, "beta leaves: removed by the user", "generation 2: 1 rank on 1 host",
+                           "generation 3: 2 ranks on 2 hosts", "3 generations, 0 restarts")
+
+    def test_stop_of_a_rank_makes_the_world_smaller(self):
+        job = self.start("-np", 3, "--min-np", 1, *RESTARTS, *self.train())
+        self.await_generation(job, 1, size=3)
+        self.assertIn("rank 1 ends", self.ctl("stop", 1))
+        self.await_generation(job, 2, size=2)
+        self.finish()
+        self.assertSays(self.assertEnds(job.wait(), 0), "the user stopped rank 1", "0 restarts after failures")
+
+    def test_end(self):
+        job = self.start("-np", 2, *RESTARTS, *self.train())
+        self.await_generation(job, 1)
+        self.assertIn("the job ends", self.ctl("end"))
+        self.assertSays(self.assertEnds(job.wait(), 143), "ended by SIGTERM")
+
+
+if __name__ == "__main__":
+    main()

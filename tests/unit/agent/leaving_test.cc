@@ -1,0 +1,70 @@
+#include "agent_scene.h"
+
+using namespace trainrun;
+
+namespace {
+
+void elastic(wire::Setup& setup) { setup.elastic = true; }
+
+}  // namespace
+
+TEST_SUITE("leaving") {
+  TEST_CASE("an elastic agent that is told to go says so and serves on; the second time it goes") {
+    AgentScene scene(elastic);
+    scene.start(1, {"/bin/sleep", "1000"});
+    scene.until_said("started 1");
+    ::kill(scene.watcher, SIGUSR1);  // it hands signals on
+    scene.until_said("leaving the agent got SIGUSR1");
+    ::kill(scene.agent_pid, SIGTERM);
+    scene.until_said("leaving the agent got SIGTERM");
+    scene.start(2, {"/bin/sleep", "1000"});
+    scene.until_said("started 2");
+    ::kill(scene.agent_pid, SIGUSR1);
+    scene.link->send(wire::Ping{1});
+    scene.until_said("pong 1");
+    ::kill(scene.agent_pid, SIGINT);
+    scene.until_said("note the agent got SIGINT and ends its workers");
+    scene.run([&] { return scene.closed; });
+    CHECK(scene.wait_for_watcher() == 1);
+    for (const auto worker : {1U, 2U}) CHECK_FALSE(is_alive(scene.pids[worker]));
+    CHECK(std::count_if(scene.said.begin(), scene.said.end(),
+                        [](const auto& line) { return line.starts_with("leaving"); }) == 2);
+  }
+
+  TEST_CASE("a launcher that does nothing about it is not waited for without end") {
+    AgentScene scene([](wire::Setup& setup) { elastic(setup), setup.grace_ms = 100; });
+    scene.start(1, {"/bin/sleep", "1000"});
+    scene.until_said("started 1");
+    const auto before = io::Loop::now();
+    ::kill(scene.agent_pid, SIGTERM);
+    scene.until_said("leaving the agent got SIGTERM");
+    scene.until_said("note the agent got SIGTERM and ends its workers");
+    CHECK(io::Loop::now() - before >= milliseconds(2100));
+    CHECK(scene.wait_for_watcher() == 1);
+    CHECK_FALSE(is_alive(scene.pids[1]));
+  }
+
+  TEST_CASE("after it is stopped in time nothing more is said") {
+    AgentScene scene(elastic);
+    ::kill(scene.agent_pid, SIGTERM);
+    scene.until_said("leaving the agent got SIGTERM");
+    scene.stop();
+    CHECK(scene.stopped);
+    CHECK(scene.wait_for_watcher() == 0);
+    CHECK(scene.said.size() == 1);
+  }
+
+  TEST_CASE("without elasticity TERM ends, and USR1 ends nothing") {
+    AgentScene scene;
+    scene.start(1, {"/bin/sleep", "1000"});
+    ::kill(scene.watcher, SIGUSR1);
+    scene.until_said("note the agent got SIGUSR1, which means nothing to this job");
+    scene.link->send(wire::Ping{1});
+    scene.until_said("pong 1");
+    CHECK(is_alive(scene.pids[1]));
+    ::kill(scene.watcher, SIGTERM);
+    scene.until_said("note the agent got SIGTERM and ends its workers");
+    CHECK(scene.wait_for_watcher() == 1);
+    CHECK_FALSE(is_alive(scene.pids[1]));
+  }
+}

@@ -1,0 +1,62 @@
+#include "agent_scene.h"
+
+using namespace trainrun;
+
+namespace {
+
+// The watcher waits 2 s longer than this.
+void short_timeout(wire::Setup& setup) { setup.host_timeout_ms = 100; }
+
+const std::string leaves_daemon =
+    "(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &)\necho $$; exec sleep 1000";
+
+}  // namespace
+
+TEST_SUITE("watcher") {
+  TEST_CASE("an agent that stands still is killed, with all that it had") {
+    AgentScene scene(short_timeout);
+    scene.start_shell(1, leaves_daemon);
+    const auto workers = scene.numbers(1, 2);
+    const auto before = io::Loop::now();
+    ::kill(scene.agent_pid, SIGSTOP);
+    scene.run([&] { return scene.closed; });
+    CHECK(io::Loop::now() - before >= milliseconds(2100));
+    CHECK(scene.wait_for_watcher() == 70);
+    for (const auto pid : workers) CHECK_FALSE(is_alive(pid));
+  }
+
+  TEST_CASE("an agent that goes on in time lives, however often it is stopped") {
+    // It also shows that times do not add up: 3 x 1 s are more than 2.1 s.
+    AgentScene scene(short_timeout);
+    scene.start_shell(1, leaves_daemon);
+    const auto workers = scene.numbers(1, 2);
+    for (std::uint32_t i = 1; i <= 3; ++i) {
+      scene.link->send(wire::Pause{true});
+      scene.link->send(wire::Ping{i});
+      scene.until_said("pong " + std::to_string(i));
+      ::kill(scene.agent_pid, SIGSTOP);
+      scene.let_pass(seconds(1));
+      ::kill(scene.agent_pid, SIGCONT);
+    }
+    scene.link->send(wire::Ping{9});
+    scene.until_said("pong 9");
+    for (const auto pid : workers) CHECK(is_alive(pid));
+  }
+
+  TEST_CASE("an agent that was stopped together with its watcher lives, though it goes on later") {
+    AgentScene scene(short_timeout);
+    scene.link->send(wire::Pause{true});
+    scene.link->send(wire::Ping{1});
+    scene.until_said("pong 1");
+    ::kill(scene.agent_pid, SIGSTOP);
+    scene.let_pass(milliseconds(200));
+    ::kill(scene.watcher, SIGSTOP);
+    scene.let_pass(milliseconds(2500));
+    ::kill(scene.watcher, SIGCONT);
+    scene.let_pass(milliseconds(300));
+    ::kill(scene.agent_pid, SIGCONT);
+    scene.link->send(wire::Ping{2});
+    scene.until_said("pong 2");
+    CHECK_FALSE(scene.closed);
+  }
+}
