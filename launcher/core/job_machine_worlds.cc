@@ -263,6 +263,7 @@ void JobMachine::grace_of_leavers_over() {
     arm(Deadline::leave, now_ + after_kill);
   }
   for (const auto host : bad) give_up_stuck(host);
+  if (!bad.empty() && phase_ != Phase::running) consider_change();
   if (phase_ != Phase::running && phase_ != Phase::forming) return;
   bool any = false;
   for (auto& [id, worker] : workers_) {

@@ -46,7 +46,9 @@ void Simulation::greet(HostIndex host, int dial, int at) {
   });
 }
 
-void Simulation::spawn(Agent& agent, WorkerId worker, Generation generation, std::uint32_t slot) {
+void Simulation::spawn(Agent& agent, const core::StartWorker& order, std::uint32_t slot) {
+  const auto worker = order.worker;
+  const auto generation = order.generation;
   if (agent.ending) return;
   auto& machine = machines_[static_cast<std::size_t>(agent.machine)];
   if (now() < machine.spawn_fails_until) {
@@ -77,6 +79,7 @@ void Simulation::spawn(Agent& agent, WorkerId worker, Generation generation, std
   process.worker = worker;
   process.born = process.generation = generation;
   process.host = agent.host;
+  process.rank = order.rank;
   process.slot = slot;
   process.agent = agent.index;
   process.ignores_term = random_.percent(scenario_.ignores_term);

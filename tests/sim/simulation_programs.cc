@@ -40,9 +40,10 @@ void Simulation::join(Process& process) {
   if (process.frozen) return later(process, milliseconds(100), [this, &process] { join(process); });
   process.at = Process::At::joining;
   ++process.turn;
-  ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
-    rendezvous_.join(worker, generation, scenario_.program_elastic);
-  });
+  ask_rendezvous(process,
+                 [this, worker = process.worker, generation = process.generation, rank = process.rank] {
+                   rendezvous_.join(worker, generation, rank, scenario_.program_elastic, join_patience);
+                 });
   later(process, join_patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
 }
 
@@ -51,7 +52,7 @@ void Simulation::wait_for_place(Process& process) {
   ++process.turn;
   process.notice.reset();
   ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
-    rendezvous_.next(worker, generation);
+    rendezvous_.next(worker, generation, place_patience);
   });
   later(process, place_patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
 }
@@ -82,6 +83,7 @@ void Simulation::hear(Process& process, const Word& word) {
     case Word::Kind::placed:
       if (process.at != Process::At::waiting) return;
       process.generation = word.generation;
+      process.rank = word.rank;
       return join(process);
     case Word::Kind::removed:
       process.at = Process::At::leaving;
@@ -104,7 +106,9 @@ void Simulation::heed_notice(Process& process) {
     if (!*process.notice) return wait_for_place(process);
     if (random_.percent(20)) return;  // it does not look
     if (random_.percent(30)) return wait_for_place(process);
-    ask_rendezvous(process, [this, worker = process.worker] { rendezvous_.leave(worker); });
+    ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
+      rendezvous_.leave(worker, generation);
+    });
     exit_by_itself(process, random_.percent(70) ? ExitStatus::exited(0) : ExitStatus::exited(143), false);
   });
 }
@@ -155,7 +159,9 @@ void Simulation::work_done(Generation generation, int turn) {
     if (scenario_.comm && process.at != Process::At::working) continue;
     later(process, random_.between(Duration::zero(), milliseconds(200)), [this, &process] {
       if (scenario_.comm)
-        ask_rendezvous(process, [this, worker = process.worker] { rendezvous_.leave(worker); });
+        ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
+          rendezvous_.leave(worker, generation);
+        });
       process.at = Process::At::leaving;
       exit_by_itself(process, ExitStatus::exited(0), false);
     });
