@@ -88,7 +88,7 @@ class JobMachine {
     int failed_dials = 0;  // in a row
     Instant retry_at{};
     Instant away_until{};  // it went by its own word
-    std::string note;  // what was last said about it
+    std::string note;      // what was last said about it
   };
   struct Worker {
     WorkerState state = WorkerState::ordered;
@@ -159,7 +159,7 @@ class JobMachine {
   void give_up_gathering();
   void start_without_the_late();
   void try_form();
-  void nobody_is_left();
+  bool nobody_is_left();
   void wait_for_hosts(int slots);
   void form_next(int size);
   void form();
@@ -176,6 +176,7 @@ class JobMachine {
   };
   void trouble(const Trouble& trouble);
   void worker_trouble(WorkerId id);
+  std::optional<Trouble> why_unfinished();
   void count_cause(const std::string& cause);
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] static bool survives(const Worker& worker);
@@ -208,6 +209,7 @@ class JobMachine {
   void end_because(Outcome::Kind kind);
   void end_instead(Outcome::Kind kind);
   void abandon_stuck(HostIndex host, const std::string& why);
+  void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
   void kill_now();
   void after_worker_change();
@@ -263,8 +265,9 @@ class JobMachine {
   int kept_ = 0;                       // survivors in the current world
   std::string changed_by_;             // why the next generation forms, for its line
   Trouble planned_change_;             // what the members were told
-  Trouble last_trouble_;               // the latest that was a failure
-  std::optional<Failure> last_cause_;  // ... and the worker that is to blame for it
+  Trouble trouble_;                    // the latest, planned or not
+  std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure
+  std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
   bool met_ = false;                        // all members are in the rendezvous
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process

@@ -102,12 +102,7 @@ void JobMachine::on(const DeadlinePassed& event) {
       std::set<HostIndex> bad;
       for (const auto& [id, worker] : workers_)
         if (stuck(worker)) bad.insert(worker.seat.host);
-      for (const auto host : bad) {
-        act(Say{
-            fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
-                        host_name(host))});
-        abandon_stuck(host, "a process there did not end even by SIGKILL");
-      }
+      for (const auto host : bad) give_up_stuck(host);
       return after_worker_change();
     }
     case Deadline::stop:
@@ -149,6 +144,12 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::inspect:
       return inspection_over();
   }
+}
+
+void JobMachine::give_up_stuck(HostIndex host) {
+  say(fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
+                  host_name(host)));
+  abandon_stuck(host, "a process there did not end even by SIGKILL");
 }
 
 // An agent that cannot end its processes is of no use for the next generation either.

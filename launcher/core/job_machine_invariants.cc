@@ -12,7 +12,8 @@ std::string JobMachine::broken_invariant() const {
   if (phase_ == Phase::draining && !armed({Deadline::grace, Deadline::kill, Deadline::sweep}))
     return "draining without a deadline";
   if (phase_ == Phase::closing && !armed({Deadline::stop})) return "closing without a deadline";
-  if (phase_ == Phase::cooling && !armed({Deadline::backoff, Deadline::settle, Deadline::world}))
+  if (phase_ == Phase::cooling &&
+      !armed({Deadline::backoff, Deadline::settle, Deadline::world, Deadline::leave}))
     return "cooling without a deadline";
   if (phase_ == Phase::gathering && began_ != Instant{} && !armed({Deadline::start, Deadline::world}))
     return "gathering without a deadline";

@@ -56,7 +56,6 @@ void JobMachine::trouble(const Trouble& trouble) {
   }
   followed_another_ = failed_at_.has_value();
   if (!trouble.planned) {
-    last_trouble_ = trouble;
     last_cause_.reset();
     if (!budget_.spend(now_)) {
       verdict_.out_of_restarts = true;
@@ -96,6 +95,7 @@ void JobMachine::count_cause(const std::string& cause) {
 }
 
 void JobMachine::begin_draining(const Trouble& trouble) {
+  trouble_ = trouble;
   then_ = Then::restart;
   drained_at_ = now_;
   kill_sent_ = swept_ = false;
@@ -161,6 +161,7 @@ void JobMachine::after_drain() {
   for (const auto deadline : {Deadline::grace, Deadline::kill, Deadline::sweep}) disarm(deadline);
   if (blaming_) blame();
   const bool well = somebody_finished_well();
+  unfinished_ = why_unfinished();
   // What the dead left on hosts where others live on: it goes without anybody waiting for it.
   std::map<HostIndex, std::vector<WorkerId>> dead;
   for (auto it = workers_.begin(); it != workers_.end();) {
@@ -185,6 +186,23 @@ void JobMachine::after_drain() {
     arm(Deadline::backoff, now_ + budget_.backoff());
   }
   try_form();
+}
+
+// Of members that do not live any more; nothing when all of them have finished well.
+std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
+  std::vector<Failure> failures;
+  std::optional<Trouble> why;
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.member || survives(worker)) continue;
+    if (worker.failure) failures.push_back(*worker.failure);
+    if (worker.status.success() && !worker.told && !worker.condemned) continue;
+    if (!why) why = trouble_;
+    if (worker.status.kind == ExitStatus::Kind::lost && !trouble_.planned)
+      why = Trouble{Outcome::Kind::host_lost, worker.status.reason, "host lost", false, worker.seat.host};
+  }
+  if (failures.empty()) return why;
+  last_cause_ = failures[first_cause(failures)];
+  return Trouble{Outcome::Kind::worker_failed, last_cause_->status.describe(), "worker failed", false};
 }
 
 // The first cause alone is blamed: those that lost a peer are its victims.

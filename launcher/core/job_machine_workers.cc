@@ -87,7 +87,8 @@ void JobMachine::on(const WorkerExited& event) {
       }
       if (phase_ == Phase::draining && then_ == Then::restart) return after_worker_change();
       // It finished while the next world was being made, which had a place for it.
-      if (worker.status.success() && !worker.condemned && !begun_) somebody_left_well_ = survivors_stay_;
+      if (worker.status.success() && !worker.condemned && !worker.told && !begun_)
+        somebody_left_well_ = survivors_stay_;
       if (phase_ == Phase::forming && !begun_) enter(Phase::cooling);
       if (phase_ == Phase::cooling) return try_form();
       return;

@@ -31,7 +31,9 @@ void JobMachine::try_form() {
   std::vector<Seat> survivors;
   for (const auto& [id, worker] : workers_)
     if (stays(worker)) survivors.push_back(worker.seat);
-  if (survivors_stay_ && somebody_left_well_ && survivors.empty()) return nobody_is_left();
+  const bool nobody =
+      std::none_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
+  if (survivors_stay_ && somebody_left_well_ && nobody && nobody_is_left()) return;
   dial_wanted();
   if (armed_.contains(Deadline::backoff)) return;
   const auto now = rooms(false);
@@ -47,6 +49,9 @@ void JobMachine::try_form() {
   }
   if (survivors_stay_ && somebody_left_well_) size = static_cast<int>(survivors.size());
   if (size == 0) return wait_for_hosts(slots_in(now));
+  // A world that starts anew takes slots as they come: those that were dismissed go first.
+  const bool held = std::any_of(now.begin(), now.end(), [](const Room& room) { return !room.busy.empty(); });
+  if (survivors.empty() && held) return await_dismissed();
   if (possible > size && !survivors_complete(survivors, size)) {
     if (!settle_over_) {
       if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
@@ -56,24 +61,20 @@ void JobMachine::try_form() {
   form_next(size);
 }
 
-// Some members have finished, and those that the next world was for are gone as well.
-void JobMachine::nobody_is_left() {
-  auto kind = Outcome::Kind::success;
-  for (const auto& [id, worker] : workers_) {
-    if (!worker.member) continue;
-    if (worker.failure) kind = Outcome::Kind::worker_failed;
-    if (worker.failure || worker.status.kind != ExitStatus::Kind::lost) continue;
-    kind = Outcome::Kind::host_lost;
-    verdict_.host = worker.seat.host;
-    verdict_.reason = worker.status.reason;
-    break;
+// Some members have finished, and those that the next world was for are gone as well. True when that is the
+// end.
+bool JobMachine::nobody_is_left() {
+  auto why = why_unfinished();
+  if (!why) why = unfinished_;
+  if (why && why->planned) {  // nothing failed: the program has not ended only because of what we did
+    survivors_stay_ = somebody_left_well_ = world_elastic_ = false;
+    say("no rank survived: the world starts anew from the program's own checkpoint");
+    return false;
   }
-  if (kind == Outcome::Kind::success && failed_at_) {
-    kind = last_trouble_.kind;
-    verdict_.host = last_trouble_.host;
-    verdict_.reason = last_trouble_.what;
-  }
-  end_because(kind);
+  if (why && why->kind == Outcome::Kind::host_lost) verdict_.host = why->host;
+  if (why) verdict_.reason = why->what;
+  end_because(why ? why->kind : Outcome::Kind::success);
+  return true;
 }
 
 // A world that lost nobody need not wait for hosts that may come: it can grow later.
@@ -233,10 +234,10 @@ void JobMachine::dismiss(WorkerId id) {
   act(Dismiss{id});
 }
 
-// Whatever the next world will be, it has no place on a host that leaves.
+// Whatever the next world will be, it has no place on a host that leaves, nor for one that was told to go.
 void JobMachine::dismiss_leavers() {
   for (const auto& [id, worker] : workers_)
-    if (survives(worker) && hosts_.at(worker.seat.host.value).leaving) dismiss(id);
+    if (survives(worker) && (worker.told || hosts_.at(worker.seat.host.value).leaving)) dismiss(id);
 }
 
 void JobMachine::await_dismissed() {
@@ -249,9 +250,20 @@ void JobMachine::await_dismissed() {
 // The grace of a host that leaves is over, or that of members who have no place any more.
 void JobMachine::grace_of_leavers_over() {
   std::vector<WorkerId> late;
-  for (const auto& [id, worker] : workers_)
-    if (!worker.member && worker.state == WorkerState::spawned) late.push_back(id);
-  if (!late.empty()) act(SignalWorkers{SIGKILL, false, late});
+  std::set<HostIndex> bad;
+  for (auto& [id, worker] : workers_) {
+    if (worker.member || worker.state != WorkerState::spawned) continue;
+    if (std::exchange(worker.killed, true)) {
+      if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
+    } else
+      late.push_back(id);
+  }
+  if (!late.empty()) {
+    act(SignalWorkers{SIGKILL, false, late});
+    arm(Deadline::leave, now_ + after_kill);
+  }
+  for (const auto host : bad) give_up_stuck(host);
+  if (!bad.empty() && phase_ != Phase::running) consider_change();
   if (phase_ != Phase::running && phase_ != Phase::forming) return;
   bool any = false;
   for (auto& [id, worker] : workers_) {

@@ -63,7 +63,7 @@ void Judge::event(const JobEvent& event, Instant now) {
                      lose(it.host);
                    },
                    [&](const HostStopped& it) { lose(it.host); },
-                   [&](const HostLeaving& it) { host(it.host).leaving = true; },
+                   [&](const HostLeaving& it) { host(it.host).leaving = scenario_.spec.elastic.enabled(); },
                    [&](const WorkerStarted& it) {
                      worker(it.worker, [](Known& known) {
                        if (known.state == Known::State::ordered) known.state = Known::State::started;
@@ -103,7 +103,7 @@ void Judge::event(const JobEvent& event, Instant now) {
                    },
                    [&](const RemoveHost& it) {
                      for (auto& known : hosts_)
-                       if (known.host.name == it.name) known.removed = true;
+                       if (known.host.name == it.name) known.removed = scenario_.spec.elastic.enabled();
                    },
                    [&](const AddHosts& it) {
                      for (auto& known : hosts_)
@@ -221,7 +221,7 @@ void Judge::after_step(const JobMachine& machine) {
       needs({Deadline::grace, Deadline::kill, Deadline::sweep}, "draining");
       break;
     case Phase::cooling:
-      needs({Deadline::backoff, Deadline::settle, Deadline::world}, "cooling");
+      needs({Deadline::backoff, Deadline::settle, Deadline::world, Deadline::leave}, "cooling");
       break;
     case Phase::closing:
       needs({Deadline::stop}, "closing");

@@ -39,8 +39,8 @@ Duration some_span(Random& random) {
 }
 
 void add_faults(Scenario& scenario, Random& random) {
-  const int count = random.percent(4) ? 0 : random.from_to(1, random.percent(30) ? 20 : 6);
-  int step = random.from_to(1, 60);
+  const int count = random.percent(4) ? 0 : random.from_to(1, random.percent(30) ? 30 : 8);
+  int step = random.from_to(1, 40);
   for (int i = 0; i < count; ++i) {
     Fault fault;
     fault.kind = some_kind(random);

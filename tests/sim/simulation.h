@@ -15,7 +15,7 @@
 
 #include "launcher/core/job_machine.h"
 #include "tests/sim/judge.h"
-#include "tests/sim/rendezvous_model.h"
+#include "tests/sim/meeting.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/timeline.h"
 
@@ -32,10 +32,12 @@ struct Process {
   WorkerId worker;
   Generation born;
   HostIndex host;
+  Rank rank;
   std::uint32_t slot = 0;
-  bool alive = true, frozen = false, term_pending = false, kill_pending = false;
+  bool alive = true, done = false, frozen = false, term_pending = false, kill_pending = false;
   bool ignores_term = false, daemon = false, stuck = false, lost_peer = false;
   Instant held_until{}, output_until{};
+  std::optional<ExitStatus> ends;  // as soon as it goes on
   // As a member: in which generation it believes itself to be.
   enum class At : std::uint8_t { booting, joining, working, waiting, leaving };
   At at = At::booting;
@@ -59,7 +61,7 @@ struct Agent {
   bool closed_here = false;                // the launcher's end is closed
   bool broken = false;                     // nothing passes any more
   int cut = 0, silent = 0, silence = 0;
-  Instant up_at{}, down_at{};
+  Instant up_at{}, down_at{}, silent_since{};
   std::vector<Timeline::Work> held_up, held_down;  // while the cable is cut
 };
 
@@ -136,7 +138,7 @@ class Simulation {
   // agents
   Agent& new_agent(HostIndex host, int machine);
   void greet(HostIndex host, int dial, int machine);
-  void spawn(Agent& agent, WorkerId worker, Generation generation, std::uint32_t slot);
+  void spawn(Agent& agent, const core::StartWorker& order, std::uint32_t slot);
   void signal(Agent& agent, int number, bool deep, const std::vector<WorkerId>& workers);
   void sweep(Agent& agent, const std::vector<WorkerId>& workers);
   void end_all(Agent& agent);
@@ -176,7 +178,7 @@ class Simulation {
   Timeline timeline_;
   Judge judge_;
   core::JobMachine machine_;
-  RendezvousModel rendezvous_;
+  Meeting rendezvous_;
   Stats stats_;
   const Instant start_;
 

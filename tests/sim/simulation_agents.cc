@@ -46,7 +46,9 @@ void Simulation::greet(HostIndex host, int dial, int at) {
   });
 }
 
-void Simulation::spawn(Agent& agent, WorkerId worker, Generation generation, std::uint32_t slot) {
+void Simulation::spawn(Agent& agent, const core::StartWorker& order, std::uint32_t slot) {
+  const auto worker = order.worker;
+  const auto generation = order.generation;
   if (agent.ending) return;
   auto& machine = machines_[static_cast<std::size_t>(agent.machine)];
   if (now() < machine.spawn_fails_until) {
@@ -55,7 +57,11 @@ void Simulation::spawn(Agent& agent, WorkerId worker, Generation generation, std
                   core::WorkerNotStarted{worker, ExitStatus::not_started(SpawnStage::exec, EAGAIN)});
     });
   }
-  judge_.spawned(agent.machine, generation);
+  if (!agent.closed_here)
+    judge_.spawned(agent.machine, generation);
+  else
+    ++stats_
+          .overlaps;  // it was given up while nobody could tell it so; its world is closed to what it starts
   for (const auto& other : agents_) {
     for (const auto& [id, process] : other.processes) {
       if (other.machine != agent.machine || process->slot != slot || !process->alive) continue;
@@ -73,6 +79,7 @@ void Simulation::spawn(Agent& agent, WorkerId worker, Generation generation, std
   process.worker = worker;
   process.born = process.generation = generation;
   process.host = agent.host;
+  process.rank = order.rank;
   process.slot = slot;
   process.agent = agent.index;
   process.ignores_term = random_.percent(scenario_.ignores_term);
@@ -169,7 +176,8 @@ void Simulation::crash(Agent& agent) {
 void Simulation::died(Process& process, ExitStatus status) {
   if (!process.alive) return;
   process.alive = false;
-  if (!status.success()) world_fails(process.generation, &process);
+  process.done = status.success();
+  if (!process.done) world_fails(process.generation, &process);
   auto& agent = agents_[static_cast<std::size_t>(process.agent)];
   const auto exited_at = now();
   run_on(agent, [this, &agent, &process, status, exited_at] {

@@ -56,7 +56,7 @@ void Simulation::perform(const core::ReservePort& order) {
 
 void Simulation::perform(const core::BeginWorld& order) {
   world_ = order;
-  rendezvous_.begin(order.placement.generation, order.workers);
+  rendezvous_.begin(order);
   const bool kept = std::any_of(order.workers.begin(), order.workers.end(),
                                 [this](WorkerId worker) { return process_of_.contains(worker); });
   if (kept) ++stats_.in_place;
@@ -67,8 +67,7 @@ void Simulation::perform(const core::StartWorker& order) {
   const auto& seat = world_.placement.seats.at(order.rank.value);
   if (!listens(seat.host)) return;
   auto& agent = *session(seat.host).agent;
-  down(agent,
-       [this, &agent, order, slot = seat.slot] { spawn(agent, order.worker, order.generation, slot); });
+  down(agent, [this, &agent, order, slot = seat.slot] { spawn(agent, order, slot); });
 }
 
 void Simulation::perform(const core::SignalWorkers& order) {
@@ -104,13 +103,11 @@ void Simulation::perform(const core::Sweep& order) {
   });
 }
 
-void Simulation::perform(const core::Announce& order) {
-  rendezvous_.announce(order.generation, order.leaving);
-}
+void Simulation::perform(const core::Announce& order) { rendezvous_.announce(order); }
 
 void Simulation::perform(const core::Dismiss& order) { rendezvous_.dismiss(order.worker); }
 
-void Simulation::perform(const core::EndGeneration& order) { rendezvous_.end(order.generation); }
+void Simulation::perform(const core::EndGeneration& order) { rendezvous_.end(order); }
 
 void Simulation::perform(const core::Inspect&) {
   for (auto& it : sessions_) {

@@ -59,9 +59,11 @@ void Simulation::power(int at, bool on) {
 // The hosts that the brain may count upon, by the list and by the machines' health.
 void Simulation::note_capacity() {
   int slots = -stopped_slots_;
+  std::set<std::string> counted;
   for (const auto& host : list_) {
     const auto& machine = machines_[static_cast<std::size_t>(machine_of(host.name))];
-    if (removed_.contains(host.name)) continue;
+    if (!counted.insert(host.name).second) continue;  // the first of two counts
+    if (removed_.contains(host.name) || now() < machine.left_until) continue;
     if (machine.on && now() >= machine.dial_fails_until && now() >= machine.dial_late_until)
       slots += host.slots;
   }

@@ -76,13 +76,13 @@ void Simulation::close_here(Agent& agent) {
   timeline_.in(latency(agent), [this, &agent] {
     if (agent.cut > 0 || agent.broken) return;
     agent.broken = true;
-    if (agent.frozen > 0) agent.deferred.clear();
     run_on(agent, [this, &agent] { end_all(agent); });
   });
 }
 
 void Simulation::silent(Agent& agent) {
   if (agent.silent++ > 0) return;
+  agent.silent_since = now();
   const int silence = ++agent.silence;
   timeline_.in(scenario_.spec.host_timeout, [this, &agent, silence] {
     if (agent.silence == silence && agent.silent > 0) launcher_sees_end(agent, "no answer");
@@ -108,7 +108,8 @@ void Simulation::cut(Agent& agent) {
 void Simulation::heal(Agent& agent) {
   if (--agent.cut > 0) return;
   heard(agent);
-  if (agent.closed_here || agent.broken) {  // the other end is gone: what is sent now is answered by a reset
+  if (agent.closed_here || agent.broken ||
+      agent.gone) {  // the other end is gone: what is sent now is answered by a reset
     agent.broken = true;
     launcher_sees_end(agent, "connection reset");
     return run_on(agent, [this, &agent] { end_all(agent); });
@@ -126,11 +127,12 @@ void Simulation::thaw(Agent& agent) {
   if (--agent.frozen > 0) return;
   heard(agent);
   if (agent.gone) return;
-  // It sees first that nobody is there any more: what it had not read is not obeyed.
-  if (agent.closed_here && agent.cut == 0) {
+  // It sees first that nobody is there any more, or that it heard nothing for too long: what it had not read
+  // is not obeyed.
+  const bool too_long = now() - agent.silent_since > scenario_.spec.host_timeout;
+  if ((agent.closed_here && agent.cut == 0) || too_long) {
     agent.broken = true;
-    agent.deferred.clear();
-    return end_all(agent);
+    end_all(agent);
   }
   for (auto& work : std::exchange(agent.deferred, {})) run_on(agent, std::move(work));
 }

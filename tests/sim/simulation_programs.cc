@@ -22,7 +22,7 @@ void Simulation::boot(Process& process) {
   if (!scenario_.comm) {
     for (const auto worker : world_.workers) {
       const auto it = process_of_.find(worker);
-      if (it == process_of_.end() || !it->second->alive) return;
+      if (it == process_of_.end() || (!it->second->alive && !it->second->done)) return;
     }
     return world_works(process.generation);
   }
@@ -40,9 +40,10 @@ void Simulation::join(Process& process) {
   if (process.frozen) return later(process, milliseconds(100), [this, &process] { join(process); });
   process.at = Process::At::joining;
   ++process.turn;
-  ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
-    rendezvous_.join(worker, generation, scenario_.program_elastic);
-  });
+  ask_rendezvous(process,
+                 [this, worker = process.worker, generation = process.generation, rank = process.rank] {
+                   rendezvous_.join(worker, generation, rank, scenario_.program_elastic, join_patience);
+                 });
   later(process, join_patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
 }
 
@@ -51,7 +52,7 @@ void Simulation::wait_for_place(Process& process) {
   ++process.turn;
   process.notice.reset();
   ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
-    rendezvous_.next(worker, generation);
+    rendezvous_.next(worker, generation, place_patience);
   });
   later(process, place_patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
 }
@@ -82,6 +83,7 @@ void Simulation::hear(Process& process, const Word& word) {
     case Word::Kind::placed:
       if (process.at != Process::At::waiting) return;
       process.generation = word.generation;
+      process.rank = word.rank;
       return join(process);
     case Word::Kind::removed:
       process.at = Process::At::leaving;
@@ -104,14 +106,20 @@ void Simulation::heed_notice(Process& process) {
     if (!*process.notice) return wait_for_place(process);
     if (random_.percent(20)) return;  // it does not look
     if (random_.percent(30)) return wait_for_place(process);
-    ask_rendezvous(process, [this, worker = process.worker] { rendezvous_.leave(worker); });
+    ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
+      rendezvous_.leave(worker, generation);
+    });
     exit_by_itself(process, random_.percent(70) ? ExitStatus::exited(0) : ExitStatus::exited(143), false);
   });
 }
 
 void Simulation::exit_by_itself(Process& process, ExitStatus status, bool lost_peer) {
-  if (process.frozen || process.stuck) return;
+  if (process.stuck || !process.alive) return;
   process.lost_peer = lost_peer;
+  if (process.frozen) {
+    process.ends = std::move(status);
+    return;
+  }
   died(process, std::move(status));
 }
 
@@ -121,6 +129,7 @@ void Simulation::continue_process(Process& process) {
   if (!process.frozen) return;
   process.frozen = false;
   if (!process.alive) return;
+  if (process.ends) return died(process, *process.ends);
   if (std::exchange(process.term_pending, false)) send_signal(process, SIGTERM);
   // What it would have done meanwhile it does now: it finds its world over, or goes on.
   for (const auto& word : std::exchange(process.unheard, {})) hear(process, word);
@@ -150,7 +159,9 @@ void Simulation::work_done(Generation generation, int turn) {
     if (scenario_.comm && process.at != Process::At::working) continue;
     later(process, random_.between(Duration::zero(), milliseconds(200)), [this, &process] {
       if (scenario_.comm)
-        ask_rendezvous(process, [this, worker = process.worker] { rendezvous_.leave(worker); });
+        ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
+          rendezvous_.leave(worker, generation);
+        });
       process.at = Process::At::leaving;
       exit_by_itself(process, ExitStatus::exited(0), false);
     });
