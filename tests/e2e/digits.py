@@ -15,13 +15,16 @@ EPOCHS = 4
 
 
 class Digits:
+    POLICY = ("--on-failure", "auto")
+    PROGRAM = DIGITS
+
     def setUp(self):
         if not os.access(DIGITS, os.X_OK):
             raise unittest.SkipTest(f"{DIGITS} is not built")
         super().setUp()
 
-    def digits(self, *words, pace=30):
-        return (DIGITS, "--epochs", EPOCHS, "--pace", pace, "--log-samples", self.folder + "/used", *words)
+    def digits(self, *words, pace=30, epochs=EPOCHS):
+        return (DIGITS, "--epochs", epochs, "--pace", pace, "--log-samples", self.folder + "/used", *words)
 
     def await_world(self, job, generation, size):
         """Until all its ranks train."""
@@ -40,9 +43,12 @@ class Digits:
     def assertTrained(self, result):
         """As if nothing had happened: each epoch used each digit once, and the accuracy is the usual one."""
         for epoch in range(1, EPOCHS + 1):
-            with open(f"{self.folder}/used.{epoch}") as file:
-                counts = collections.Counter(line.split()[1] for line in file)
-            self.assertEqual(list(counts), ["1"], f"epoch {epoch} used digits that often: {counts}; {result}")
+            self.assertEachUsedOnce(epoch, result)
         found = re.findall(r"held-out accuracy ([\d.]+) %", result.out)
         self.assertEqual(len(found), 1, str(result))
         self.assertAlmostEqual(float(found[0]), float(self.undisturbed()), delta=0.3)
+
+    def assertEachUsedOnce(self, epoch, result):
+        with open(f"{self.folder}/used.{epoch}") as file:
+            counts = collections.Counter(line.split()[1] for line in file)
+        self.assertEqual(list(counts), ["1"], f"epoch {epoch} used digits that often: {counts}; {result}")

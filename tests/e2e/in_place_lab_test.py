@@ -1,23 +1,18 @@
 """Any plug may be pulled: programs on `comm` go on in place after every kind of death, and lose nothing."""
 import signal
 
-from digits import DIGITS, Digits
+from digits import Digits
 from elastic_lab import COMMON, ElasticLabTest
 from harness import main
 
 
 class InPlaceTest(Digits, ElasticLabTest):
-    POLICY = ("--on-failure", "auto")
-
     def begin(self, *words, hosts=("-np", 6, "-H", "node1:2,node2:2,node3:2"), size=6, program=None):
         """Until the first epoch is over; remembers the processes of all ranks."""
         self.job = self.start(*COMMON, *self.POLICY, *words, *hosts, *(program or self.digits()))
         self.await_world(self.job, 1, size)
         self.await_epoch(self.job, 1)
         self.first = {host: self.workers_of(host) for host in self.lab.hosts}
-
-    def workers_of(self, host):
-        return [process for process in self.new(host) if process.command.startswith(DIGITS)]
 
     def assertKept(self, *hosts, but=()):
         """The processes of the first generation there are the ones that train now."""
