@@ -16,6 +16,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "comm/gloo_transport.h"
+
 namespace trainrun::comm {
 namespace {
 
@@ -85,8 +87,9 @@ struct GlooBackend::Mesh final : gloo::Context {
       const BatchThreads batch;
       device_ = gloo::transport::tcp::CreateDevice(attributes);
     }
-    transportContext_ = device_->createContext(rank, size);
-    transportContext_->setTimeout(getTimeout());
+    transport_ = std::make_shared<GlooTransport>(device_->createContext(rank, size));
+    transport_->set_timeout(getTimeout());
+    transportContext_ = transport_;
     for (int peer = 0; peer < size; ++peer) {
       if (peer == rank) continue;
       const auto bytes = transportContext_->createPair(peer)->address().bytes();
@@ -98,7 +101,7 @@ struct GlooBackend::Mesh final : gloo::Context {
   // Throws. In a blob the addresses stand in the order of the peers, without the rank itself.
   void connect(const std::vector<std::string>& blobs, Deadline deadline) {
     setTimeout(left_until(deadline));
-    transportContext_->setTimeout(left_until(deadline));
+    transport_->set_timeout(left_until(deadline));
     for (int peer = 0; peer < size; ++peer) {
       if (peer == rank) continue;
       const auto index = static_cast<std::size_t>(rank < peer ? rank : rank - 1);
@@ -108,15 +111,13 @@ struct GlooBackend::Mesh final : gloo::Context {
     }
   }
 
-  // Closing connections from outside leaves a waiter of this process waiting (measured). A wait that times
-  // out closes every pair and wakes everybody who waits on one.
-  void poison() {
-    char byte = 0;
-    transportContext_->createUnboundBuffer(&byte, 1)->waitRecv(milliseconds(1));
-  }
+  void abort() { transport_->abort(); }
 
   std::string blob;
   std::size_t address_size = 0;
+
+ private:
+  std::shared_ptr<GlooTransport> transport_;
 };
 
 GlooBackend::GlooBackend(std::shared_ptr<Mesh> mesh) : mesh_(std::move(mesh)) {}
@@ -220,7 +221,7 @@ Moved GlooBackend::allgather(const void* in, void* out, const Descriptor& what, 
 }
 
 void GlooBackend::abort() {
-  static_cast<void>(guarded([&] { mesh_->poison(); }));  // the time-out that it is made of is thrown as well
+  static_cast<void>(guarded([&] { mesh_->abort(); }));  // the time-out that it is made of is thrown as well
 }
 
 }  // namespace trainrun::comm

@@ -201,6 +201,7 @@ class JobMachine {
 
   // members
   [[nodiscard]] Worker* member_at(Rank rank);
+  void reform_if_all_wait();
   void members_late();
 
   void enter(Phase next);

@@ -58,12 +58,21 @@ void JobMachine::on(const MemberWaits& event) {
   if (it == workers_.end() || !it->second.member || event.generation != world_.generation || !begun_)
     return ignore("member waits", "of another generation");
   it->second.waits = true;
-  if (phase_ != Phase::forming && phase_ != Phase::running) return;
-  const bool all = std::all_of(workers_.begin(), workers_.end(), [](const auto& one) {
-    return !one.second.member || one.second.waits || one.second.state == WorkerState::finished ||
-           one.second.state == WorkerState::exited;
-  });
-  if (!all || !in_place_now()) return;
+  reform_if_all_wait();
+}
+
+// Everybody who lives has left the generation's work: the next one may form. Members that have ended are not
+// waited for.
+void JobMachine::reform_if_all_wait() {
+  if ((phase_ != Phase::forming && phase_ != Phase::running) || !begun_ || !in_place_now()) return;
+  bool any = false;
+  for (const auto& [id, worker] : workers_) {
+    const bool alive = worker.state == WorkerState::ordered || worker.state == WorkerState::spawned;
+    if (!worker.member || !alive) continue;
+    if (!worker.waits) return;
+    any = true;
+  }
+  if (!any) return;
   if (!announced_)
     planned_change_ = {Outcome::Kind::worker_failed, "all ranks asked for it", "asked for", true};
   trouble(planned_change_);

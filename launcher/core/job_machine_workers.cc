@@ -91,6 +91,7 @@ void JobMachine::on(const WorkerExited& event) {
         somebody_left_well_ = survivors_stay_;
       if (phase_ == Phase::forming && !begun_) enter(Phase::cooling);
       if (phase_ == Phase::cooling) return try_form();
+      reform_if_all_wait();
       return;
     }
     case Phase::gathering:

@@ -149,12 +149,13 @@ class Fleet {
   // Until these have left the current generation and ask for the next.
   void all_wait(const std::vector<std::uint32_t>& workers) {
     std::unique_lock lock(mutex_);
-    const bool come = waits_.wait_for(lock, rendezvous::patient, [&] {
-      for (const auto worker : workers)
-        if (!waiting_.contains({generation, worker})) return false;
-      return true;
-    });
-    REQUIRE(come);
+    for (const auto worker : workers) {
+      const bool waits = waits_.wait_for(lock, rendezvous::patient, [&] {
+        return waiting_.contains({generation, worker});
+      });
+      REQUIRE_MESSAGE(waits, "worker ", worker, " does not ask for its place after generation ", generation,
+                      ", pid ", processes_.at(worker).pid, ": ", processes_.at(worker).unread);
+    }
   }
   int exit_code(std::uint32_t worker) {
     int status = 0;

@@ -1,0 +1,228 @@
+"""Random faults against an elastic job on four hosts: it may never hang, never end, never leave anything.
+
+    soak.py [--seconds 60] [--faults 30] [--seed N]
+
+Faults of one seed are the same and come at the same times; what they meet depends on the machine. When the job stands
+still for a minute, ends, or leaves something, the seed, the schedule and the job's output are printed.
+"""
+import argparse
+import heapq
+import random
+import signal
+import sys
+import time
+
+import harness
+from elastic_lab import ElasticLabTest
+from harness import TRAINRUN
+
+OPTIONS = argparse.ArgumentParser()
+OPTIONS.add_argument("--seconds", type=float, default=60)
+OPTIONS.add_argument("--faults", type=int, default=30)
+OPTIONS.add_argument("--seed", type=int, default=None)
+GIVEN = argparse.Namespace(seconds=60, faults=30, seed=None)
+
+STALL = 60  # seconds without a step, while hosts enough are there
+LEAST = 2   # hosts that can hold the smallest world, and are left in peace by faults of whole hosts
+
+
+class Soak(ElasticLabTest):
+    NODES = 4
+
+    def test_random_faults(self):
+        self.seed = GIVEN.seed if GIVEN.seed is not None else random.SystemRandom().randrange(1 << 32)
+        self.random = random.Random(self.seed)
+        self.noted = 0
+        self.away, self.later = {}, []  # hosts that are not as they should be, and what mends them when
+        print(f"seed {self.seed}", flush=True)
+        try:
+            self.soak()
+        except BaseException:
+            print(f"seed {self.seed}; soak.py --seconds {GIVEN.seconds:g} --faults {GIVEN.faults} --seed {self.seed}")
+            if self.jobs:
+                print(f"--- stderr\n{self.jobs[0].err}\n--- the last of stdout\n{self.jobs[0].out[-2000:]}")
+            raise
+
+    def soak(self):
+        self.hosts = [f"node{i}" for i in range(1, self.NODES + 1)]
+        self.listed = set(self.hosts)
+        self.list_hosts()
+        self.begin("--discovery-interval", "200ms", "--reset-limit", "1000/5s", "--hang-timeout", "3s",
+                   "--blacklist-cooldown-range", "1s", "2s", "--max-np", 2 * self.NODES,
+                   hosts=("--discover", f"file:{self.folder}/hosts", "-np", 2 * self.NODES), size=2 * self.NODES)
+        self.start_time = self.moved_at = time.monotonic()
+        self.step = 0
+        kinds = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("fault_")]
+        for at, kind, host, seed in self.plan(kinds):
+            self.live_until(self.start_time + at)
+            self.random = random.Random(seed)
+            self.note(kind.__name__[6:], host, kind(host))
+        while self.later:
+            self.live_until(max(self.later[0][0], time.monotonic()) + 0.1)
+        self.note("no more faults", "", None)
+        self.job.wait_until(self.all_serve, "all hosts serve again", 180)
+        self.finish()
+        done = self.assertEnds(self.job.wait(), 0)
+        self.assertHistoryFits()
+        print(f"{GIVEN.faults} faults; {done.err.splitlines()[-1]}")
+
+    def plan(self, kinds):
+        """When, what, where; what is left to chance at that time has a seed of its own, so that nothing that happens
+        changes the rest."""
+        return sorted(((self.random.uniform(0, GIVEN.seconds), self.random.choice(kinds), self.random.choice(self.hosts),
+                        self.random.randrange(1 << 32)) for _ in range(GIVEN.faults)), key=lambda fault: fault[0])
+
+    def live_until(self, deadline):
+        """Mends what is to be mended, and sees that steps are made."""
+        while (now := time.monotonic()) < deadline:
+            if self.later and self.later[0][0] <= now:
+                _, _, host, mend, what = heapq.heappop(self.later)
+                mend()
+                del self.away[host]
+                self.note(what, host, None)
+                continue
+            self.job._pump(min(deadline - now, 0.2))
+            self.assertFalse(self.job.ended, "the job ended")
+            if (step := self.saved_step()) != self.step:
+                self.step, self.moved_at = step, now
+            if now - self.moved_at > STALL:
+                self.job.hang(f"no step for {STALL} s")
+
+    def saved_step(self):
+        with open(self.folder + "/checkpoint") as file:
+            return int(file.read())
+
+    def all_serve(self):
+        newest = max(start["generation"] for start in self.starts())
+        starts = self.starts(newest)
+        return len(starts) == 2 * self.NODES and f" of generation {newest}\n" in self.job.out
+
+    def note(self, what, host, said):
+        """A line of the schedule."""
+        line = f"{time.monotonic() - self.start_time:7.2f} s  step {self.step:6}  {what} {host} {said or ''}".rstrip()
+        self.noted += 1
+        print(line, flush=True)
+
+    def assertHistoryFits(self):
+        """In each generation all agree, no rank is there twice; nothing that was saved is lost."""
+        seen, ranks = {}, set()
+        for start in self.starts():
+            own = tuple(start[key] for key in ("port", "size", "restart", "from"))
+            self.assertEqual(seen.setdefault(start["generation"], own), own, start)
+            self.assertNotIn((start["generation"], start["rank"]), ranks, start)
+            ranks.add((start["generation"], start["rank"]))
+        for key in (2, 3):
+            values = [seen[generation][key] for generation in sorted(seen)]
+            self.assertEqual(values, sorted(values))
+
+    # Faults: what they did, or None when they met nobody. One that takes a host away also says what brings it back.
+
+    def take_away(self, host, mend, what, least=1.0, most=10.0):
+        """Whether the host may go now."""
+        if host in self.away or len(self.hosts) - len(self.away) <= LEAST:
+            return False
+        self.away[host] = what
+        at = time.monotonic() + self.random.uniform(least, most)
+        heapq.heappush(self.later, (at, self.noted, host, mend, what))
+        return True
+
+    def strike_one(self, host, find, number=signal.SIGKILL):
+        """One of those that find(host) gives; on the next host when nobody is there."""
+        first = self.hosts.index(host)
+        for other in self.hosts[first:] + self.hosts[:first]:
+            if processes := find(other):
+                process = self.random.choice(processes)
+                self.strike(process, number)
+                return f"pid {process.pid}" + (f" of {other}" if other != host else "")
+        return "nobody is there"
+
+    def agents(self, host):
+        return self.parents(host, self.workers_of(host))
+
+    def watchers(self, host):
+        return self.parents(host, self.agents(host))
+
+    def parents(self, host, processes):
+        pids = {process.ppid for process in processes}
+        return [process for process in self.new(host) if process.pid in pids]
+
+    def fault_worker_killed(self, host):
+        return self.strike_one(host, self.workers_of)
+
+    def fault_worker_crashed(self, host):
+        return self.strike_one(host, self.workers_of, signal.SIGSEGV)
+
+    def fault_worker_stopped(self, host):
+        return self.strike_one(host, self.workers_of, signal.SIGSTOP)
+
+    def fault_agent_killed(self, host):
+        return self.strike_one(host, self.agents)
+
+    def fault_agent_stopped(self, host):
+        return self.strike_one(host, self.agents, signal.SIGSTOP)
+
+    def fault_agent_told_to_leave(self, host):
+        return self.strike_one(host, self.agents, signal.SIGTERM)
+
+    def fault_watcher_killed(self, host):
+        return self.strike_one(host, self.watchers)
+
+    def fault_ssh_killed(self, host):
+        return self.strike_one(host, lambda at: [process for process in self.new(at) if "sshd" in process.command])
+
+    def fault_launcher_stopped(self, _):
+        """Shorter than the hosts' time-out: nothing may come of it."""
+        self.job.signal(signal.SIGSTOP)
+        try:
+            self.lab.run("switch", ["sleep", "1"])
+        finally:
+            self.job.signal(signal.SIGCONT)
+
+    def fault_no_power(self, host):
+        if not self.take_away(host, lambda: self.revive(host), "power again", least=3):
+            return "left in peace"
+        self.before[host] = set()
+        self.files_before[host] = None
+        self.lab.kill(host, power=True)
+        return None
+
+    def fault_cut(self, host):
+        if not self.take_away(host, lambda: self.lab.heal(host), "cable again", least=0.2):
+            return "left in peace"
+        self.lab.cut(host)
+        return None
+
+    def fault_slow(self, host):
+        if not self.take_away(host, lambda: self.lab.slow(host), "fast again"):
+            return "left in peace"
+        self.lab.slow(host, delay_ms=200)
+        return None
+
+    def fault_unlisted(self, host):
+        if not self.take_away(host, lambda: self.list_hosts(come=host), "listed again"):
+            return "left in peace"
+        self.list_hosts(go=host)
+        return None
+
+    def fault_removed(self, host):
+        if not self.take_away(host, lambda: self.ctl("add", host + ":2"), "added again"):
+            return "left in peace"
+        return self.ctl("remove", host)
+
+    def fault_restart_asked_for(self, _):
+        return self.ctl("restart")
+
+    def list_hosts(self, come=None, go=None):
+        self.listed = (self.listed | {come}) - {None, go}
+        self.write("hosts", "".join(f"{host}:2\n" for host in self.hosts if host in self.listed))
+
+    def ctl(self, *words):
+        done = self.lab.run("head", [TRAINRUN, "ctl", *words], env={"XDG_RUNTIME_DIR": self.runtime})
+        self.assertIn(done.returncode, (0, 75), done.stderr)
+        return (done.stdout + done.stderr).strip().replace("\n", "; ")
+
+
+if __name__ == "__main__":
+    GIVEN = OPTIONS.parse_args()
+    sys.argv[1:] = []
+    harness.main()
