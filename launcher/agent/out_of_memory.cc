@@ -41,44 +41,47 @@ std::optional<Counter> counter_of(const std::string& process) {
   return std::nullopt;
 }
 
-// The kernel names its victim; only root, or a kernel with dmesg_restrict=0, lets us read it.
-std::string kernel_line_about(pid_t pid) {
-  const Fd log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!log) return {};
-  const auto name = fmt::format("Killed process {} (", pid);
-  std::string found;
-  char record[8192];
-  for (int records = 0; records < 100000; ++records) {
-    const ssize_t n = ::read(log.get(), record, sizeof record);
-    if (n < 0 && errno == EPIPE) continue;  // overwritten while we read: go on with the next
-    if (n <= 0) break;
-    const std::string_view text(record, static_cast<std::size_t>(n));
-    if (text.find(name) == std::string_view::npos) continue;
-    const auto start = text.find(';');
-    found = std::string(trim(text.substr(start == std::string_view::npos ? 0 : start + 1, 200)));
-    found = found.substr(0, found.find('\n'));
-  }
-  return found;
-}
+constexpr std::size_t most_victims = 1024;
+constexpr std::string_view killed = "Killed process ";
 
 }  // namespace
 
-void OutOfMemory::remember_counters() {
-  if (const auto counter = counter_of("self"))
-    at_start_[counter->file] = known_[counter->file] = counter->kills;
+void OutOfMemory::remember() {
+  if (const auto counter = counter_of("self")) counters_[counter->file] = counter->kills;
+  // Only root, or a kernel with dmesg_restrict=0, lets us read it. From here on, what was there before says
+  // nothing about our workers and may be thousands of records.
+  log_ = Fd(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (log_) ::lseek(log_.get(), 0, SEEK_END);
+}
+
+// The kernel names its victims before it kills them.
+void OutOfMemory::read_log() {
+  char record[8192];
+  for (int records = 0; log_ && records < 100000; ++records) {
+    const ssize_t n = ::read(log_.get(), record, sizeof record);
+    if (n < 0 && errno == EPIPE) continue;  // overwritten while we read: go on with the next
+    if (n <= 0) return;
+    const std::string_view text(record, static_cast<std::size_t>(n));
+    const auto name = text.find(killed);
+    if (name == std::string_view::npos) continue;
+    const auto number = text.substr(name + killed.size());
+    const auto pid = parse_unsigned<std::uint32_t>(number.substr(0, number.find(' ')));
+    if (!pid) continue;
+    const auto start = text.find(';');
+    auto line = std::string(trim(text.substr(start == std::string_view::npos ? 0 : start + 1, 200)));
+    if (victims_.size() >= most_victims) victims_.clear();
+    victims_[static_cast<pid_t>(*pid)] = line.substr(0, line.find('\n'));
+  }
 }
 
 std::string OutOfMemory::evidence(pid_t pid) {
+  read_log();
+  if (const auto victim = victims_.extract(pid)) return "kernel: " + victim.mapped();
   const auto counter = counter_of(std::to_string(pid));
-  // The kernel counts before it kills. Its log may be thousands of records long, and somebody waits for the
-  // restart: it is read only when something was killed.
-  if (counter && counter->kills <= at_start_[counter->file]) return {};
-  std::string evidence = kernel_line_about(pid);
-  if (!evidence.empty()) return "kernel: " + evidence;
   if (!counter) return {};
-  auto& known = known_[counter->file];
+  auto& known = counters_[counter->file];
   if (counter->kills <= known) return {};
-  evidence = fmt::format("{}: oom_kill rose from {} to {}", counter->file, known, counter->kills);
+  auto evidence = fmt::format("{}: oom_kill rose from {} to {}", counter->file, known, counter->kills);
   known = counter->kills;
   return evidence;
 }

@@ -1,6 +1,6 @@
-// Was a process that died of SIGKILL killed by the kernel for memory? The OOM counters of the process's
-// memory cgroup (v2 memory.events, v1 memory.oom_control) say whether anything was; the kernel log, where it
-// may be read, says who.
+// Was a process that died of SIGKILL killed by the kernel for memory? Evidence from the kernel log where it
+// may be read, else from the OOM counters of the process's memory cgroup (v2 memory.events, v1
+// memory.oom_control; there a zombie may be counted to the root group, so the counter alone proves nothing).
 #pragma once
 
 #include <sys/types.h>
@@ -9,18 +9,24 @@
 #include <map>
 #include <string>
 
+#include "launcher/base/fd.h"
+
 namespace trainrun::agent {
 
 class OutOfMemory {
  public:
-  // Remembers the counter of the cgroup in which workers start, so that old kills are not blamed on new
-  // deaths.
-  void remember_counters();
+  // Remembers the counter of the cgroup in which workers start, and where the log ends now, so that old kills
+  // are not blamed on new deaths.
+  void remember();
   // To be asked while `pid` is a zombie (/proc still tells its cgroup). Empty: no evidence.
   std::string evidence(pid_t pid);
 
  private:
-  std::map<std::string, std::uint64_t> at_start_, known_;  // by the file that holds the counter
+  void read_log();
+
+  std::map<std::string, std::uint64_t> counters_;  // by the file that holds the counter
+  Fd log_;
+  std::map<pid_t, std::string> victims_;  // what the log said of each
 };
 
 }  // namespace trainrun::agent

@@ -59,7 +59,7 @@ void Supervisor::setup(const wire::Setup& setup, const std::string& job_director
   base_env_ = setup.env;
   job_directory_ = job_directory;
   credit_.add(setup.credit);
-  out_of_memory_.remember_counters();
+  out_of_memory_.remember();
 }
 
 std::vector<std::string> Supervisor::environment_of(const wire::Start& order) const {

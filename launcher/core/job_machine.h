@@ -180,9 +180,9 @@ class JobMachine {
   void count_cause(const std::string& cause);
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] static bool survives(const Worker& worker);
-  [[nodiscard]] bool stays(const Worker& worker) const;
+  [[nodiscard]] std::vector<const Worker*> staying() const;
   [[nodiscard]] bool stuck(const Worker& worker) const;
-  [[nodiscard]] bool survivors_complete(const std::vector<Seat>& survivors, int size) const;
+  [[nodiscard]] bool survivors_complete(std::size_t survivors, int size) const;
   void begin_draining(const Trouble& trouble);
   void drain_step();
   void after_drain();

@@ -36,9 +36,21 @@ bool JobMachine::survives(const Worker& worker) {
   return worker.member && !worker.condemned && worker.state == WorkerState::spawned;
 }
 
-// It survives on a host that the next world may use.
-bool JobMachine::stays(const Worker& worker) const {
-  return survives(worker) && usable(worker.seat.host, {worker.seat.host});
+// Those for whom the next world has a place; who may hold state first, and in the old order. If all of them
+// are on hosts that are not listed any more, they are on these: the list may be wrong, and what they hold
+// would be lost.
+std::vector<const JobMachine::Worker*> JobMachine::staying() const {
+  std::vector<const Worker*> on_listed, all;
+  for (const auto& [id, worker] : workers_) {
+    if (!survives(worker) || hosts_.at(worker.seat.host.value).leaving) continue;
+    all.push_back(&worker);
+    if (usable(worker.seat.host, {worker.seat.host})) on_listed.push_back(&worker);
+  }
+  auto& some = on_listed.empty() ? all : on_listed;
+  std::sort(some.begin(), some.end(), [](const Worker* a, const Worker* b) {
+    return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);
+  });
+  return std::move(some);
 }
 
 // In forming and running alone: a world that is drained already is not troubled again.
@@ -161,7 +173,8 @@ void JobMachine::after_drain() {
   for (const auto deadline : {Deadline::grace, Deadline::kill, Deadline::sweep}) disarm(deadline);
   if (blaming_) blame();
   const bool well = somebody_finished_well();
-  unfinished_ = why_unfinished();
+  if (auto why = why_unfinished(); why && (!unfinished_ || unfinished_->planned))
+    unfinished_ = std::move(why);
   // What the dead left on hosts where others live on: it goes without anybody waiting for it.
   std::map<HostIndex, std::vector<WorkerId>> dead;
   for (auto it = workers_.begin(); it != workers_.end();) {

@@ -141,6 +141,7 @@ void JobMachine::on(const WorkerFinished& event) {
         release_unused();
         return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
       }
+      if (phase_ == Phase::cooling) return try_form();  // its host may go now
       return after_worker_change();
     }
     case Phase::gathering:

@@ -28,9 +28,7 @@ std::string count(int number, std::string_view noun) {
 void JobMachine::try_form() {
   if (phase_ != Phase::gathering && phase_ != Phase::cooling) return;
   release_unused();
-  std::vector<Seat> survivors;
-  for (const auto& [id, worker] : workers_)
-    if (stays(worker)) survivors.push_back(worker.seat);
+  const auto survivors = staying();
   const bool nobody =
       std::none_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
   if (survivors_stay_ && somebody_left_well_ && nobody && nobody_is_left()) return;
@@ -52,7 +50,7 @@ void JobMachine::try_form() {
   // A world that starts anew takes slots as they come: those that were dismissed go first.
   const bool held = std::any_of(now.begin(), now.end(), [](const Room& room) { return !room.busy.empty(); });
   if (survivors.empty() && held) return await_dismissed();
-  if (possible > size && !survivors_complete(survivors, size)) {
+  if (possible > size && !survivors_complete(survivors.size(), size)) {
     if (!settle_over_) {
       if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
       return;
@@ -78,8 +76,8 @@ bool JobMachine::nobody_is_left() {
 }
 
 // A world that lost nobody need not wait for hosts that may come: it can grow later.
-bool JobMachine::survivors_complete(const std::vector<Seat>& survivors, int size) const {
-  return survivors_stay_ && static_cast<int>(survivors.size()) >= size;
+bool JobMachine::survivors_complete(std::size_t survivors, int size) const {
+  return survivors_stay_ && static_cast<int>(survivors) >= size;
 }
 
 void JobMachine::wait_for_hosts(int slots) {
@@ -96,13 +94,7 @@ void JobMachine::form_next(int size) {
   settle_over_ = false;
   verdict_.host_errors.clear();
   const Generation next{world_.generation.value + 1};
-  // Those who may hold state come first; among them, and among the others, the old order stays.
-  std::vector<const Worker*> alive;
-  for (const auto& [id, worker] : workers_)
-    if (stays(worker)) alive.push_back(&worker);
-  std::sort(alive.begin(), alive.end(), [](const Worker* a, const Worker* b) {
-    return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);
-  });
+  const auto alive = staying();
   if (alive.empty()) {
     if (std::exchange(survivors_stay_, false))
       say("no rank survived: the world starts anew from the program's own checkpoint");

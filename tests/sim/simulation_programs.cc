@@ -148,8 +148,9 @@ void Simulation::work_done(Generation generation, int turn) {
   if (turn != work_turn_ || working_ != generation) return;
   for (const auto worker : world_.workers) {
     const auto it = process_of_.find(worker);
-    const bool waits =
-        it != process_of_.end() && it->second->alive && (it->second->frozen || it->second->stuck);
+    const bool there = it != process_of_.end() && it->second->alive;
+    const bool on_its_way = there && it->second->at == Process::At::joining;
+    const bool waits = there && (it->second->frozen || it->second->stuck || on_its_way);
     if (waits) return timeline_.in(seconds(1), [this, generation, turn] { work_done(generation, turn); });
   }
   for (const auto worker : world_.workers) {
