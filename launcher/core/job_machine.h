@@ -161,6 +161,7 @@ class JobMachine {
   void try_form();
   bool nobody_is_left();
   void wait_for_hosts(int slots);
+  void tell_what_is_there(int slots);
   void form_next(int size);
   void form();
   void begin_world();
@@ -177,7 +178,7 @@ class JobMachine {
   void trouble(const Trouble& trouble);
   void worker_trouble(WorkerId id);
   std::optional<Trouble> why_unfinished();
-  void count_cause(const std::string& cause);
+  void count_cause(const Trouble& trouble);
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] static bool survives(const Worker& worker);
   [[nodiscard]] std::vector<const Worker*> staying() const;
@@ -270,6 +271,7 @@ class JobMachine {
   std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure
   std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
+  int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process
   bool announced_ = false;                  // members were told that the world is about to change

@@ -209,7 +209,7 @@ void JobMachine::on(const HostLost& event) {
       verdict_.reason = event.reason;
       return trouble({Outcome::Kind::host_lost,
                       fmt::format("{} lost ({})", host_name(event.host), event.reason),
-                      expected ? "host left" : "host lost", expected, event.host});
+                      expected ? "hosts left" : "host lost", expected, event.host});
     }
     case Phase::draining:
       lose_workers_of(event.host, event.reason);

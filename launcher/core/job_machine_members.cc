@@ -129,7 +129,14 @@ void JobMachine::inspection_over() {
   disarm(Deadline::inspect);
   for (const auto& line : evidence_) say("  " + line);
   if (phase_ != Phase::running) return;
-  const auto reason = verdict_.reason;
+  auto reason = verdict_.reason;
+  std::vector<std::string> stopped;
+  for (const auto& [id, worker] : workers_)
+    if (survives(worker) && stopped_workers_.contains(id))
+      stopped.push_back(fmt::format("rank {} on {}", worker.seat.rank.value, host_name(worker.seat.host)));
+  if (!stopped.empty())
+    reason += fmt::format(": {} {} stopped", list_names(stopped), stopped.size() == 1 ? "is" : "are");
+  verdict_.reason = reason;
   // One that somebody stopped is surely stuck; without such a one nobody can tell who makes the others wait.
   if (in_place_now()) {
     bool any = false;

@@ -77,7 +77,7 @@ void JobMachine::trouble(const Trouble& trouble) {
     ++verdict_.restarts;
     if (!failed_at_) failed_at_ = now_;
   }
-  count_cause(trouble.cause);
+  count_cause(trouble);
   blaming_ = !trouble.planned;
   changed_by_ = trouble.what;
   survivors_stay_ = in_place && survivors;
@@ -96,8 +96,9 @@ void JobMachine::trouble(const Trouble& trouble) {
   begin_draining(trouble);
 }
 
-void JobMachine::count_cause(const std::string& cause) {
-  auto& causes = verdict_.causes;
+void JobMachine::count_cause(const Trouble& trouble) {
+  const auto& cause = trouble.cause;
+  auto& causes = trouble.planned ? verdict_.changes : verdict_.causes;
   const auto it =
       std::find_if(causes.begin(), causes.end(), [&](const auto& one) { return one.first == cause; });
   if (it == causes.end())

@@ -43,7 +43,7 @@ void JobMachine::try_form() {
     if (size > 0 && (!patient || (size >= possible && size >= spec_.world_size()))) return form_next(size);
     if (!more_may_come) return give_up_gathering();
     if (!armed_.contains(Deadline::start)) return wait_for_hosts(slots_in(now));
-    return;
+    return tell_what_is_there(slots_in(now));
   }
   if (survivors_stay_ && somebody_left_well_) size = static_cast<int>(survivors.size());
   if (size == 0) return wait_for_hosts(slots_in(now));
@@ -57,6 +57,13 @@ void JobMachine::try_form() {
     }
   }
   form_next(size);
+}
+
+// A start that waits for hosts nobody has named yet must not look like one that hangs.
+void JobMachine::tell_what_is_there(int slots) {
+  if (any_dialling() || std::exchange(slots_told_, slots) == slots) return;
+  say(fmt::format("{} of {} are there: waiting up to {} for more hosts (--start-timeout)", slots,
+                  count(spec_.world_size(), "slot"), format_duration(began_ + spec_.start_timeout - now_)));
 }
 
 // Some members have finished, and those that the next world was for are gone as well. True when that is the
@@ -204,8 +211,8 @@ void JobMachine::settled() {
 
 void JobMachine::change_world(const std::string& why, bool come, bool leave) {
   if (!in_place_now())
-    return trouble({Outcome::Kind::worker_failed, why, leave ? "host left" : "hosts came", true});
-  planned_change_ = {Outcome::Kind::worker_failed, why, leave ? "host left" : "hosts came", true};
+    return trouble({Outcome::Kind::worker_failed, why, leave ? "hosts left" : "hosts came", true});
+  planned_change_ = {Outcome::Kind::worker_failed, why, leave ? "hosts left" : "hosts came", true};
   Announce announce{world_.generation, come, leave, {}};
   for (auto& [id, worker] : workers_) {
     if (!must_leave(worker)) continue;

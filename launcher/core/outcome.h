@@ -75,9 +75,10 @@ struct Outcome {
   bool out_of_restarts = false;  // the cause would have been survived, had --reset-limit allowed it
 
   // An elastic job's history.
-  int restarts = 0;                                   // after failures
-  std::vector<std::pair<std::string, int>> causes{};  // why a new generation began, and how often
-  Duration lost_time{};                               // from failures until the next generation ran
+  int restarts = 0;                                    // after failures
+  std::vector<std::pair<std::string, int>> causes{};   // of these failures, and how often
+  std::vector<std::pair<std::string, int>> changes{};  // that were no failures, and how often
+  Duration lost_time{};                                // from failures until the next generation ran
 };
 
 // What the launcher exits with. Hosts that failed in different ways count as unreachable.

@@ -1,6 +1,7 @@
 #include "launcher/output/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -123,15 +124,25 @@ void no_restart_left(std::vector<std::string>& lines, const JobSpec& job, const 
                                                  limit.count, format_duration(limit.window)));
 }
 
-// "3 generations, 2 restarts (host lost 1, worker failed 1), 3.4 s lost".
+std::string tally(int number, std::string_view noun, const std::vector<std::pair<std::string, int>>& causes) {
+  std::vector<std::string> each;
+  for (const auto& [cause, count] : causes) each.push_back(fmt::format("{} {}", cause, count));
+  return fmt::format("{} {}{}{}", number, noun, number == 1 ? "" : "s",
+                     each.empty() ? "" : fmt::format(" ({})", fmt::join(each, ", ")));
+}
+
+// "4 generations; 2 restarts (host lost 1, worker failed 1), 3.4 s lost; 1 change (hosts came 1)".
 void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
   if (!job.elastic.enabled() || outcome.generation.value < 2) return;
-  std::vector<std::string> causes;
-  for (const auto& [cause, count] : outcome.causes) causes.push_back(fmt::format("{} {}", cause, count));
-  lines.push_back(fmt::format("trainrun: {} generations, {} {} after failures ({}), {} lost",
-                              outcome.generation.value, outcome.restarts,
-                              outcome.restarts == 1 ? "restart" : "restarts", list_names(causes),
-                              format_duration(outcome.lost_time)));
+  if (job.quiet && outcome.kind == Outcome::Kind::success) return;
+  auto line = fmt::format("trainrun: {} generations", outcome.generation.value);
+  if (outcome.restarts > 0)
+    line += fmt::format("; {}, {} lost", tally(outcome.restarts, "restart", outcome.causes),
+                        format_duration(outcome.lost_time));
+  int changes = 0;
+  for (const auto& [cause, count] : outcome.changes) changes += count;
+  if (changes > 0) line += "; " + tally(changes, "change", outcome.changes);
+  lines.push_back(std::move(line));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class Restarts(ElasticTest):
         self.assertInOrder(done.err, "generation 1: 2 ranks on 1 host$",
                            r"rank 1 on \S+ was killed by SIGKILL.*all ranks start anew \(restart 1 of 10 in 1h00m\)",
                            r"generation 2: 2 ranks on 1 host; rank 1 on \S+ was killed by SIGKILL.*; [\d.]+ s$",
-                           r"2 generations, 1 restart after failures \(worker failed 1\), [\d.]+ s lost$")
+                           r"2 generations; 1 restart \(worker failed 1\), [\d.]+ s lost$")
         self.assertGenerationsFit([0, 1])
 
     def test_workers_that_end_by_themselves(self):
@@ -64,7 +64,7 @@ class Restarts(ElasticTest):
                 done = self.run_job("-np", 2, *RESTARTS, WORKER, "before", 2, "on", 1, *verb.split(), "--",
                                     *self.train()[1:], "then", *self.train(3)[1:])
                 self.assertSays(self.assertEnds(done, 0), rf"generation 2: .*; rank 1 on \S+ {words}",
-                                r"1 restart after failures \(worker failed 1\)")
+                                r"1 restart \(worker failed 1\)")
                 for name in ("starts", "checkpoint", "lockstep.1", "lockstep.2"):
                     os.unlink(f"{self.folder}/{name}")
 
@@ -76,7 +76,7 @@ class Restarts(ElasticTest):
                 self.assertEnds(done, rc)
                 self.assertInOrder(done.err, "restart 1 of 1 in 1h00m", "generation 2",
                                    rf"^trainrun: rank 1 on \S+ {words}", "none is left: 1 within 1h00m",
-                                   "2 generations, 1 restart after failures")
+                                   "2 generations; 1 restart")
                 self.assertAllGone(timeout=5)
 
     def test_no_restart_at_all(self):
@@ -95,7 +95,12 @@ class Restarts(ElasticTest):
     def test_the_only_host_is_used_again_however_often_its_workers_fail(self):
         done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", "10/1s", WORKER, "before", 5, "on", 1, "exit", 7,
                             "--", "wait", "then", "exit", 0)
-        self.assertSays(self.assertEnds(done, 0), "5 generations, 4 restarts")
+        self.assertSays(self.assertEnds(done, 0), "5 generations; 4 restarts")
+
+    def test_quiet_is_quiet_when_it_goes_well_in_the_end(self):
+        done = self.run_job("-np", 2, "--quiet", *RESTARTS, WORKER, "before", 2, "on", 1, "exit", 7, "--", "wait", "then",
+                            "exit", 0)
+        self.assertEqual(self.assertEnds(done, 0).err, "")
 
     def test_ranks_that_ignore_term_are_killed_before_the_next_generation(self):
         done = self.run_job("-np", 3, *RESTARTS, WORKER, "before", 2, "on", 1, "exit", 7, "--", "stubborn", "then",
@@ -106,7 +111,7 @@ class Restarts(ElasticTest):
     def test_daemons_of_a_generation_are_gone_before_the_next_one_starts(self):
         done = self.run_job("-np", 3, *RESTARTS, WORKER, "heir", self.folder)
         self.assertEnds(done, 0)
-        self.assertSays(done, "rank 0 on .* exited with code 3", "2 generations, 1 restart")
+        self.assertSays(done, "rank 0 on .* exited with code 3", "2 generations; 1 restart")
         self.assertQuietOn(done, "is still there")
 
     def test_an_agent_that_is_killed(self):
@@ -116,7 +121,7 @@ class Restarts(ElasticTest):
         self.await_generation(job, 2)
         self.finish()
         self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(its agent or the connection to it ended\)",
-                        r"1 restart after failures \(host lost 1\)")
+                        r"1 restart \(host lost 1\)")
         self.assertGenerationsFit([0, 1])
 
     def test_an_agent_that_stands_still(self):
@@ -142,7 +147,8 @@ class Hangs(ElasticTest):
         self.finish()
         done = self.assertEnds(job.wait(), 0)
         self.assertInOrder(done.err, "no sign of life of any rank for", r"  rank \d on \S+: state ",
-                           "all ranks start anew", "generation 2: 2 ranks on 1 host; no sign of life", r"\(hung 1\)")
+                           r"no sign of life .*: rank 1 on \S+ is stopped; all ranks start anew",
+                           "generation 2: 2 ranks on 1 host; no sign of life", r"\(hung 1\)")
         self.assertSays(done, r"rank 1 on \S+: state T", r"rank 0 on \S+: state [SR]")
         self.assertGenerationsFit([0, 1])
 
@@ -190,7 +196,7 @@ class Hosts(ElasticTest):
         done = self.assertEnds(job.wait(), 0)
         self.assertInOrder(done.err, "generation 1: 2 ranks on 1 host", "hosts found: beta",
                            "generation 2: 4 ranks on 2 hosts; hosts came$", "hosts no longer listed: beta",
-                           "generation 3: 2 ranks on 1 host; hosts left$", "3 generations, 0 restarts after failures")
+                           "generation 3: 2 ranks on 1 host; hosts left$", "3 generations; 2 changes .hosts")
         self.assertQuietOn(done, "restart 1 of")
         self.assertGenerationsFit([0, 0, 0])
 
@@ -231,6 +237,15 @@ class Hosts(ElasticTest):
     def asked(self):
         return os.path.getsize(self.folder + "/asked")
 
+    def test_a_start_that_waits_for_hosts_says_so(self):
+        self.write("hosts", "alpha:1\n")
+        job = self.elastic("--discover", f"file:{self.folder}/hosts", "--discovery-interval", "100ms")
+        job.wait_for("1 of 2 slots are there: waiting up to .* for more hosts", stream="err")
+        self.write("hosts", "alpha:2\n")
+        self.await_generation(job, 1)
+        self.finish()
+        self.assertEnds(job.wait(), 0)
+
     def test_hosts_that_all_go_end_the_job_after_the_elastic_timeout(self):
         self.write("hosts", "alpha:2\n")
         job = self.elastic("--discover", f"file:{self.folder}/hosts", "--discovery-interval", "100ms",
@@ -251,7 +266,7 @@ class Hosts(ElasticTest):
         self.finish()
         done = self.assertEnds(job.wait(), 0)
         self.assertInOrder(done.err, "beta leaves: ", "generation 2: 1 rank on 1 host; beta leaves",
-                           "2 generations, 0 restarts after failures")
+                           "2 generations; 1 change .hosts left 1.$")
         self.assertGenerationsFit([0, 0])
 
 
@@ -288,7 +303,7 @@ class Control(ElasticTest):
         self.await_generation(job, 3)
         self.assertIn("there is no rank 2", self.ctl("restart", 2, rc=2))
         self.finish()
-        self.assertSays(self.assertEnds(job.wait(), 0), "3 generations, 0 restarts after failures .asked for 2.")
+        self.assertSays(self.assertEnds(job.wait(), 0), "3 generations; 2 changes .asked for 2.$")
         self.assertGenerationsFit([0, 0, 0])
 
     def test_hosts_that_are_removed_and_added(self):
@@ -304,7 +319,7 @@ class Control(ElasticTest):
         self.finish()
         done = self.assertEnds(job.wait(), 0)
         self.assertInOrder(done.err, "beta leaves: removed by the user", "generation 2: 1 rank on 1 host",
-                           "generation 3: 2 ranks on 2 hosts", "3 generations, 0 restarts")
+                           "generation 3: 2 ranks on 2 hosts", "3 generations; 2 changes .hosts")
 
     def test_stop_of_a_rank_makes_the_world_smaller(self):
         job = self.start("-np", 3, "--min-np", 1, *RESTARTS, *self.train())
@@ -312,7 +327,7 @@ class Control(ElasticTest):
         self.assertIn("rank 1 ends", self.ctl("stop", 1))
         self.await_generation(job, 2, size=2)
         self.finish()
-        self.assertSays(self.assertEnds(job.wait(), 0), "the user stopped rank 1", "0 restarts after failures")
+        self.assertSays(self.assertEnds(job.wait(), 0), "the user stopped rank 1", "2 generations; 1 change .asked for 1.$")
 
     def test_end(self):
         job = self.start("-np", 2, *RESTARTS, *self.train())
