@@ -2,7 +2,7 @@
 import os
 import signal
 
-from harness import WORKER
+from harness import TRAINRUN, WORKER
 from lab_harness import SshTest
 from training import Training
 
@@ -65,3 +65,8 @@ class ElasticLabTest(Training, SshTest):
         self.on(host, "rm -rf /tmp/trainrun.*")
         self.before[host] = {(process.pid, process.started) for process in self.lab.processes(host)
                              if "/usr/sbin/sshd -f" in process.command}
+
+    def ctl(self, *words):
+        done = self.lab.run("head", [TRAINRUN, "ctl", *words], env={"XDG_RUNTIME_DIR": self.runtime})
+        self.assertIn(done.returncode, (0, 75), done.stderr)
+        return (done.stdout + done.stderr).strip().replace("\n", "; ")

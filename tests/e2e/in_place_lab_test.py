@@ -142,6 +142,28 @@ class Hosts(InPlaceTest):
                  "2 generations; 1 change .hosts left 1.$")
 
 
+    def test_a_spare_takes_the_place_of_a_lost_host(self):
+        self.begin("--spares", 2, hosts=("-np", 4, "-H", "node1:2,node2:2,node3:2"), size=4)
+        self.assertEqual(self.first["node3"], [])
+        self.strike(self.agent("node2"))
+        self.await_world(self.job, 2, 4)
+        self.assertKept("node1")
+        self.assertEqual(len(self.workers_of("node3")), 2)
+        self.end("node2 lost", "generation 2: 4 ranks on 2 hosts; node2 lost .*; state kept by 2 survivors", "host lost 1")
+
+    def test_ranks_that_the_user_restarts_and_stops(self):
+        self.begin(program=self.digits(pace=60))
+        self.ctl("restart", "3")
+        self.await_world(self.job, 2, 6)
+        self.assertKept("node1", "node3")
+        self.ctl("stop", "0")
+        self.await_world(self.job, 3, 5)
+        self.assertKept("node3")
+        self.end("generation 2: 6 ranks on 3 hosts; the user asked for a restart of rank 3; state kept by 5 survivors",
+                 "generation 3: 5 ranks on 3 hosts; the user stopped rank 0; state kept by 5 survivors",
+                 r"3 generations; 2 changes \(asked for 2\)")
+
+
 class Worst(InPlaceTest):
     def test_without_a_survivor_it_starts_anew_from_its_checkpoint(self):
         self.begin(program=self.digits("--checkpoint", self.folder + "/checkpoint"))

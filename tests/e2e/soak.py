@@ -16,7 +16,6 @@ import time
 import harness
 from digits import Digits
 from elastic_lab import COMMON, ElasticLabTest
-from harness import TRAINRUN
 
 OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--seconds", type=float, default=60)
@@ -199,11 +198,6 @@ class Soak(ElasticLabTest):
     def list_hosts(self, come=None, go=None):
         self.listed = (self.listed | {come}) - {None, go}
         self.write("hosts", "".join(f"{host}:2\n" for host in self.hosts if host in self.listed))
-
-    def ctl(self, *words):
-        done = self.lab.run("head", [TRAINRUN, "ctl", *words], env={"XDG_RUNTIME_DIR": self.runtime})
-        self.assertIn(done.returncode, (0, 75), done.stderr)
-        return (done.stdout + done.stderr).strip().replace("\n", "; ")
 
 
 class Restart(Soak):
