@@ -12,6 +12,9 @@
 namespace trainrun::agent {
 namespace {
 
+// Of the whole host, in all control groups and outside.
+constexpr const char* all_kills = "/proc/vmstat";
+
 struct Counter {
   std::string file;
   std::uint64_t kills = 0;
@@ -64,19 +67,19 @@ std::string kernel_line_about(pid_t pid) {
 }  // namespace
 
 void OutOfMemory::remember_counters() {
-  if (const auto counter = counter_of("self"))
-    at_start_[counter->file] = known_[counter->file] = counter->kills;
+  if (const auto counter = counter_of("self")) counters_[counter->file] = counter->kills;
+  kills_at_start_ = kills_in(all_kills);
 }
 
 std::string OutOfMemory::evidence(pid_t pid) {
-  const auto counter = counter_of(std::to_string(pid));
   // The kernel counts before it kills. Its log may be thousands of records long, and somebody waits for the
-  // restart: it is read only when something was killed.
-  if (counter && counter->kills <= at_start_[counter->file]) return {};
+  // restart: it is read only if anything was killed on this host.
+  if (kills_at_start_ && kills_in(all_kills) == kills_at_start_) return {};
   std::string evidence = kernel_line_about(pid);
   if (!evidence.empty()) return "kernel: " + evidence;
+  const auto counter = counter_of(std::to_string(pid));
   if (!counter) return {};
-  auto& known = known_[counter->file];
+  auto& known = counters_[counter->file];
   if (counter->kills <= known) return {};
   evidence = fmt::format("{}: oom_kill rose from {} to {}", counter->file, known, counter->kills);
   known = counter->kills;
