@@ -3,11 +3,16 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
 void write_sample_log(const std::string& path, const std::vector<int>& counts) {
-  const auto temporary = path + "." + std::to_string(::getpid());
+  // Ranks of several hosts may write at once into one folder: a process id would not keep them apart.
+  auto temporary = path + ".XXXXXX";
+  const int fd = ::mkstemp(temporary.data());
+  if (fd < 0) throw std::runtime_error("cannot write " + path);
+  ::close(fd);
   std::ofstream file(temporary, std::ios::trunc);
   for (std::size_t i = 0; i < counts.size(); ++i) file << i << ' ' << counts[i] << '\n';
   file.close();

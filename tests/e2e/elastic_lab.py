@@ -12,6 +12,7 @@ COMMON = ("--min-np", 4, "--host-timeout", "2s", "--grace", "1s", "--settle", "2
 class ElasticLabTest(Training, SshTest):
     NODES = 3
     POLICY = ("--on-failure", "restart-world")
+    PROGRAM = WORKER
 
     def setUp(self):
         super().setUp()
@@ -29,7 +30,7 @@ class ElasticLabTest(Training, SshTest):
         return self.train()
 
     def workers_of(self, host):
-        return [process for process in self.new(host) if process.command.startswith(WORKER)]
+        return [process for process in self.new(host) if process.command.startswith(self.PROGRAM)]
 
     def agent(self, host):
         """The agent of a host: the parent of its workers."""

@@ -1,6 +1,6 @@
 """Random faults against an elastic job on four hosts: it may never hang, never end, never leave anything.
 
-    soak.py [--seconds 60] [--faults 30] [--seed N]
+    soak.py [--seconds 60] [--faults 30] [--seed N] [--in-place]
 
 Faults of one seed are the same and come at the same times; what they meet depends on the machine. When the job stands
 still for a minute, ends, or leaves something, the seed, the schedule and the job's output are printed.
@@ -8,25 +8,29 @@ still for a minute, ends, or leaves something, the seed, the schedule and the jo
 import argparse
 import heapq
 import random
+import re
 import signal
 import sys
 import time
 
 import harness
-from elastic_lab import ElasticLabTest
+from digits import Digits
+from elastic_lab import COMMON, ElasticLabTest
 from harness import TRAINRUN
 
 OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--seconds", type=float, default=60)
 OPTIONS.add_argument("--faults", type=int, default=30)
 OPTIONS.add_argument("--seed", type=int, default=None)
-GIVEN = argparse.Namespace(seconds=60, faults=30, seed=None)
+OPTIONS.add_argument("--in-place", action="store_true", help="a program on comm, instead of an unmodified one")
+GIVEN = OPTIONS.parse_args()
 
 STALL = 60  # seconds without a step, while hosts enough are there
 LEAST = 2   # hosts that can hold the smallest world, and are left in peace by faults of whole hosts
 
 
 class Soak(ElasticLabTest):
+    """The faults. What the job is, and how it shows that it goes on, is said by the classes below."""
     NODES = 4
 
     def test_random_faults(self):
@@ -38,7 +42,8 @@ class Soak(ElasticLabTest):
         try:
             self.soak()
         except BaseException:
-            print(f"seed {self.seed}; soak.py --seconds {GIVEN.seconds:g} --faults {GIVEN.faults} --seed {self.seed}")
+            print(f"soak.py --seconds {GIVEN.seconds:g} --faults {GIVEN.faults} --seed {self.seed}"
+                  + (" --in-place" if GIVEN.in_place else ""))
             if self.jobs:
                 print(f"--- stderr\n{self.jobs[0].err}\n--- the last of stdout\n{self.jobs[0].out[-2000:]}")
             raise
@@ -47,9 +52,11 @@ class Soak(ElasticLabTest):
         self.hosts = [f"node{i}" for i in range(1, self.NODES + 1)]
         self.listed = set(self.hosts)
         self.list_hosts()
-        self.begin("--discovery-interval", "200ms", "--reset-limit", "1000/5s", "--hang-timeout", "3s",
-                   "--blacklist-cooldown-range", "1s", "2s", "--max-np", 2 * self.NODES,
-                   hosts=("--discover", f"file:{self.folder}/hosts", "-np", 2 * self.NODES), size=2 * self.NODES)
+        self.size = 2 * self.NODES
+        self.job = self.start(*COMMON, *self.POLICY, "--discovery-interval", "200ms", "--reset-limit", "1000/5s",
+                              "--hang-timeout", "3s", "--blacklist-cooldown-range", "1s", "2s",
+                              "--discover", f"file:{self.folder}/hosts", "-np", self.size, *self.program())
+        self.job.wait_until(self.all_serve, "all ranks have begun")
         self.start_time = self.moved_at = time.monotonic()
         self.step = 0
         kinds = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("fault_")]
@@ -61,9 +68,7 @@ class Soak(ElasticLabTest):
             self.live_until(max(self.later[0][0], time.monotonic()) + 0.1)
         self.note("no more faults", "", None)
         self.job.wait_until(self.all_serve, "all hosts serve again", 180)
-        self.finish()
-        done = self.assertEnds(self.job.wait(), 0)
-        self.assertHistoryFits()
+        done = self.conclude()
         print(f"{GIVEN.faults} faults; {done.err.splitlines()[-1]}")
 
     def plan(self, kinds):
@@ -83,37 +88,16 @@ class Soak(ElasticLabTest):
                 continue
             self.job._pump(min(deadline - now, 0.2))
             self.assertFalse(self.job.ended, "the job ended")
-            if (step := self.saved_step()) != self.step:
+            if (step := self.steps()) != self.step:
                 self.step, self.moved_at = step, now
             if now - self.moved_at > STALL:
                 self.job.hang(f"no step for {STALL} s")
-
-    def saved_step(self):
-        with open(self.folder + "/checkpoint") as file:
-            return int(file.read())
-
-    def all_serve(self):
-        newest = max(start["generation"] for start in self.starts())
-        starts = self.starts(newest)
-        return len(starts) == 2 * self.NODES and f" of generation {newest}\n" in self.job.out
 
     def note(self, what, host, said):
         """A line of the schedule."""
         line = f"{time.monotonic() - self.start_time:7.2f} s  step {self.step:6}  {what} {host} {said or ''}".rstrip()
         self.noted += 1
         print(line, flush=True)
-
-    def assertHistoryFits(self):
-        """In each generation all agree, no rank is there twice; nothing that was saved is lost."""
-        seen, ranks = {}, set()
-        for start in self.starts():
-            own = tuple(start[key] for key in ("port", "size", "restart", "from"))
-            self.assertEqual(seen.setdefault(start["generation"], own), own, start)
-            self.assertNotIn((start["generation"], start["rank"]), ranks, start)
-            ranks.add((start["generation"], start["rank"]))
-        for key in (2, 3):
-            values = [seen[generation][key] for generation in sorted(seen)]
-            self.assertEqual(values, sorted(values))
 
     # Faults: what they did, or None when they met nobody. One that takes a host away also says what brings it back.
 
@@ -222,7 +206,66 @@ class Soak(ElasticLabTest):
         return (done.stdout + done.stderr).strip().replace("\n", "; ")
 
 
+class Restart(Soak):
+    """An unmodified program with a checkpoint."""
+
+    def program(self):
+        return self.train()
+
+    def steps(self):
+        with open(self.folder + "/checkpoint") as file:
+            return int(file.read())
+
+    def all_serve(self):
+        starts = self.starts()
+        newest = max((start["generation"] for start in starts), default=0)
+        return len(self.starts(newest)) == self.size and f" of generation {newest}\n" in self.job.out
+
+    def conclude(self):
+        self.finish()
+        done = self.assertEnds(self.job.wait(), 0)
+        self.assertHistoryFits()
+        return done
+
+    def assertHistoryFits(self):
+        """In each generation all agree, no rank is there twice; nothing that was saved is lost."""
+        seen, ranks = {}, set()
+        for start in self.starts():
+            own = tuple(start[key] for key in ("port", "size", "restart", "from"))
+            self.assertEqual(seen.setdefault(start["generation"], own), own, start)
+            self.assertNotIn((start["generation"], start["rank"]), ranks, start)
+            ranks.add((start["generation"], start["rank"]))
+        for key in (2, 3):
+            values = [seen[generation][key] for generation in sorted(seen)]
+            self.assertEqual(values, sorted(values))
+
+
+class InPlace(Digits, Soak):
+    """examples/elastic_digits, which is ended in the end: every epoch until then has used every digit once."""
+
+    def program(self):
+        return self.digits("--checkpoint", self.folder + "/checkpoint", pace=20, epochs=1000000)
+
+    def steps(self):
+        return self.job.out.count(" held-out ")
+
+    def all_serve(self):
+        newest = re.findall(r"generation (\d+): rank \d+ of (\d+)", self.job.out)[-self.size:]
+        begun = len(newest) == self.size and len(set(newest)) == 1 and newest[0][1] == str(self.size)
+        return begun and " held-out " in self.job.out.rsplit(": rank ", 1)[1]
+
+    def conclude(self):
+        self.ctl("end")
+        done = self.assertEnds(self.job.wait(), 143)
+        for epoch in range(1, max(map(int, re.findall(r"epoch +(\d+)/", done.out)))):
+            self.assertEachUsedOnce(epoch, done)
+        return done
+
+
+def load_tests(loader, _tests, _pattern):
+    return loader.loadTestsFromTestCase(InPlace if GIVEN.in_place else Restart)
+
+
 if __name__ == "__main__":
-    GIVEN = OPTIONS.parse_args()
     sys.argv[1:] = []
     harness.main()
