@@ -60,12 +60,8 @@ void Supervisor::setup(const wire::Setup& setup, const std::string& job_director
   for (const auto& [name, value] : base_env_) base_words_[name] = name + "=" + value;
   job_directory_ = job_directory;
   credit_.add(setup.credit);
-<<<<<<< HEAD
-  out_of_memory_.remember();
-=======
   // After the answer, while the launcher works: no worker is started before that answer has arrived.
-  loop_.post([this] { out_of_memory_.remember_counters(); });
->>>>>>> w-bench
+  loop_.post([this] { out_of_memory_.remember(); });
 }
 
 std::vector<std::string> Supervisor::environment_of(const wire::Start& order) const {
