@@ -60,6 +60,7 @@ class Job:
         """commands: [(host or None, argv)]."""
         self._ear = ear
         self._pids = set()
+        self.numbers_rounds = len(commands) == 1  # one launcher, one count
         ear.drop_all()
         self._log = open(os.path.join(place.folder, "job.log"), "w+b")
         self.launchers = [self._start(place, host, argv) for host, argv in commands]
