@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -9,6 +11,10 @@ namespace trainrun::cli {
 EnvironmentLayer read_environment(const std::vector<EnvVar>& environment) {
   constexpr std::string_view prefix = "TRAINRUN_";
   EnvironmentLayer out;
+  const bool any = std::any_of(environment.begin(), environment.end(),
+                               [](const EnvVar& one) { return one.first.starts_with(prefix); });
+  if (!any)
+    return out;  // the names of all options cost more than the rest of this, and most starts have none
   std::vector<std::string> names;
   for (const auto& row : options()) {
     if (!row.environment().empty()) names.push_back(row.environment().substr(prefix.size()));

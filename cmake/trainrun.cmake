@@ -31,7 +31,9 @@ target_compile_definitions(trainrun_flags INTERFACE BOOST_ASIO_NO_DEPRECATED
 target_include_directories(trainrun_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(trainrun_flags INTERFACE -D_FORTIFY_SOURCE=2 -D_GLIBCXX_ASSERTIONS -fstack-protector-strong)
-  target_link_options(trainrun_flags INTERFACE -Wl,-z,relro,-z,now)
+  # What no caller reaches is left out: fewer pages and relocations at each start.
+  target_compile_options(trainrun_flags INTERFACE -ffunction-sections -fdata-sections)
+  target_link_options(trainrun_flags INTERFACE -Wl,-z,relro,-z,now -Wl,--gc-sections)
 endif()
 
 # Sanitizers are apart from the flags above: the agent that is embedded in trainrun is static, and cannot have them.

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <functional>
+#include <initializer_list>
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/watcher.h"
@@ -19,9 +20,10 @@
 namespace trainrun::agent {
 namespace {
 
-void null_on(int target, int mode) {
+void null_on(std::initializer_list<int> targets, int mode) {
   const Fd null(::open("/dev/null", mode | O_CLOEXEC));
-  if (null) ::dup2(null.get(), target);
+  for (const int target : targets)
+    if (null) ::dup2(null.get(), target);
 }
 
 int serve(Fd in, Fd out, Legacy& legacy) {
@@ -69,8 +71,8 @@ int agent_main(const std::vector<std::string>& words) {
   Fd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!in || !out) return 1;
   // Nobody but the agent may hold the channel open, or its end would not be seen at the other side.
-  null_on(STDIN_FILENO, O_RDONLY);
-  null_on(STDOUT_FILENO, O_WRONLY);
+  null_on({STDIN_FILENO}, O_RDONLY);
+  null_on({STDOUT_FILENO}, O_WRONLY);
   const int keep_in = in.get(), keep_out = out.get();
   return watch_over([&](Legacy& legacy) { return serve(std::move(in), std::move(out), legacy); }, keep_in,
                     keep_out);
@@ -85,8 +87,7 @@ Result<int> fork_agent(Fd link) {
   if (pid > 0) return static_cast<int>(pid);
   // stdin stays: a local worker may be given it as it is. Our stdout and stderr must not be held open by an
   // agent.
-  null_on(STDOUT_FILENO, O_WRONLY);
-  null_on(STDERR_FILENO, O_WRONLY);
+  null_on({STDOUT_FILENO, STDERR_FILENO}, O_WRONLY);
   for (const int number :
        {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGPIPE, SIGWINCH})
     ::signal(number, SIG_DFL);

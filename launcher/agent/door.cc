@@ -1,7 +1,6 @@
 #include "launcher/agent/door.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -12,8 +11,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "launcher/agent/peer_owner.h"
 #include "launcher/base/fd.h"
-#include "launcher/base/strings.h"
 
 namespace trainrun::agent {
 
@@ -67,25 +66,6 @@ Bound bind_in_range(in_addr_t address, std::uint16_t first, std::uint16_t last, 
     if (bound.error == 0) break;
   }
   return bound;
-}
-
-// The owner of the other end of a loopback connection, from the kernel's table; nothing if it is not there.
-std::optional<uid_t> owner_of(const sockaddr_in& peer, std::uint16_t our_port) {
-  const auto table = read_file("/proc/net/tcp", 64u << 20);
-  if (!table) return std::nullopt;
-  // Whole addresses: another user could choose a port that one of ours has on another address.
-  const auto local = fmt::format("{:08X}:{:04X}", peer.sin_addr.s_addr, ntohs(peer.sin_port)),
-             remote = fmt::format("{:08X}:{:04X}", htonl(INADDR_LOOPBACK), our_port);
-  for (const auto line : split(*table, '\n')) {
-    std::vector<std::string_view> words;
-    for (const auto word : split(line, ' ')) {
-      if (!word.empty()) words.push_back(word);
-    }
-    if (words.size() > 7 && words[1] == local && words[2] == remote) {
-      return parse_unsigned<uid_t>(words[7]);
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace

@@ -57,21 +57,24 @@ Supervisor::~Supervisor() = default;
 
 void Supervisor::setup(const wire::Setup& setup, const std::string& job_directory) {
   base_env_ = setup.env;
+  for (const auto& [name, value] : base_env_) base_words_[name] = name + "=" + value;
   job_directory_ = job_directory;
   credit_.add(setup.credit);
-  out_of_memory_.remember();
+  // After the answer, while the launcher works: no worker is started before that answer has arrived.
+  loop_.post([this] { out_of_memory_.remember(); });
 }
 
 std::vector<std::string> Supervisor::environment_of(const wire::Start& order) const {
   // The worker's own entries replace the job's; nothing replaces the mark by which its orphans are known.
   const auto mark = std::to_string(order.worker.value);
-  std::map<std::string_view, std::string_view> merged;
-  for (const auto& [name, value] : base_env_) merged[name] = value;
-  for (const auto& [name, value] : order.env) merged[name] = value;
-  merged["TRAINRUN_WORKER"] = mark;
+  std::map<std::string_view, std::string_view> own;
+  for (const auto& [name, value] : order.env) own[name] = value;
+  own["TRAINRUN_WORKER"] = mark;
   std::vector<std::string> words;
-  words.reserve(merged.size());
-  for (const auto& [name, value] : merged) words.push_back(std::string(name) + "=" + std::string(value));
+  words.reserve(base_words_.size() + own.size());
+  for (const auto& [name, word] : base_words_)
+    if (!own.contains(name)) words.push_back(word);
+  for (const auto& [name, value] : own) words.push_back(std::string(name).append("=").append(value));
   return words;
 }
 

@@ -58,6 +58,7 @@ class Supervisor {
   CreditPool credit_;
   OutOfMemory out_of_memory_;
   wire::EnvPairs base_env_;
+  std::map<std::string, std::string> base_words_;  // "NAME=VALUE" by name: written once for all workers
   std::string job_directory_;
   bool keep_hangup_ignored_ = false;
   std::map<WorkerId, std::unique_ptr<Worker>> workers_;

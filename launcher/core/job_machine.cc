@@ -250,6 +250,7 @@ void JobMachine::begin_world() {
   begun_ = true;
   met_ = announced_ = false;
   unfinished_.reset();
+  broken_.reset();
   std::map<std::pair<HostIndex, std::uint32_t>, WorkerId> living;
   for (auto& [id, worker] : workers_) {
     if (worker.member && worker.state == WorkerState::spawned)

@@ -266,6 +266,7 @@ class JobMachine {
   bool settle_over_ = false;           // cooling has waited for hosts that may come
   int kept_ = 0;                       // survivors in the current world
   std::string changed_by_;             // why the next generation forms, for its line
+  std::optional<std::string> broken_;  // the members gave it up, and may end, or ask for their next place
   Trouble planned_change_;             // what the members were told
   Trouble trouble_;                    // the latest, planned or not
   std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure

@@ -45,7 +45,10 @@ void JobMachine::on(const WorldBroken& event) {
   if (!ours || (phase_ != Phase::forming && phase_ != Phase::running))
     return ignore("world broken", "it is over");
   // Without an in-place world the members end by themselves now, and say why.
-  if (!in_place_now()) return ignore("world broken", "its members will end");
+  if (!in_place_now()) {
+    broken_ = event.reason;
+    return ignore("world broken", "its members will end, or ask for their next place");
+  }
   for (const auto rank : event.culprits) {
     auto* worker = member_at(rank);
     if (worker != nullptr && worker->state == WorkerState::spawned) worker->condemned = true;
@@ -64,7 +67,9 @@ void JobMachine::on(const MemberWaits& event) {
 // Everybody who lives has left the generation's work: the next one may form. Members that have ended are not
 // waited for.
 void JobMachine::reform_if_all_wait() {
-  if ((phase_ != Phase::forming && phase_ != Phase::running) || !begun_ || !in_place_now()) return;
+  const auto policy = spec_.elastic.on_failure;
+  if (policy != OnFailure::in_place && policy != OnFailure::automatic) return;
+  if ((phase_ != Phase::forming && phase_ != Phase::running) || !begun_) return;
   bool any = false;
   for (const auto& [id, worker] : workers_) {
     const bool alive = worker.state == WorkerState::ordered || worker.state == WorkerState::spawned;
@@ -73,6 +78,8 @@ void JobMachine::reform_if_all_wait() {
     any = true;
   }
   if (!any) return;
+  world_elastic_ = true;  // perhaps it never met, but who lives has shown it
+  if (broken_) return trouble({Outcome::Kind::hung, *broken_, "world broken", false});
   if (!announced_)
     planned_change_ = {Outcome::Kind::worker_failed, "all ranks asked for it", "asked for", true};
   trouble(planned_change_);

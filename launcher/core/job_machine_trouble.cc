@@ -68,7 +68,7 @@ void JobMachine::trouble(const Trouble& trouble) {
   }
   followed_another_ = failed_at_.has_value();
   if (!trouble.planned) {
-    last_cause_.reset();
+    if (!unfinished_) last_cause_.reset();
     if (!budget_.spend(now_)) {
       verdict_.out_of_restarts = true;
       verdict_.reason = trouble.what;

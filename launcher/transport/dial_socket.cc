@@ -2,21 +2,15 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <mutex>
-#include <system_error>
-#include <thread>
-#include <vector>
 
+#include "launcher/transport/name_lookup.h"
 #include "launcher/transport/ssh_words.h"
 
 namespace trainrun::transport {
@@ -51,66 +45,6 @@ void acknowledge_at_once(int fd) {
 
 namespace {
 
-struct Address {
-  sockaddr_storage bytes{};
-  socklen_t size = 0;
-  int family = AF_UNSPEC;
-};
-
-struct Answer {
-  std::vector<Address> addresses;
-  std::string failure;
-};
-
-Answer ask_resolver(const std::string& name, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* list = nullptr;
-  const int rc = getaddrinfo(name.c_str(), nullptr, &hints, &list);
-  if (rc != 0) return {{}, rc == EAI_SYSTEM ? errno_text(errno) : gai_strerror(rc)};
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
-  Answer answer;
-  for (const auto* each = list; each != nullptr && answer.addresses.size() < 8; each = each->ai_next) {
-    Address address;
-    if (each->ai_addrlen > sizeof address.bytes) continue;
-    std::copy_n(reinterpret_cast<const char*>(each->ai_addr), each->ai_addrlen,
-                reinterpret_cast<char*>(&address.bytes));
-    address.size = each->ai_addrlen;
-    address.family = each->ai_family;
-    answer.addresses.push_back(address);
-  }
-  return answer;
-}
-
-// getaddrinfo has no deadline and cannot be called off, so it runs in a thread that owns what it touches:
-// when nobody waits any more, it ends by itself whenever the resolver gives up.
-Result<Answer> resolve(const std::string& host, const std::string& name, const Patience& patience) {
-  if (auto numeric = ask_resolver(name, AI_NUMERICHOST); numeric.failure.empty()) return numeric;
-  struct Shared {
-    std::mutex mutex;
-    Answer answer;
-    Fd done;
-  };
-  const auto shared = std::make_shared<Shared>();
-  shared->done = Fd(eventfd(0, EFD_CLOEXEC));
-  if (!shared->done) return fail(Code::internal, "eventfd: " + errno_text(errno));
-  try {
-    std::thread([shared, name] {
-      auto answer = ask_resolver(name, AI_ADDRCONFIG);
-      const std::lock_guard lock(shared->mutex);
-      shared->answer = std::move(answer);
-      eventfd_write(shared->done.get(), 1);
-    }).detach();
-  } catch (const std::system_error& error) {
-    return fail(Code::try_again, host + ": no thread for the resolver: " + error.what());
-  }
-  const auto wake = patience.wait(shared->done.get(), POLLIN);
-  if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, "looking up its name"));
-  const std::lock_guard lock(shared->mutex);
-  return std::move(shared->answer);
-}
-
 std::string number_of(Address address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const void* bytes =
@@ -124,7 +58,7 @@ std::string number_of(Address address) {
 
 Result<Fd> dial_socket(const std::string& host, const std::string& address, std::uint16_t port,
                        const Patience& patience) {
-  auto answer = resolve(host, address, patience);
+  auto answer = look_up(host, address, patience);
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->failure.empty()) return tl::unexpected(unreachable_host(host, {}, port, answer->failure));
 

@@ -1,18 +1,14 @@
-// A worker that says that it has begun, and when, and then waits for its end.
+// A worker that says that it has begun, and then waits for its end.
 //
 //   bench_beacon SOCKET
 //
-// "RANK RESTARTS NANOSECONDS" goes to a Unix datagram socket; the kernel adds the pid as the receiver sees
-// it, so the bench knows whom to kill on whatever host. The clock is read before anything else: what a
-// launcher costs ends there.
-#include <sys/socket.h>
-#include <sys/un.h>
+// The clock is read before anything else: what a launcher costs ends there.
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
+
+#include "tests/bench/hello.h"
 
 namespace {
 
@@ -24,19 +20,9 @@ const char* value_of(const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  sockaddr_un bench{};
-  bench.sun_family = AF_UNIX;
-  if (argc != 2 || std::strlen(argv[1]) >= sizeof bench.sun_path) return 2;
-  std::strcpy(bench.sun_path, argv[1]);
-  char text[128];
-  const int size =
-      std::snprintf(text, sizeof text, "%s %s %lld", value_of("RANK"), value_of("TORCHELASTIC_RESTART_COUNT"),
-                    static_cast<long long>(now.tv_sec) * 1'000'000'000 + now.tv_nsec);
-  const int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (sendto(sender, text, static_cast<size_t>(size), 0, reinterpret_cast<const sockaddr*>(&bench),
-             sizeof bench) != size) {
+  const auto begun = bench::now_ns();
+  if (argc != 2) return 2;
+  if (!bench::say_hello(argv[1], value_of("RANK"), value_of("TORCHELASTIC_RESTART_COUNT"), begun)) {
     std::perror(argv[1]);
     return 1;
   }

@@ -9,9 +9,9 @@ import time
 
 import measure
 
-Hello = collections.namedtuple("Hello", "rank restarts at pid words")
-"""One worker has begun. at: seconds of the monotonic clock, read by the worker; pid: as it is seen from here; words: what a
-worker adds."""
+Hello = collections.namedtuple("Hello", "rank round at pid")
+"""One worker has come to the point that is measured. round: its restart count, or generation; at: seconds of the monotonic
+clock, read by the worker; pid: as it is seen from here."""
 
 
 class NotHeard(Exception):
@@ -47,10 +47,10 @@ class Ear:
             try:
                 text, credentials, _, _ = self._socket.recvmsg(256, socket.CMSG_SPACE(12))
             except TimeoutError:
-                raise NotHeard(f"{len(hellos)} of {count} workers began within {seconds:.0f} s") from None
+                raise NotHeard(f"{len(hellos)} of {count} workers were heard within {seconds:.0f} s") from None
             pid = struct.unpack("3i", credentials[0][2])[0]
-            rank, restarts, at, *words = text.decode().split()
-            hellos.append(Hello(int(rank), int(restarts), int(at) / 1e9, pid, words))
+            rank, turn, at = map(int, text.split())
+            hellos.append(Hello(rank, turn, at / 1e9, pid))
         return hellos
 
 
@@ -60,6 +60,7 @@ class Job:
         """commands: [(host or None, argv)]."""
         self._ear = ear
         self._pids = set()
+        self.numbers_rounds = len(commands) == 1  # one launcher, one count
         ear.drop_all()
         self._log = open(os.path.join(place.folder, "job.log"), "w+b")
         self.launchers = [self._start(place, host, argv) for host, argv in commands]

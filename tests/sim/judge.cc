@@ -48,9 +48,12 @@ void Judge::need_link(HostIndex index, const char* what) {
 
 void Judge::event(const JobEvent& event, Instant now) {
   now_ = now;
+  if (const auto* broken = std::get_if<WorldBroken>(&event)) broken_generation_ = broken->generation;
+  const auto* waits = std::get_if<MemberWaits>(&event);
   may_charge_ = std::holds_alternative<WorkerExited>(event) ||
                 std::holds_alternative<WorkerNotStarted>(event) || std::holds_alternative<HostLost>(event) ||
-                std::holds_alternative<WorldBroken>(event) || std::holds_alternative<InspectionDone>(event);
+                std::holds_alternative<WorldBroken>(event) || std::holds_alternative<InspectionDone>(event) ||
+                (waits != nullptr && waits->generation == broken_generation_);
   const auto worker = [this](WorkerId id, auto&& work) {
     if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
   };

@@ -17,7 +17,7 @@ struct Arguments {
   std::uint64_t schedules = 1000, seed = 1, start = 0;
   std::optional<std::uint64_t> only;
   std::uint64_t failures = 1;  // stop after so many
-  bool trace = false, keep_given = false;
+  bool trace = false, keep_given = false, shrink = true;
   std::vector<std::size_t> keep;  // of a shrunk schedule: these faults alone
 };
 
@@ -32,8 +32,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
   Arguments out;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
-    if (flag == "--trace") {
-      out.trace = true;
+    if (flag == "--trace" || flag == "--no-shrink") {
+      (flag == "--trace" ? out.trace : out.shrink) = flag == "--trace";
       continue;
     }
     if (i + 1 >= argc) return std::nullopt;
@@ -89,6 +89,7 @@ void report(const Arguments& arguments, std::uint64_t schedule, const Scenario& 
             std::vector<bool> skip) {
   fmt::print("schedule {} of seed {} fails: {}\n  {}\n  replay: sim --seed {} --only {} --trace\n", schedule,
              arguments.seed, why, scenario.describe(), arguments.seed, schedule);
+  if (!arguments.shrink) return;
   skip = shrink(scenario, std::move(skip), why);
   std::string keep;
   for (std::size_t i = 0; i < skip.size(); ++i) {

@@ -7,8 +7,9 @@
 namespace trainrun::sim {
 namespace {
 
-// The client's own patience; a member that waited in vain ends like one that lost its peers.
-constexpr Duration join_patience = seconds(120), place_patience = seconds(400);
+// A join has a deadline of its own; a place in the next world is waited for until the launcher says
+// something.
+constexpr Duration join_patience = seconds(120), place_patience = seconds(80'000);
 
 }  // namespace
 

@@ -183,6 +183,67 @@ TEST_SUITE("core.elastic_change") {
     CHECK(bench.outcome->exit_code == 69);
   }
 
+  TEST_CASE(
+      "the only host leaves by its own word: the job waits for its return, not less than the longest rest") {
+    Bench bench(1);
+    bench.all_running();
+    bench.tell(HostLeaving{HostIndex{0}, "preempted"});
+    bench.drained();
+    bench.all_stopped();
+    CHECK(bench.phase() == Phase::cooling);
+    const auto left = bench.now;
+    bench.pass(Deadline::hosts);
+    CHECK(bench.now - left >= bench.spec.elastic.cooldown_max);
+    bench.ready(0);
+    bench.form();
+    CHECK(bench.ranks() == 2);
+  }
+
+  TEST_CASE("in place: members on a host that leaves are dismissed though no world can form yet") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.min_np = 4; });
+    bench.all_running(true);
+    bench.tell(HostLeaving{HostIndex{1}, "preempted"});
+    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    CHECK(bench.phase() == Phase::cooling);
+    CHECK(bench.count<Dismiss>() == 2);
+    for (std::uint32_t rank : {2u, 3u}) bench.end(bench.at(rank), ExitStatus::exited(0));
+    CHECK(bench.count<StopHost>() == 1);
+  }
+
+  TEST_CASE("a host that is removed while the port is reserved gets nobody") {
+    Bench bench(3);
+    for (std::uint32_t i = 0; i < 3; ++i) bench.ready(i);
+    bench.tell(RemoveHost{"gpu2"});
+    bench.form();
+    CHECK(bench.seats() == "0.0 0.1 1.0 1.1");
+    CHECK(bench.count<StopHost>() == 1);
+  }
+
+  TEST_CASE("survivors on hosts that discovery lost keep their state when nobody else has it") {
+    Bench bench(2, OnFailure::in_place, discovers);
+    bench.all_running(true);
+    bench.tell(HostsDiscovered{{Bench::host(2), Bench::host(3)}});
+    bench.ready(2);
+    bench.ready(3);
+    const auto survivor = bench.at(1);
+    bench.end(bench.at(0), ExitStatus::exited(1));
+    bench.form(true);
+    CHECK(bench.at(0) == survivor);
+    CHECK(bench.ranks() == 4);
+  }
+
+  TEST_CASE("members that wait for a place after a world that never met get one") {
+    Bench bench(2, OnFailure::automatic);
+    bench.all_running();
+    for (std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{1}, Rank{rank}});
+    bench.end(bench.at(3), ExitStatus::exited(0));
+    bench.tell(WorldBroken{Generation{1}, "rank 3 was lost", {Rank{3}}});
+    for (std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    bench.form(true);
+    CHECK(bench.ranks() == 3);
+    CHECK(bench.machine->restarts() == 1);
+  }
+
   TEST_CASE("every event in every phase of an elastic job keeps the invariants, and the end comes once") {
     for (unsigned seed = 1; seed <= 400; ++seed) {
       std::mt19937 random(seed);

@@ -253,6 +253,18 @@ TEST_SUITE("core.elastic") {
     CHECK(bench.outcome->exit_code == 130);
   }
 
+  TEST_CASE("in place: the last survivors finish, but others were lost before: that is no success") {
+    Bench bench(2, OnFailure::in_place);
+    bench.all_running(true);
+    bench.lose(1);
+    bench.end(bench.at(0), ExitStatus::exited(0));
+    bench.end(bench.at(1), ExitStatus::exited(0));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->kind == Outcome::Kind::host_lost);
+    CHECK(bench.outcome->exit_code == 69);
+  }
+
   TEST_CASE("too few hosts: the job waits for --elastic-timeout, and then says so") {
     Bench bench(1);
     bench.all_running();

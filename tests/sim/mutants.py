@@ -1,0 +1,112 @@
+"""Mutants of the brain: each is one file of launcher/core with one thing wrong. A simulation that lets one through does
+not test what it says.
+
+    mutants.py names                        one mutant a line: its name and its file
+    mutants.py write NAME SOURCE_DIR OUT    writes the mutated file; fails when the text to replace is not there once
+    mutants.py check BIN_DIR                runs sim_mutant_NAME of each: every one must be caught
+"""
+import os
+import re
+import subprocess
+import sys
+
+SCHEDULES = "30000"  # within so many each must be caught; most need fewer than a hundred
+
+# name: (file in launcher/core, text, replacement)
+MUTANTS = {
+    "sweep_not_awaited": (
+        "job_machine_trouble.cc",
+        "if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.sweeping; })) return;",
+        ""),
+    "budget_without_limit": (
+        "restart_budget.cc", "if (spent() >= limit_.count) return false;", ""),
+    "survivors_reversed": (
+        "job_machine_trouble.cc",
+        "return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);",
+        "return std::pair(!a->seasoned, b->seat.rank) < std::pair(!b->seasoned, a->seat.rank);"),
+    "newcomers_before_survivors": (
+        "job_machine_trouble.cc",
+        "return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);",
+        "return std::pair(a->seasoned, a->seat.rank) < std::pair(b->seasoned, b->seat.rank);"),
+    "workers_of_a_lost_host_live": (
+        "job_machine_hosts.cc",
+        "if (worker.seat.host != host || worker.state == WorkerState::finished) continue;",
+        "if (worker.seat.host != host || worker.state != WorkerState::ordered) continue;"),
+    "no_kill_after_the_grace": (
+        "job_machine_end.cc", "if (phase_ == Phase::draining) return kill_now();",
+        "if (phase_ == Phase::draining) return arm(Deadline::grace, now_ + seconds(60));"),
+    "slot_of_a_dismissed_is_free": (
+        "job_machine_hosts.cc", "room.busy.push_back(worker.seat.slot);", ""),
+    "minimum_ignored": ("replan.cc", "if (slots < least) return 0;", "if (slots <= 0) return 0;"),
+    "maximum_ignored": ("replan.cc", "return std::min(most, std::max(", "return std::min(most + 1, std::max("),
+    "generation_used_again": (
+        "job_machine_worlds.cc", "const Generation next{world_.generation.value + 1};",
+        "const Generation next{std::max(1u, world_.generation.value)};"),
+    "old_generation_told": (
+        "job_machine.cc", "starts.push_back({last_worker_, world_.generation, seat.rank});",
+        "starts.push_back({last_worker_, Generation{std::max(1u, world_.generation.value - 1)}, seat.rank});"),
+    "leaving_is_charged": (
+        "job_machine_hosts.cc", "expected ? \"host left\" : \"host lost\", expected, event.host});",
+        "expected ? \"host left\" : \"host lost\", false, event.host});"),
+    "nobody_is_pardoned": ("job_machine_hosts.cc", "if (held >= least) break;", "break;"),
+    "end_before_agents_are_gone": (
+        "job_machine_end.cc", "[](const auto& host) { return host.state != HostState::gone; })",
+        "[](const auto& host) { return host.state == HostState::dialling; })"),
+    "ordered_not_awaited": (
+        "job_machine_end.cc",
+        "return worker.condemned || (worker.member && worker.state == WorkerState::ordered);",
+        "return worker.condemned;"),
+    "told_members_stay": ("job_machine_worlds.cc", "(worker.told || hosts_", "(hosts_"),
+    "grace_of_dismissed_forgotten": (
+        "job_machine_worlds.cc", "if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + spec_.grace);",
+        ""),
+}
+
+
+def squeezed(text):
+    """Formatting moves line ends about: any run of blanks is as good as any other."""
+    return r"\s*".join(re.escape(part) for part in re.findall(r"\w+|[^\w\s]", text))
+
+
+def write(name, source_dir, out):
+    file, text, replacement = MUTANTS[name]
+    with open(os.path.join(source_dir, "launcher/core", file), encoding="utf-8") as source:
+        content = source.read()
+    mutated, count = re.subn(squeezed(text), lambda _: replacement, content)
+    if count != 1:
+        sys.exit(f"mutant {name}: its text is {count} times in {file}, not once: bring tests/sim/mutants.py up to date")
+    with open(out, "w", encoding="utf-8") as target:
+        target.write(mutated)
+
+
+def check(bin_dir):
+    uncaught = []
+    for name in MUTANTS:
+        run = subprocess.run([os.path.join(bin_dir, "sim_mutant_" + name), "--schedules", SCHEDULES, "--no-shrink"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        caught = re.search(r"^schedule (\d+) of seed \d+ fails: (.*)", run.stdout, re.M)
+        if caught:
+            print(f"{name}: schedule {caught.group(1)}: {caught.group(2)}")
+        elif run.returncode < 0:
+            print(f"{name}: died by signal {-run.returncode}")
+        else:
+            uncaught.append(name)
+            print(f"{name}: NOT CAUGHT by {SCHEDULES} schedules\n{run.stdout}")
+    return 1 if uncaught else 0
+
+
+def main():
+    match sys.argv[1:]:
+        case ["names"]:
+            print("\n".join(f"{name} {file}" for name, (file, _, _) in MUTANTS.items()))
+        case ["write", name, source_dir, out]:
+            write(name, source_dir, out)
+        case ["check", bin_dir]:
+            return check(bin_dir)
+        case _:
+            sys.exit(__doc__)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

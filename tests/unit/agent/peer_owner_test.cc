@@ -1,0 +1,93 @@
+#include "launcher/agent/peer_owner.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/base/fd.h"
+
+using namespace trainrun;
+
+namespace {
+
+// A connection over loopback: our end is `near`, the other one `far`.
+struct Pair {
+  Pair() : listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::bind(listener.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+    REQUIRE(::listen(listener.get(), 8) == 0);
+    socklen_t size = sizeof name;
+    REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size) == 0);
+    port = ntohs(name.sin_port);
+  }
+  void connect() {
+    far = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    name.sin_port = htons(port);
+    REQUIRE(::connect(far.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+  }
+  void accept() {
+    socklen_t size = sizeof peer;
+    near = Fd(::accept(listener.get(), reinterpret_cast<sockaddr*>(&peer), &size));
+    REQUIRE(near);
+  }
+
+  Fd listener, near, far;
+  std::uint16_t port = 0;
+  sockaddr_in peer{};
+};
+
+}  // namespace
+
+TEST_SUITE("peer_owner") {
+  TEST_CASE("both ways name the user at the other end") {
+    Pair pair;
+    pair.connect();
+    pair.accept();
+    const auto by_netlink = agent::owner_by_netlink(pair.peer, pair.port);
+    if (!by_netlink) MESSAGE("netlink's socket diagnosis is not available here");
+    if (by_netlink) CHECK(*by_netlink == ::getuid());
+    CHECK(agent::owner_by_table(pair.peer, pair.port) == ::getuid());
+    CHECK(agent::owner_of(pair.peer, pair.port) == ::getuid());
+  }
+
+  TEST_CASE("another user's process is another user's") {
+    if (::getuid() != 0) return;
+    Pair pair;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::setuid(65534) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) ::_exit(1);
+      pair.connect();
+      char byte = 0;  // until the test has looked
+      ::_exit(::read(pair.far.get(), &byte, 1) == 1 ? 0 : 1);
+    }
+    pair.accept();
+    CHECK(agent::owner_by_table(pair.peer, pair.port) == 65534);
+    CHECK(agent::owner_of(pair.peer, pair.port) == 65534);
+    CHECK(::write(pair.near.get(), "x", 1) == 1);
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child);
+  }
+
+  TEST_CASE("a connection that was closed, or never was, is nobody's") {
+    Pair pair;
+    pair.connect();
+    pair.accept();
+    pair.far.reset();
+    CHECK(!agent::owner_of(pair.peer, pair.port));
+    auto other = pair.peer;
+    other.sin_port = htons(pair.port);  // a listener has it
+    CHECK(!agent::owner_of(other, pair.port));
+    other = pair.peer;
+    other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    CHECK(!agent::owner_of(other, pair.port));
+  }
+}
