@@ -162,6 +162,8 @@ class JobMachine {
   bool nobody_is_left();
   void wait_for_hosts(int slots);
   void tell_what_is_there(int slots);
+  void tell_that_state_is_lost();
+  [[nodiscard]] bool first_choice_is_ready(int size) const;
   void form_next(int size);
   void form();
   void begin_world();
@@ -264,6 +266,7 @@ class JobMachine {
       false;  // the latest trouble came before the world had recovered from the one before
   bool somebody_left_well_ = false;    // members had finished when the world was formed around the others
   bool settle_over_ = false;           // cooling has waited for hosts that may come
+  bool state_exists_ = false;          // a world has met since all were lost the last time
   int kept_ = 0;                       // survivors in the current world
   std::string changed_by_;             // why the next generation forms, for its line
   std::optional<std::string> broken_;  // the members gave it up, and may end, or ask for their next place

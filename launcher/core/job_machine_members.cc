@@ -29,7 +29,7 @@ void JobMachine::on(const MemberJoined& event) {
 void JobMachine::on(const WorldJoined& event) {
   if (event.generation != world_.generation || !begun_) return ignore("world joined", "another generation");
   if (phase_ != Phase::forming && phase_ != Phase::running) return ignore("world joined", "it is ending");
-  met_ = true;
+  met_ = state_exists_ = true;
   world_elastic_ = event.elastic;
   disarm(Deadline::join);
   for (auto& [id, worker] : workers_)

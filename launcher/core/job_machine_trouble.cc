@@ -81,8 +81,7 @@ void JobMachine::trouble(const Trouble& trouble) {
   blaming_ = !trouble.planned;
   changed_by_ = trouble.what;
   survivors_stay_ = in_place && survivors;
-  if (in_place && !survivors)
-    say("no rank survived: the world starts anew from the program's own checkpoint");
+  if (in_place && !survivors) tell_that_state_is_lost();
   if (!trouble.planned) {
     say(fmt::format("{}; {} (restart {} of {} {})", trouble.what,
                     survivors_stay_ ? "the others go on without it" : "all ranks start anew", budget_.spent(),

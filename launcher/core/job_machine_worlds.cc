@@ -40,7 +40,8 @@ void JobMachine::try_form() {
   if (phase_ == Phase::gathering) {
     const bool more_may_come = any_dialling() || spec_.elastic.discovery.kind != DiscoveryKind::none;
     const bool patient = armed_.contains(Deadline::start) && more_may_come;
-    if (size > 0 && (!patient || (size >= possible && size >= spec_.world_size()))) return form_next(size);
+    const bool complete = size >= possible && size >= spec_.world_size() && first_choice_is_ready(size);
+    if (size > 0 && (!patient || complete)) return form_next(size);
     if (!more_may_come) return give_up_gathering();
     if (!armed_.contains(Deadline::start)) return wait_for_hosts(slots_in(now));
     return tell_what_is_there(slots_in(now));
@@ -59,6 +60,17 @@ void JobMachine::try_form() {
   form_next(size);
 }
 
+// With spares there are more hosts than needed: which serve is the list's choice, not that of who is quicker.
+bool JobMachine::first_choice_is_ready(int size) const {
+  int held = 0;
+  for (const auto& room : rooms(true)) {
+    if (held >= size) return true;
+    if (hosts_.at(room.host.value).state != HostState::ready) return false;
+    held += room.slots;
+  }
+  return true;
+}
+
 // A start that waits for hosts nobody has named yet must not look like one that hangs.
 void JobMachine::tell_what_is_there(int slots) {
   if (any_dialling() || std::exchange(slots_told_, slots) == slots) return;
@@ -73,7 +85,7 @@ bool JobMachine::nobody_is_left() {
   if (!why) why = unfinished_;
   if (why && why->planned) {  // nothing failed: the program has not ended only because of what we did
     survivors_stay_ = somebody_left_well_ = world_elastic_ = false;
-    say("no rank survived: the world starts anew from the program's own checkpoint");
+    tell_that_state_is_lost();
     return false;
   }
   if (why && why->kind == Outcome::Kind::host_lost) verdict_.host = why->host;
@@ -102,9 +114,9 @@ void JobMachine::form_next(int size) {
   verdict_.host_errors.clear();
   const Generation next{world_.generation.value + 1};
   const auto alive = staying();
+  const bool in_place = survivors_stay_;
   if (alive.empty()) {
-    if (std::exchange(survivors_stay_, false))
-      say("no rank survived: the world starts anew from the program's own checkpoint");
+    survivors_stay_ = false;
     world_elastic_ = false;
     world_ = replan_all(spec_, next, world_.seats, rooms(false), size);
   } else {
@@ -116,9 +128,18 @@ void JobMachine::form_next(int size) {
         vacated.push_back(seat);
     world_ = replan_around(spec_, next, survivors, vacated, rooms(false), size);
   }
-  kept_ = static_cast<int>(std::min(alive.size(), world_.seats.size()));
+  kept_ = static_cast<int>(
+      std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->seasoned; }));
+  kept_ = std::min(kept_, static_cast<int>(world_.seats.size()));
+  if (in_place && kept_ == 0) tell_that_state_is_lost();
   verdict_.generation = next;
   form();
+}
+
+// Ranks that came anew and never met the others live on, but hold nothing.
+void JobMachine::tell_that_state_is_lost() {
+  if (std::exchange(state_exists_, false))
+    say("no rank survived: the world starts anew from the program's own checkpoint");
 }
 
 void JobMachine::world_runs() {
@@ -134,7 +155,7 @@ void JobMachine::tell_generation() {
                           count(static_cast<int>(world_.seats.size()), "rank"),
                           count(static_cast<int>(world_.groups), "host"));
   if (!changed_by_.empty()) line += "; " + changed_by_;
-  if (survivors_stay_) line += fmt::format("; state kept by {}", count(kept_, "survivor"));
+  if (survivors_stay_ && kept_ > 0) line += fmt::format("; state kept by {}", count(kept_, "survivor"));
   if (failed_at_) {
     line += "; " + format_duration(now_ - *failed_at_);
     verdict_.lost_time += now_ - *failed_at_;

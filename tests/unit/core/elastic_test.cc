@@ -99,6 +99,40 @@ TEST_SUITE("core.elastic") {
     CHECK(bench.ranks() == 2);
   }
 
+  TEST_CASE("in place: who came anew and never met the others has kept nothing") {
+    Bench bench(2, OnFailure::in_place);
+    bench.all_running(true);
+    bench.end(bench.at(1), ExitStatus::exited(1));
+    bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
+    const auto newcomer = bench.ordered.at(0);
+    bench.tell(WorkerStarted{newcomer, 1});
+    bench.ordered.clear();
+    for (const auto worker : std::vector<WorkerId>(bench.world.workers))
+      if (worker != newcomer) bench.end(worker, ExitStatus::exited(1));
+    bench.pass(Deadline::backoff);
+    bench.form(true);
+    CHECK(std::count(bench.world.workers.begin(), bench.world.workers.end(), newcomer) == 1);
+    CHECK(bench.has_said("no rank survived"));
+    CHECK_FALSE(bench.has_said("state kept by"));
+  }
+
+  TEST_CASE("which hosts serve and which are spares is said by their order, not by who is quicker") {
+    Bench bench(3, OnFailure::restart_world, [](JobSpec& spec) {
+      spec.programs[0].np = 4;
+      spec.elastic.spares = 2;
+    });
+    bench.ready(2);
+    bench.ready(0);
+    CHECK(bench.phase() == Phase::gathering);
+    SUBCASE("the slow one comes") { bench.ready(1); }
+    SUBCASE("it does not") { bench.pass(Deadline::start); }
+    bench.form();
+    CHECK(bench.ranks() == 4);
+    CHECK(bench.seats() == (bench.machine->hosts()[1].state == JobMachine::HostState::ready
+                                ? "0.0 0.1 1.0 1.1"
+                                : "0.0 0.1 2.0 2.1"));
+  }
+
   TEST_CASE("an automatic job whose program never meets is restarted as a whole") {
     Bench bench(2, OnFailure::automatic);
     bench.all_running();
