@@ -167,6 +167,7 @@ class Hosts(InPlaceTest):
 class Worst(InPlaceTest):
     def test_without_a_survivor_it_starts_anew_from_its_checkpoint(self):
         self.begin(program=self.digits("--checkpoint", self.folder + "/checkpoint"))
+        self.await_epoch(self.job, 2)  # so the checkpoint of the first is written
         for workers in self.first.values():
             for process in workers:
                 self.strike(process, signal.SIGSTOP)  # so that none notices the others
