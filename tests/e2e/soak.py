@@ -28,6 +28,14 @@ STALL = 60  # seconds without a step, while hosts enough are there
 LEAST = 2   # hosts that can hold the smallest world, and are left in peace by faults of whole hosts
 
 
+def state(process):
+    try:
+        with open(f"/proc/{process.outer}/stat") as file:
+            return file.read().rsplit(") ", 1)[1][0]
+    except OSError:
+        return "X"
+
+
 class Soak(ElasticLabTest):
     """The faults. What the job is, and how it shows that it goes on, is said by the classes below."""
     NODES = 4
@@ -119,15 +127,18 @@ class Soak(ElasticLabTest):
                 return f"pid {process.pid}" + (f" of {other}" if other != host else "")
         return "nobody is there"
 
+    # An agent and its watcher are each other's keeper: what happens to both at once is not promised to leave nothing.
+
     def agents(self, host):
-        return self.parents(host, self.workers_of(host))
+        ours = self.pids_of_ours(host)
+        return [process for process in ours.values() if process.ppid in ours]
 
     def watchers(self, host):
-        return self.parents(host, self.agents(host))
+        able = {agent.ppid for agent in self.agents(host) if state(agent) != "T"}
+        return [process for process in self.pids_of_ours(host).values() if process.pid in able]
 
-    def parents(self, host, processes):
-        pids = {process.ppid for process in processes}
-        return [process for process in self.new(host) if process.pid in pids]
+    def pids_of_ours(self, host):
+        return {process.pid: process for process in self.new(host) if "/agent-" in process.command}
 
     def fault_worker_killed(self, host):
         return self.strike_one(host, self.workers_of)
