@@ -36,7 +36,7 @@ MUTANTS = {
         "job_machine_end.cc", "if (phase_ == Phase::draining) return kill_now();",
         "if (phase_ == Phase::draining) return arm(Deadline::grace, now_ + seconds(60));"),
     "slot_of_a_dismissed_is_free": (
-        "job_machine_hosts.cc", "room.busy.push_back(worker.seat.slot);", ""),
+        "job_machine_hosts.cc", "room.busy.push_back(worker.seat.slot);", ";"),
     "minimum_ignored": ("replan.cc", "if (slots < least) return 0;", "if (slots <= 0) return 0;"),
     "maximum_ignored": ("replan.cc", "return std::min(most, std::max(", "return std::min(most + 1, std::max("),
     "generation_used_again": (
