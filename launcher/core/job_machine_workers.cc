@@ -76,7 +76,9 @@ void JobMachine::on(const WorkerExited& event) {
       auto& worker = it->second;
       worker.state = WorkerState::exited;
       worker.status = event.status;
-      if (!worker.member) return;  // it had no place any more, however it ended
+      if (!worker.member) {                                     // it had no place any more, however it ended
+        return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
+      }
       if (worker.told && (phase_ == Phase::forming || phase_ == Phase::running) && in_place_now())
         return trouble(planned_change_);
       if (!event.status.success() && !ended_by_us(worker, event)) {
@@ -139,7 +141,7 @@ void JobMachine::on(const WorkerFinished& event) {
       if (!worker.member) {
         workers_.erase(it);
         release_unused();
-        return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
+        return phase_ == Phase::cooling ? try_form() : void();  // its host may go now
       }
       if (phase_ == Phase::cooling) return try_form();  // its host may go now
       return after_worker_change();

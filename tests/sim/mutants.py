@@ -36,7 +36,7 @@ MUTANTS = {
         "job_machine_end.cc", "if (phase_ == Phase::draining) return kill_now();",
         "if (phase_ == Phase::draining) return arm(Deadline::grace, now_ + seconds(60));"),
     "slot_of_a_dismissed_is_free": (
-        "job_machine_hosts.cc", "room.busy.push_back(worker.seat.slot);", ""),
+        "job_machine_hosts.cc", "room.busy.push_back(worker.seat.slot);", ";"),
     "minimum_ignored": ("replan.cc", "if (slots < least) return 0;", "if (slots <= 0) return 0;"),
     "maximum_ignored": ("replan.cc", "return std::min(most, std::max(", "return std::min(most + 1, std::max("),
     "generation_used_again": (
@@ -46,8 +46,8 @@ MUTANTS = {
         "job_machine.cc", "starts.push_back({last_worker_, world_.generation, seat.rank});",
         "starts.push_back({last_worker_, Generation{std::max(1u, world_.generation.value - 1)}, seat.rank});"),
     "leaving_is_charged": (
-        "job_machine_hosts.cc", "expected ? \"host left\" : \"host lost\", expected, event.host});",
-        "expected ? \"host left\" : \"host lost\", false, event.host});"),
+        "job_machine_hosts.cc", "expected ? \"hosts left\" : \"host lost\", expected, event.host});",
+        "expected ? \"hosts left\" : \"host lost\", false, event.host});"),
     "nobody_is_pardoned": ("job_machine_hosts.cc", "if (held >= least) break;", "break;"),
     "end_before_agents_are_gone": (
         "job_machine_end.cc", "[](const auto& host) { return host.state != HostState::gone; })",

@@ -114,7 +114,7 @@ Scenario scenario_of(std::uint64_t seed) {
   elastic.limit.count = random.percent(75) ? 1000 : random.from_to(0, 4);
   elastic.limit.window = random.percent(50) ? seconds(3600) : seconds(random.from_to(5, 120));
   elastic.timeout = seconds(random.from_to(60, 400));
-  elastic.cooldown_min = seconds(random.from_to(1, 20));
+  elastic.cooldown_min = seconds(random.from_to(1, random.percent(20) ? 400 : 20));
   elastic.cooldown_max = elastic.cooldown_min + seconds(random.from_to(0, 100));
   elastic.settle = milliseconds(random.from_to(0, 3000));
   if (random.percent(50)) elastic.hang_timeout = seconds(random.from_to(5, 30));

@@ -153,6 +153,7 @@ class Simulation {
   void ask_rendezvous(Process& process, Work work);
   void join(Process& process);
   void wait_for_place(Process& process);
+  void leave_world(Process& process);
   void heed_notice(Process& process);
   void exit_by_itself(Process& process, ExitStatus status, bool lost_peer);
   void stop_process(Process& process);

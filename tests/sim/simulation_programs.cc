@@ -75,12 +75,7 @@ void Simulation::hear(Process& process, const Word& word) {
         return;
       ++process.turn;
       return later(process, random_.between(Duration::zero(), milliseconds(random_.percent(90) ? 20 : 5000)),
-                   [this, &process] {
-                     if (process.frozen || process.stuck) return;
-                     const bool goes_on = scenario_.program_elastic && scenario_.in_place();
-                     if (goes_on) return wait_for_place(process);
-                     exit_by_itself(process, ExitStatus::exited(1), true);
-                   });
+                   [this, &process] { leave_world(process); });
     case Word::Kind::placed:
       if (process.at != Process::At::waiting) return;
       process.generation = word.generation;
@@ -100,10 +95,20 @@ void Simulation::hear(Process& process, const Word& word) {
   }
 }
 
+// Its generation is over.
+void Simulation::leave_world(Process& process) {
+  if (process.stuck) return;
+  if (process.frozen) return later(process, milliseconds(100), [this, &process] { leave_world(process); });
+  const bool goes_on = scenario_.program_elastic && scenario_.in_place();
+  if (goes_on) return wait_for_place(process);
+  exit_by_itself(process, ExitStatus::exited(1), true);
+}
+
 // At its next commit.
 void Simulation::heed_notice(Process& process) {
   later(process, random_.between(milliseconds(20), seconds(3)), [this, &process] {
-    if (process.frozen || process.stuck || !process.notice || !scenario_.program_elastic) return;
+    if (process.stuck || !process.notice || !scenario_.program_elastic) return;
+    if (process.frozen) return heed_notice(process);
     if (!*process.notice) return wait_for_place(process);
     if (random_.percent(20)) return;  // it does not look
     if (random_.percent(30)) return wait_for_place(process);

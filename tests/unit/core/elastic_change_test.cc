@@ -219,6 +219,20 @@ TEST_SUITE("core.elastic_change") {
     CHECK(bench.count<StopHost>() == 1);
   }
 
+  TEST_CASE(
+      "a world that starts anew waits for the slot of one that was dismissed, not for its last output") {
+    Bench bench(1, OnFailure::in_place, [](JobSpec& spec) { spec.programs[0].np = 2; });
+    bench.all_running(true);
+    bench.tell(RemoveHost{"gpu0"});
+    bench.tell(WorkerExited{bench.at(0), ExitStatus::exited(0), bench.now, {}});
+    bench.tell(WorkerFinished{bench.at(0)});
+    REQUIRE(bench.phase() == Phase::cooling);
+    bench.tell(AddHosts{{Bench::host(0)}});
+    CHECK_FALSE(bench.port);
+    bench.tell(WorkerExited{bench.at(1), ExitStatus::exited(0), bench.now, {}});
+    CHECK(bench.port);
+  }
+
   TEST_CASE("survivors on hosts that discovery lost keep their state when nobody else has it") {
     Bench bench(2, OnFailure::in_place, discovers);
     bench.all_running(true);
