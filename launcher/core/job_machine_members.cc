@@ -161,6 +161,7 @@ void JobMachine::inspection_over() {
 void JobMachine::on(const RestartWorld&) {
   if (!elastic() || phase_ != Phase::running) return ignore("restart", "nothing runs");
   if (in_place_now() && somebody_finished_well()) return ignore("restart", "the program is ending");
+  state_exists_ = false;  // the user wants it so, and need not be told that nobody has survived
   for (auto& [id, worker] : workers_)
     if (worker.member) worker.condemned = true;
   trouble({Outcome::Kind::worker_failed, "the user asked for a restart", "asked for", true});

@@ -164,6 +164,16 @@ class Hosts(InPlaceTest):
                  r"3 generations; 2 changes \(asked for 2\)")
 
 
+    def test_a_restart_of_all_that_the_user_asks_for(self):
+        self.begin(program=self.digits("--checkpoint", self.folder + "/checkpoint"))
+        self.await_epoch(self.job, 2)  # so the checkpoint of the first is written
+        self.ctl("restart")
+        self.await_world(self.job, 2, 6)
+        done = self.end("generation 2: 6 ranks on 3 hosts; the user asked for a restart$", "2 generations; 1 change")
+        self.assertIn("going on after epoch", done.out)
+        self.assertQuietOn(done, "no rank survived")
+
+
 class Worst(InPlaceTest):
     def test_without_a_survivor_it_starts_anew_from_its_checkpoint(self):
         self.begin(program=self.digits("--checkpoint", self.folder + "/checkpoint"))
