@@ -3,16 +3,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <algorithm>
-#include <ctime>
 #include <utility>
 
 #include "launcher/base/check.h"
-#include "launcher/base/strings.h"
-#include "launcher/core/binding.h"
-#include "launcher/core/replan.h"
-#include "launcher/core/worker_env.h"
-#include "launcher/output/report.h"
 
 namespace trainrun {
 namespace {
@@ -22,7 +15,7 @@ constexpr std::size_t most_backlog = 4u << 20;
 
 }  // namespace
 
-Controller::Controller(io::Loop& loop, JobSpec job, core::Placement first, std::string key)
+Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first, std::string key)
     : loop_(loop),
       job_(std::move(job)),
       machine_(job_, first),
@@ -40,7 +33,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, core::Placement first, std::
               session->send(wire::StreamData{stream, std::move(bytes), end});
           },
           members()),
-      fleet_(loop, job_, std::move(first), key,
+      fleet_(loop, job_, first, key,
              {[this](HostIndex host) { event(core::HostReady{host}); },
               [this](HostIndex host, Error error) {
                 rendezvous_.host_gone(host);
@@ -57,12 +50,18 @@ Controller::Controller(io::Loop& loop, JobSpec job, core::Placement first, std::
               },
               [this](const std::string& text) {
                 if (job_.verbose > 0) console_.say(text);
+              },
+              [this](HostIndex host) {
+                // Mostly the answer is here before the brain wants it.
+                if (host == likely_first_ && world_.generation.value == 0 && job_.master_port == 0)
+                  ask_port(host, Generation{1});
               }}),
       input_(loop,
              [this](WorkerId worker, const std::string& bytes, bool end) {
                if (const auto* seat = machine_.seat_of(worker))
                  fleet_.at(seat->host).send(wire::Stdin{worker, bytes, end});
              }),
+      likely_first_(first.seats.empty() ? HostIndex{0} : first.seats.front().host),
       life_(loop) {}
 
 Controller::~Controller() = default;

@@ -22,7 +22,7 @@ namespace trainrun {
 class Controller {
  public:
   // `first` is the placement of a job that is not elastic, and empty else.
-  Controller(io::Loop& loop, JobSpec job, core::Placement first, std::string key);
+  Controller(io::Loop& loop, JobSpec job, const core::Placement& first, std::string key);
   ~Controller();
 
   // Dials every host; from here on all happens in the loop, which is stopped when the job is over.
@@ -67,6 +67,7 @@ class Controller {
   [[nodiscard]] const core::Seat* seat_on(HostIndex host, WorkerId worker) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
   [[nodiscard]] RendezvousHub::Events members();
+  void ask_port(HostIndex host, Generation generation);
   void port_held(HostIndex host, const wire::PortHeld& held);
   void use_port();
   void inspected(HostIndex host, const wire::Inspected& found);
@@ -89,10 +90,14 @@ class Controller {
   std::uint32_t restarts_ = 0;
 
   // MASTER_PORT: agents answer in the order in which they were asked, also for generations that are over.
+  struct HeldPort {
+    core::ReservePort for_whom;
+    wire::PortHeld answer;
+  };
+  const HostIndex likely_first_;  // of rank 0 in the first world: asked with its greeting
   std::map<HostIndex, std::deque<Generation>> ports_asked_;
   std::optional<core::ReservePort> port_wanted_;  // the brain waits for it
-  std::optional<std::pair<HostIndex, wire::PortHeld>>
-      first_port_;  // came with the greeting, unused until now
+  std::optional<HeldPort> held_port_;             // the latest answer
   std::uint16_t master_port_ = 0;
 
   std::function<void()> ask_for_hosts_;

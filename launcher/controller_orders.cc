@@ -39,7 +39,8 @@ void Controller::perform(const core::AddHost& order) {
 }
 
 void Controller::perform(const core::DialHost& order) {
-  ports_asked_.erase(order.host);
+  ports_asked_.erase(order.host);  // the agent that was asked is gone, and so is what it held
+  if (held_port_ && held_port_->for_whom.host == order.host) held_port_.reset();
   fleet_.dial(order.host);
 }
 
@@ -53,30 +54,30 @@ void Controller::perform(const core::ReservePort& order) {
       event(core::PortReserved{generation});
     });
   }
-  // One host was asked with its greeting: mostly the answer is here already.
-  if (fleet_.first_port_of() == order.host && order.generation.value == 1)
-    return loop_.post([this] { use_port(); });
-  ports_asked_[order.host].push_back(order.generation);
-  fleet_.at(order.host).send(wire::HoldPort{job_.ports.first, job_.ports.last});
+  if (held_port_) loop_.post([this] { use_port(); });
+  const auto& asked = ports_asked_[order.host];
+  const bool known = std::find(asked.begin(), asked.end(), order.generation) != asked.end() ||
+                     (held_port_ && held_port_->for_whom == order);
+  if (!known) ask_port(order.host, order.generation);
+}
+
+void Controller::ask_port(HostIndex host, Generation generation) {
+  ports_asked_[host].push_back(generation);
+  fleet_.at(host).send(wire::HoldPort{job_.ports.first, job_.ports.last});
 }
 
 void Controller::port_held(HostIndex host, const wire::PortHeld& held) {
   auto& asked = ports_asked_[host];
-  if (asked.empty()) {
-    if (fleet_.first_port_of() == host && !first_port_) first_port_ = {host, held};
-    return use_port();
-  }
-  const auto generation = asked.front();
+  if (asked.empty()) return;
+  held_port_ = HeldPort{{asked.front(), host}, held};
   asked.pop_front();
-  if (!port_wanted_ || port_wanted_->generation != generation) return;
-  first_port_ = {host, held};
   use_port();
 }
 
 void Controller::use_port() {
-  if (!port_wanted_ || !first_port_ || first_port_->first != port_wanted_->host) return;
+  if (!port_wanted_ || !held_port_ || held_port_->for_whom != *port_wanted_) return;
   const auto wanted = *std::exchange(port_wanted_, std::nullopt);
-  const auto held = std::exchange(first_port_, std::nullopt)->second;
+  const auto held = std::exchange(held_port_, std::nullopt)->answer;
   if (held.error != 0) {
     return event(
         core::PortRefused{wanted.generation,
@@ -102,6 +103,9 @@ void Controller::perform(const core::BeginWorld& order) {
     members.push_back(
         {seat, job_.hosts.hosts[seat.host.value].name, address(seat.host), order.workers[seat.rank.value]});
   }
+  std::erase_if(last_operation_, [&](const auto& it) {
+    return std::find(order.workers.begin(), order.workers.end(), it.first) == order.workers.end();
+  });
   rendezvous_.begin(world_.generation, members);
   console_.begin_world(world_, order.workers);
   sign_of_life();

@@ -119,11 +119,6 @@ void Fleet::dial_wanted() {
   }
 }
 
-bool Fleet::has_first_port(HostIndex host) const {
-  if (job_.master_port != 0 || first_port_of_) return false;
-  return first_.seats.empty() ? host.value == 0 : host == first_.seats.front().host;
-}
-
 void Fleet::dial_now(HostIndex host) {
   const auto dial = ++dials_[host];
   const auto done = [this, host, dial](Result<transport::Dialled> result) {
@@ -138,10 +133,7 @@ void Fleet::dial_now(HostIndex host) {
       handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
     last_words_[host] = std::move(result->last_words);
     session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last);
-    if (has_first_port(host)) {
-      first_port_of_ = host;
-      session.send(wire::HoldPort{job_.ports.first, job_.ports.last});
-    }
+    handlers_.greeted(host);
   };
   transport_for(host).dial(job_.hosts.hosts[host.value], job_.start_timeout, done);
 }

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,8 @@ class Fleet {
     std::function<void(HostIndex, const wire::Frame&)> message;
     std::function<void(HostIndex, const wire::Stopped&)> stopped;
     std::function<void(const std::string&)> detail;  // for -v: what a login shell printed
+    // An agent is there and is being greeted: what is sent to it now comes right behind.
+    std::function<void(HostIndex)> greeted = [](HostIndex) {};
   };
 
   // `job` must outlive the fleet. `first` is the placement of a job that is not elastic, empty else. `key` is
@@ -41,8 +42,6 @@ class Fleet {
   // Of the hosts that are ready.
   [[nodiscard]] core::FactsByHost facts() const;
   [[nodiscard]] bool is_local(HostIndex host) const;
-  // The host whose greeting asked it for a port, once it has been sent.
-  [[nodiscard]] std::optional<HostIndex> first_port_of() const { return first_port_of_; }
   void abandon(HostIndex host);
   template <class Message>
   void send_all(const Message& message) {
@@ -56,9 +55,6 @@ class Fleet {
   void dial_wanted();
   void dial_now(HostIndex host);
   void add_session(HostIndex host);
-  // The host of rank 0 in the first world, as far as it is known: it is asked for MASTER_PORT with the
-  // greeting.
-  [[nodiscard]] bool has_first_port(HostIndex host) const;
   [[nodiscard]] wire::Setup setup_for(HostIndex host) const;
   [[nodiscard]] Result<void> suits(HostIndex host) const;
   // What the far end printed on stderr, as an addition to an error's text; mostly empty.
@@ -74,7 +70,6 @@ class Fleet {
   std::map<HostIndex, std::uint32_t> dials_;       // how often each was dialled
   std::vector<HostIndex> wanted_;                  // to be dialled in the next turn
   std::vector<std::unique_ptr<Session>> retired_;  // until the callback that may run in one is over
-  std::optional<HostIndex> first_port_of_;
   std::map<HostIndex, std::function<std::string()>> last_words_;
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };

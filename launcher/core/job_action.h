@@ -27,6 +27,7 @@ struct DialHost {
 struct ReservePort {
   Generation generation;
   HostIndex host;
+  bool operator==(const ReservePort&) const = default;
 };
 // The generation begins: the placement and who sits where. Workers that live already take their new place by
 // themselves.

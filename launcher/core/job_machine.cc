@@ -119,9 +119,7 @@ void JobMachine::on(const HostReady& event) {
   switch (phase_) {
     case Phase::gathering: {
       if (host.state != HostState::dialling) return ignore("host ready", "it was given up");
-      host.state = HostState::ready;
-      host.failed_dials = 0;
-      host.note.clear();
+      host_ready(event.host);
       if (elastic()) return try_form();
       if (any_dialling()) return;
       return verdict_.host_errors.empty() ? form() : give_up_gathering();
@@ -130,17 +128,12 @@ void JobMachine::on(const HostReady& event) {
     case Phase::running:
     case Phase::cooling:
       if (host.state != HostState::dialling) return ignore("host ready", "it was ready before, or given up");
-      host.state = HostState::ready;
-      host.failed_dials = 0;
-      host.note.clear();
+      host_ready(event.host);
       if (phase_ == Phase::cooling) return try_form();
       return consider_change();
     case Phase::draining:
       if (then_ == Then::restart && host.state == HostState::dialling) {
-        host.state = HostState::ready;
-        host.failed_dials = 0;
-        host.note.clear();
-        return;
+        return host_ready(event.host);
       }
       [[fallthrough]];
     case Phase::closing:
@@ -163,7 +156,6 @@ void JobMachine::on(const HostFailed& event) {
       std::erase_if(verdict_.host_errors, [&](const auto& it) { return it.first == event.host; });
       verdict_.host_errors.emplace_back(event.host, event.error);
       if (elastic()) {
-        host.note = event.error.message;
         host_unusable(event.host);
         return try_form();
       }
@@ -176,8 +168,7 @@ void JobMachine::on(const HostFailed& event) {
       if (host.state != HostState::dialling)
         return ignore("host failed", "it was ready before; a lost host is told otherwise");
       host.state = HostState::gone;
-      if (host.note != event.error.message && host.listed) say(event.error.message + "; trying again");
-      host.note = event.error.message;
+      tell_host_error(event.host, event.error);
       host_unusable(event.host);
       return phase_ == Phase::cooling ? try_form() : dial_wanted();
     case Phase::closing:

@@ -145,6 +145,7 @@ class JobMachine {
   void give_up_host(HostIndex index);
   void leave_host(HostIndex index, const std::string& why);
   void release_unused();
+  void host_ready(HostIndex index);
   void host_unusable(HostIndex index);
   void host_left(HostIndex index);
   void watch_hosts();
@@ -161,6 +162,8 @@ class JobMachine {
   void try_form();
   bool nobody_is_left();
   void wait_for_hosts(int slots);
+  void tell_host_error(HostIndex index, const Error& error);
+  void tell_host_errors();
   void tell_what_is_there(int slots);
   void tell_that_state_is_lost();
   [[nodiscard]] bool first_choice_is_ready(int size) const;

@@ -165,6 +165,7 @@ void JobMachine::start_without_the_late() {
     const auto why =
         fmt::format("{}: no answer within {}", host_name({i}), format_duration(spec_.start_timeout));
     say(why);
+    hosts_[i].note = why;
     verdict_.host_errors.emplace_back(HostIndex{i}, Error{Code::unreachable, why, {}});
     give_up_host({i});
     host_unusable({i});

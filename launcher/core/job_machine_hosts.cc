@@ -164,6 +164,14 @@ void JobMachine::watch_hosts() {
   disarm(Deadline::hosts);
 }
 
+void JobMachine::host_ready(HostIndex index) {
+  auto& host = hosts_.at(index.value);
+  host.state = HostState::ready;
+  host.failed_dials = 0;
+  host.note.clear();
+  std::erase_if(verdict_.host_errors, [index](const auto& it) { return it.first == index; });
+}
+
 void JobMachine::host_unusable(HostIndex index) {
   auto& host = hosts_.at(index.value);
   auto pause = first_retry;

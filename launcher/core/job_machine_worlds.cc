@@ -71,9 +71,23 @@ bool JobMachine::first_choice_is_ready(int size) const {
   return true;
 }
 
+// Once, however often it is tried: a host that goes on failing in the same way is no news.
+void JobMachine::tell_host_error(HostIndex index, const Error& error) {
+  auto& host = hosts_.at(index.value);
+  if (std::exchange(host.note, error.message) != error.message && host.listed)
+    say(error.message + "; trying again");
+}
+
+// Those of the gathering are held back as long as all may end in one report of them.
+void JobMachine::tell_host_errors() {
+  for (const auto& [index, error] : verdict_.host_errors) tell_host_error(index, error);
+}
+
 // A start that waits for hosts nobody has named yet must not look like one that hangs.
 void JobMachine::tell_what_is_there(int slots) {
-  if (any_dialling() || std::exchange(slots_told_, slots) == slots) return;
+  if (any_dialling()) return;
+  tell_host_errors();
+  if (std::exchange(slots_told_, slots) == slots) return;
   say(fmt::format("{} of {} are there: waiting up to {} for more hosts (--start-timeout)", slots,
                   count(spec_.world_size(), "slot"), format_duration(began_ + spec_.start_timeout - now_)));
 }
@@ -100,6 +114,7 @@ bool JobMachine::survivors_complete(std::size_t survivors, int size) const {
 }
 
 void JobMachine::wait_for_hosts(int slots) {
+  tell_host_errors();
   if (armed_.contains(Deadline::world)) return;
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
   say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; giving up in {}",
@@ -111,6 +126,7 @@ void JobMachine::wait_for_hosts(int slots) {
 void JobMachine::form_next(int size) {
   for (const auto deadline : {Deadline::start, Deadline::settle, Deadline::world}) disarm(deadline);
   settle_over_ = false;
+  tell_host_errors();
   verdict_.host_errors.clear();
   const Generation next{world_.generation.value + 1};
   const auto alive = staying();

@@ -184,6 +184,18 @@ class Hosts(ElasticTest):
     def elastic(self, *words, low=1, high=4, np=2):
         return self.start(*TWO_HOSTS, "--min-np", low, "--max-np", high, "-np", np, *RESTARTS, *words, *self.train())
 
+    def test_a_host_that_fails_at_first_is_used_once_it_can_be(self):
+        self.write("hosts", "alpha:2\n")
+        late = self.folder + "/late"
+        job = self.start(*TWO_HOSTS, "--min-np", 2, "-np", 2, "--discover", f"file:{self.folder}/hosts", "--wdir", late,
+                         WORKER, "exit", 0)
+        job.wait_for("waiting up to 60", stream="err")
+        os.mkdir(late)
+        done = self.assertEnds(job.wait(), 0)
+        self.assertInOrder(done.err, f"alpha: no usable directory '{late}': No such file.*; trying again$",
+                           "0 of 2 slots are there: waiting up to", "generation 1: 2 ranks on 1 host$")
+        self.assertEqual(done.err.count("no usable directory"), 1, "a failure that repeats is no news")
+
     def test_a_file_of_hosts_grows_and_shrinks_the_world(self):
         self.write("hosts", "alpha:2\n")
         job = self.elastic("--discover", f"file:{self.folder}/hosts", "--discovery-interval", "200ms")
