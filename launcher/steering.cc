@@ -97,17 +97,18 @@ std::string Steering::world() const {
 std::string Steering::answer(const control::Command& command) {
   const auto& machine = controller_.machine();
   const auto size = machine.placement().seats.size();
-  const auto runs = machine.phase() == core::JobMachine::Phase::running;
-  const auto wants_a_running_world = [&]() -> std::string {
-    return control::error_reply({Code::try_again,
-                                 fmt::format("the job is {}", core::to_string(machine.phase())),
-                                 "try again when a generation runs"});
+  const auto not_now = [&machine](const std::string& hint) -> std::string {
+    const bool ends = machine.phase() == core::JobMachine::Phase::running || !machine.still_changes();
+    return control::error_reply(
+        {Code::try_again,
+         ends ? "the job is ending" : fmt::format("the job is {}", core::to_string(machine.phase())), hint});
   };
   using Kind = control::Command::Kind;
   switch (command.kind) {
     case Kind::world:
       return world();
     case Kind::remove_host: {
+      if (!machine.still_changes()) return not_now({});
       for (const auto& host : machine.hosts()) {
         if (host.host.name != command.host.name) continue;
         controller_.event(core::RemoveHost{command.host.name});
@@ -118,18 +119,22 @@ std::string Steering::answer(const control::Command& command) {
                                    "see `trainrun ctl world`"});
     }
     case Kind::add_host:
+      if (!machine.still_changes()) return not_now({});
       controller_.event(core::AddHosts{{command.host}});
       return control::ok_reply(fmt::format("{} is added", command.host.name));
     case Kind::restart_world:
-      if (!runs) return wants_a_running_world();
+      if (!machine.may_restart()) return not_now("try again when a generation runs");
       controller_.event(core::RestartWorld{});
       return control::ok_reply("all ranks start anew");
     case Kind::restart_worker:
     case Kind::stop_worker: {
-      if (!runs) return wants_a_running_world();
+      if (!machine.may_restart()) return not_now("try again when a generation runs");
       if (command.rank < 0 || static_cast<std::size_t>(command.rank) >= size)
         return control::error_reply(no_rank(command.rank, size));
       const Rank rank{static_cast<std::uint32_t>(command.rank)};
+      if (!machine.may_restart(rank))
+        return control::error_reply(
+            {Code::usage, fmt::format("rank {} has ended", command.rank), "see `trainrun ctl world`"});
       if (command.kind == Kind::restart_worker)
         controller_.event(core::RestartWorker{rank});
       else

@@ -104,6 +104,61 @@ bool JobMachine::none_alive() const {
   });
 }
 
+// ---- what the phase allows. Each names every phase, so that a new one has to be thought of here.
+
+bool JobMachine::still_changes() const {
+  switch (phase_) {
+    case Phase::gathering:
+    case Phase::forming:
+    case Phase::running:
+    case Phase::cooling:
+      return elastic();
+    case Phase::draining:
+      return elastic() && then_ == Then::restart;
+    case Phase::closing:
+    case Phase::done:
+      break;
+  }
+  return false;
+}
+
+// Workers of this generation were ordered, and nobody has begun to end them.
+bool JobMachine::world_stands() const {
+  switch (phase_) {
+    case Phase::forming:
+      return begun_;
+    case Phase::running:
+      return true;
+    case Phase::gathering:
+    case Phase::draining:
+    case Phase::cooling:
+    case Phase::closing:
+    case Phase::done:
+      break;
+  }
+  return false;
+}
+
+bool JobMachine::may_restart() const {
+  switch (phase_) {
+    case Phase::running:
+      return elastic() && !(in_place_now() && somebody_finished_well());  // else the program is ending
+    case Phase::gathering:
+    case Phase::forming:
+    case Phase::draining:
+    case Phase::cooling:
+    case Phase::closing:
+    case Phase::done:
+      break;
+  }
+  return false;
+}
+
+bool JobMachine::may_restart(Rank rank) const {
+  const auto* worker = member_at(rank);
+  return may_restart() && worker != nullptr && worker->state == WorkerState::spawned;
+}
+
 // ---- gathering
 
 void JobMachine::on(const Begin&) {

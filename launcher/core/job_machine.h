@@ -73,6 +73,11 @@ class JobMachine {
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] std::vector<WorkerView> workers() const;
   [[nodiscard]] int restarts() const { return verdict_.restarts; }
+  // Hosts may come and go: the job is elastic, and not ending.
+  [[nodiscard]] bool still_changes() const;
+  // A generation runs that may be started anew, or one worker of it.
+  [[nodiscard]] bool may_restart() const;
+  [[nodiscard]] bool may_restart(Rank rank) const;
   // Empty when all invariants hold, else the one that does not; tests ask after every step.
   [[nodiscard]] std::string broken_invariant() const;
 
@@ -207,6 +212,8 @@ class JobMachine {
 
   // members
   [[nodiscard]] Worker* member_at(Rank rank);
+  [[nodiscard]] const Worker* member_at(Rank rank) const;
+  [[nodiscard]] bool world_stands() const;
   void reform_if_all_wait();
   void members_late();
 

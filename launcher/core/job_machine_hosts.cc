@@ -188,7 +188,7 @@ void JobMachine::on(const HostLost& event) {
   host.note = event.reason;
   const bool left = host.leaving;
   host_left(event.host);
-  if (elastic() && phase_ != Phase::closing && phase_ != Phase::done) {
+  if (still_changes()) {
     if (before == HostState::ready && !left)
       ledger_.host_failed(event.host, now_, spec_.host_timeout + agent_notices_later);
     host_unusable(event.host);
@@ -259,8 +259,7 @@ HostIndex JobMachine::host_of(const Host& host) {
 }
 
 void JobMachine::on(const HostsDiscovered& event) {
-  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
-    return ignore("hosts", "the job does not change any more");
+  if (!still_changes()) return ignore("hosts", "the job does not change any more");
   std::vector<HostIndex> order;
   for (const auto& found : event.hosts) {
     const auto index = host_of(found);
@@ -331,14 +330,12 @@ void JobMachine::leave_host(HostIndex index, const std::string& why) {
 }
 
 void JobMachine::on(const HostLeaving& event) {
-  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
-    return ignore("host leaving", "the job does not change any more");
+  if (!still_changes()) return ignore("host leaving", "the job does not change any more");
   leave_host(event.host, event.reason);
 }
 
 void JobMachine::on(const RemoveHost& event) {
-  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
-    return ignore("remove host", "the job does not change any more");
+  if (!still_changes()) return ignore("remove host", "the job does not change any more");
   for (std::uint32_t i = 0; i < hosts_.size(); ++i)
     if (hosts_[i].host.name == event.name && !hosts_[i].removed) {
       hosts_[i].removed = true;
@@ -347,8 +344,7 @@ void JobMachine::on(const RemoveHost& event) {
 }
 
 void JobMachine::on(const AddHosts& event) {
-  if (!elastic() || phase_ == Phase::closing || phase_ == Phase::done)
-    return ignore("add hosts", "the job does not change any more");
+  if (!still_changes()) return ignore("add hosts", "the job does not change any more");
   for (const auto& given : event.hosts) {
     const auto index = host_of(given);
     auto& host = hosts_.at(index.value);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/base/strings.h"
 
@@ -14,10 +15,14 @@ constexpr Duration longest_inspection = seconds(15);
 
 }  // namespace
 
-JobMachine::Worker* JobMachine::member_at(Rank rank) {
-  for (auto& [id, worker] : workers_)
+const JobMachine::Worker* JobMachine::member_at(Rank rank) const {
+  for (const auto& [id, worker] : workers_)
     if (worker.member && worker.seat.rank == rank) return &worker;
   return nullptr;
+}
+
+JobMachine::Worker* JobMachine::member_at(Rank rank) {
+  return const_cast<Worker*>(std::as_const(*this).member_at(rank));
 }
 
 void JobMachine::on(const MemberJoined& event) {
@@ -27,8 +32,8 @@ void JobMachine::on(const MemberJoined& event) {
 }
 
 void JobMachine::on(const WorldJoined& event) {
-  if (event.generation != world_.generation || !begun_) return ignore("world joined", "another generation");
-  if (phase_ != Phase::forming && phase_ != Phase::running) return ignore("world joined", "it is ending");
+  if (event.generation != world_.generation || !world_stands())
+    return ignore("world joined", "it is another generation, or ending");
   met_ = state_exists_ = true;
   world_elastic_ = event.elastic;
   disarm(Deadline::join);
@@ -41,9 +46,7 @@ void JobMachine::on(const WorldJoined& event) {
 }
 
 void JobMachine::on(const WorldBroken& event) {
-  const bool ours = event.generation == world_.generation && begun_;
-  if (!ours || (phase_ != Phase::forming && phase_ != Phase::running))
-    return ignore("world broken", "it is over");
+  if (event.generation != world_.generation || !world_stands()) return ignore("world broken", "it is over");
   // Without an in-place world the members end by themselves now, and say why.
   if (!in_place_now()) {
     broken_ = event.reason;
@@ -69,7 +72,7 @@ void JobMachine::on(const MemberWaits& event) {
 void JobMachine::reform_if_all_wait() {
   const auto policy = spec_.elastic.on_failure;
   if (policy != OnFailure::in_place && policy != OnFailure::automatic) return;
-  if ((phase_ != Phase::forming && phase_ != Phase::running) || !begun_) return;
+  if (!world_stands()) return;
   bool any = false;
   for (const auto& [id, worker] : workers_) {
     const bool alive = worker.state == WorkerState::ordered || worker.state == WorkerState::spawned;
@@ -86,8 +89,7 @@ void JobMachine::reform_if_all_wait() {
 }
 
 void JobMachine::members_late() {
-  if (phase_ != Phase::forming && phase_ != Phase::running)
-    return ignore("join deadline", "the world is ending");
+  if (!world_stands()) return ignore("join deadline", "the world is ending");
   std::vector<std::string> names;
   for (auto& [id, worker] : workers_) {
     if (!worker.member || worker.joined || worker.state != WorkerState::spawned) continue;
@@ -159,8 +161,7 @@ void JobMachine::inspection_over() {
 // ---- by name
 
 void JobMachine::on(const RestartWorld&) {
-  if (!elastic() || phase_ != Phase::running) return ignore("restart", "nothing runs");
-  if (in_place_now() && somebody_finished_well()) return ignore("restart", "the program is ending");
+  if (!may_restart()) return ignore("restart", "nothing runs, or the program is ending");
   state_exists_ = false;  // the user wants it so, and need not be told that nobody has survived
   for (auto& [id, worker] : workers_)
     if (worker.member) worker.condemned = true;
@@ -168,20 +169,16 @@ void JobMachine::on(const RestartWorld&) {
 }
 
 void JobMachine::on(const RestartWorker& event) {
+  if (!may_restart(event.rank)) return ignore("restart worker", "it does not run, or the program is ending");
   auto* worker = member_at(event.rank);
-  if (!elastic() || phase_ != Phase::running || worker == nullptr || worker->state != WorkerState::spawned)
-    return ignore("restart worker", "it does not run");
-  if (in_place_now() && somebody_finished_well()) return ignore("restart worker", "the program is ending");
   worker->condemned = true;
   trouble({Outcome::Kind::worker_failed,
            fmt::format("the user asked for a restart of rank {}", event.rank.value), "asked for", true});
 }
 
 void JobMachine::on(const StopWorker& event) {
+  if (!may_restart(event.rank)) return ignore("stop worker", "it does not run, or the program is ending");
   auto* worker = member_at(event.rank);
-  if (!elastic() || phase_ != Phase::running || worker == nullptr || worker->state != WorkerState::spawned)
-    return ignore("stop worker", "it does not run");
-  if (in_place_now() && somebody_finished_well()) return ignore("stop worker", "the program is ending");
   ++stopped_slots_[worker->seat.host];
   worker->condemned = true;
   trouble({Outcome::Kind::worker_failed, fmt::format("the user stopped rank {}", event.rank.value),

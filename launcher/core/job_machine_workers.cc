@@ -162,8 +162,7 @@ void JobMachine::after_worker_change() {
     world_runs();
   }
   if (phase_ == Phase::draining && then_ == Then::restart) return drain_step();
-  const bool theirs = begun_ && (phase_ == Phase::forming || phase_ == Phase::running);
-  if ((phase_ != Phase::draining && !theirs) || !all_members(WorkerState::finished)) return;
+  if ((phase_ != Phase::draining && !world_stands()) || !all_members(WorkerState::finished)) return;
   settle_verdict();
   close();
 }

@@ -300,7 +300,7 @@ void JobMachine::grace_of_leavers_over() {
   }
   for (const auto host : bad) give_up_stuck(host);
   if (!bad.empty() && phase_ != Phase::running) consider_change();
-  if (phase_ != Phase::running && phase_ != Phase::forming) return;
+  if (!world_stands()) return;
   bool any = false;
   for (auto& [id, worker] : workers_) {
     if (worker.told && must_leave(worker)) worker.condemned = any = true;

@@ -347,6 +347,18 @@ class Control(ElasticTest):
         self.assertIn("the job ends", self.ctl("end"))
         self.assertSays(self.assertEnds(job.wait(), 143), "ended by SIGTERM")
 
+    def test_what_comes_too_late_is_refused(self):
+        job = self.start("-np", 2, "--min-np", 1, *RESTARTS[:2], "--grace", 30, "--tag", "none", WORKER, "on", 1, "exit",
+                         0, "--", "stubborn")
+        job.wait_for("ready|waiting")
+        job.wait_until(lambda: "ended" in self.ctl("world"), "rank 1 is known to have ended")
+        self.assertIn("rank 1 has ended", self.ctl("restart", 1, rc=2))
+        self.ctl("end")
+        for words in (("restart",), ("stop", 0), ("remove", "localhost"), ("add", "beta:1")):
+            self.assertIn("the job is ending", self.ctl(*words, rc=75))
+        job.signal(signal.SIGINT)
+        self.assertEnds(job.wait(), 143)
+
 
 if __name__ == "__main__":
     main()
