@@ -278,7 +278,7 @@ void JobMachine::on(const PortRefused& event) {
       if (event.generation != world_.generation || begun_) return ignore("port refused", "not asked for");
       verdict_.reason = event.error.message;
       verdict_.hint = event.error.hint;
-      return end_because(Outcome::Kind::port_refused);
+      return trouble({Outcome::Kind::port_refused, event.error.message, "no port", false});
     case Phase::gathering:
     case Phase::running:
     case Phase::cooling:

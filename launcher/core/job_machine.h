@@ -167,6 +167,7 @@ class JobMachine {
   void try_form();
   bool nobody_is_left();
   void wait_for_hosts(int slots);
+  [[nodiscard]] std::string what_is_awaited() const;
   void tell_host_error(HostIndex index, const Error& error);
   void tell_host_errors();
   void tell_what_is_there(int slots);
@@ -189,6 +190,8 @@ class JobMachine {
   void worker_trouble(WorkerId id);
   std::optional<Trouble> why_unfinished();
   void count_cause(const Trouble& trouble);
+  [[nodiscard]] std::string what_follows(const Trouble& trouble) const;
+  [[nodiscard]] std::string before_it_ran() const;
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] static bool survives(const Worker& worker);
   [[nodiscard]] std::vector<const Worker*> staying() const;
@@ -285,6 +288,7 @@ class JobMachine {
   std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure
   std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
+  Generation told_{};                       // the latest that the user was told of
   int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process

@@ -82,10 +82,9 @@ void JobMachine::reform_if_all_wait() {
   }
   if (!any) return;
   world_elastic_ = true;  // perhaps it never met, but who lives has shown it
-  if (broken_) return trouble({Outcome::Kind::hung, *broken_, "world broken", false});
-  if (!announced_)
-    planned_change_ = {Outcome::Kind::worker_failed, "all ranks asked for it", "asked for", true};
-  trouble(planned_change_);
+  if (announced_ && !broken_) return trouble(planned_change_);
+  // Nobody told them to: without a price they could ask for ever.
+  trouble({Outcome::Kind::hung, broken_.value_or("all ranks gave their world up"), "world broken", false});
 }
 
 void JobMachine::members_late() {

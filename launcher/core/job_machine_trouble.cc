@@ -83,9 +83,10 @@ void JobMachine::trouble(const Trouble& trouble) {
   survivors_stay_ = in_place && survivors;
   if (in_place && !survivors) tell_that_state_is_lost();
   if (!trouble.planned) {
-    say(fmt::format("{}; {} (restart {} of {} {})", trouble.what,
-                    survivors_stay_ ? "the others go on without it" : "all ranks start anew", budget_.spent(),
-                    spec_.elastic.limit.count, describe_window(spec_.elastic.limit)));
+    say(fmt::format("{}{}; {} (restart {} of {} {})", before_it_ran(), trouble.what, what_follows(trouble),
+                    budget_.spent(), spec_.elastic.limit.count, describe_window(spec_.elastic.limit)));
+  } else if (const auto early = before_it_ran(); !early.empty()) {
+    say(early + trouble.what);
   }
   if (!survivors_stay_) {
     for (auto& [id, worker] : workers_)
@@ -93,6 +94,20 @@ void JobMachine::trouble(const Trouble& trouble) {
     world_elastic_ = false;
   }
   begin_draining(trouble);
+}
+
+std::string JobMachine::what_follows(const Trouble& trouble) const {
+  if (trouble.kind == Outcome::Kind::port_refused) return "trying again";
+  if (!survivors_stay_) return "all ranks start anew";
+  const bool all_live = std::all_of(workers_.begin(), workers_.end(),
+                                    [](const auto& it) { return !it.second.member || survives(it.second); });
+  return all_live ? "all go on together" : "the others go on without it";
+}
+
+// A number that is skipped must not look like a line that was lost.
+std::string JobMachine::before_it_ran() const {
+  return told_ == world_.generation ? ""
+                                    : fmt::format("generation {} did not come up: ", world_.generation.value);
 }
 
 void JobMachine::count_cause(const Trouble& trouble) {

@@ -117,10 +117,31 @@ void JobMachine::wait_for_hosts(int slots) {
   tell_host_errors();
   if (armed_.contains(Deadline::world)) return;
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
-  say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; giving up in {}",
-                  count(slots, "slot"), least, format_duration(spec_.elastic.timeout)));
+  say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {}",
+                  count(slots, "slot"), least, what_is_awaited(), format_duration(spec_.elastic.timeout)));
   act(AskForHosts{});
   arm(Deadline::world, now_ + spec_.elastic.timeout);
+}
+
+// "dialling gpu2; gpu3 rests for 4.0 s; ", or nothing: then it is the list that must change.
+std::string JobMachine::what_is_awaited() const {
+  std::vector<std::string> dialling, later;
+  const auto pardoned = forgiven();
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    if (host.leaving) continue;
+    if (host.state == HostState::dialling)
+      dialling.push_back(host.host.name);
+    else if (const auto until = ledger_.rests_until(index, now_); until && !pardoned.contains(index))
+      later.push_back(fmt::format("{} rests for {}", host.host.name, format_duration(*until - now_)));
+    else if (host.state == HostState::gone && host.retry_at > now_)
+      later.push_back(
+          fmt::format("{} is tried again in {}", host.host.name, format_duration(host.retry_at - now_)));
+  }
+  std::string out;
+  if (!dialling.empty()) out += "dialling " + list_names(dialling) + "; ";
+  if (!later.empty()) out += list_names(later) + "; ";
+  return out;
 }
 
 void JobMachine::form_next(int size) {
@@ -177,6 +198,7 @@ void JobMachine::tell_generation() {
     verdict_.lost_time += now_ - *failed_at_;
   }
   say(line);
+  told_ = world_.generation;
   failed_at_.reset();
   changed_by_.clear();
   survivors_stay_ = false;
@@ -205,6 +227,7 @@ void JobMachine::consider_change() {
             return host.leaving || !host.listed;
           });
       if (!stale) return dial_wanted();
+      say(before_it_ran() + "its hosts leave");
       enter(Phase::cooling);  // nobody was started there yet
       return try_form();
     }

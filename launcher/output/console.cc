@@ -19,6 +19,8 @@ constexpr Duration redraw_interval = milliseconds(200);
 constexpr Duration bar_interval = seconds(1);
 constexpr Duration prompt_pause = milliseconds(200);
 constexpr Duration long_silence = seconds(60);
+// The innermost frames say where a rank waits; all of them, of every rank, would hide everything else.
+constexpr std::size_t most_stack_lines = 12;
 
 std::string wall_clock() {
   timespec now{};
@@ -100,7 +102,13 @@ std::vector<std::string> Console::last_words(WorkerId worker) const {
 
 std::string Console::keep_stack(Rank rank, const std::string& stack) {
   if (job_.output_directory.empty()) {
-    for (const auto line : split(stack, '\n')) say(fmt::format("    [{}] {}", rank.value, neutralised(line)));
+    const auto lines = split(stack, '\n');
+    const auto shown = std::min(lines.size(), most_stack_lines);
+    for (std::size_t i = 0; i < shown; ++i)
+      say(fmt::format("    [{}] {}", rank.value, neutralised(lines[i])));
+    if (shown < lines.size())
+      say(fmt::format("    [{}] and {} lines more (--output-filename keeps all)", rank.value,
+                      lines.size() - shown));
     return {};
   }
   const auto path = fmt::format("{}/rank.{}/stack", job_.output_directory, rank.value);

@@ -53,7 +53,9 @@ void Judge::event(const JobEvent& event, Instant now) {
   may_charge_ = std::holds_alternative<WorkerExited>(event) ||
                 std::holds_alternative<WorkerNotStarted>(event) || std::holds_alternative<HostLost>(event) ||
                 std::holds_alternative<WorldBroken>(event) || std::holds_alternative<InspectionDone>(event) ||
-                (waits != nullptr && waits->generation == broken_generation_);
+                std::holds_alternative<PortRefused>(event) ||
+                (waits != nullptr &&
+                 (waits->generation == broken_generation_ || waits->generation != announced_generation_));
   const auto worker = [this](WorkerId id, auto&& work) {
     if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
   };
@@ -178,6 +180,7 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const Sweep& it) { need_link(it.host, "a sweep"); },
                    [&](const Announce& it) {
+                     announced_generation_ = it.generation;
                      for (const auto id : it.leaving)
                        if (workers_.contains(id)) workers_.at(id).ended_by_order = true;
                    },

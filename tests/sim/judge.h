@@ -66,7 +66,7 @@ class Judge {
   std::vector<KnownHost> hosts_;
   std::map<WorkerId, Known> workers_;
   std::optional<core::BeginWorld> world_;
-  Generation reserved_{}, broken_generation_{};
+  Generation reserved_{}, broken_generation_{}, announced_generation_{};
   std::set<WorkerId> to_start_;
   std::set<core::Deadline> armed_;
   std::map<int, Generation> begun_on_;  // by machine

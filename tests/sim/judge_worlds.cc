@@ -136,6 +136,7 @@ void Judge::ends(const Outcome& outcome, Instant now) {
       if (world_) fail("hosts failed after a world had begun");
       return outcome.exit_code == 124 ? void() : code(69);
     case Kind::port_refused:
+      if (!may_fail) fail("the job ends for want of a port, and could go on");
       return code(75);
     case Kind::user_signal:
       if (signals_ == 0) fail("nobody sent a signal");
