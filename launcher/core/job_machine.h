@@ -204,6 +204,7 @@ class JobMachine {
   void tell_generation();
   void consider_change();
   void settled();
+  [[nodiscard]] std::string describe_change(bool come, bool leave) const;
   [[nodiscard]] bool must_leave(const Worker& worker) const;
   [[nodiscard]] std::pair<bool, bool> change_needed() const;
   void change_world(const std::string& why, bool come, bool leave);

@@ -266,7 +266,22 @@ void JobMachine::settled() {
   if (phase_ != Phase::running) return ignore("settle", "the world is being formed");
   const auto [come, leave] = change_needed();
   if (!come && !leave) return;
-  change_world(leave ? "hosts left" : "hosts came", come, leave);
+  change_world(describe_change(come, leave), come, leave);
+}
+
+// "node3 came", "node1 and node2 left".
+std::string JobMachine::describe_change(bool come, bool leave) const {
+  std::vector<std::string> came, left;
+  for (const auto& room : rooms(false))
+    if (!has_live_members(room.host)) came.push_back(host_name(room.host));
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
+    if (std::any_of(workers_.begin(), workers_.end(),
+                    [&](const auto& it) { return it.second.seat.host.value == i && must_leave(it.second); }))
+      left.push_back(host_name({i}));
+  std::string out = leave ? list_names(left) + " left" : "";
+  if (!come) return out;
+  if (!out.empty()) out += ", ";
+  return out + (came.empty() ? "slots" : list_names(came)) + " came";
 }
 
 void JobMachine::change_world(const std::string& why, bool come, bool leave) {

@@ -122,8 +122,8 @@ class Discovery(ElasticLabTest):
         starts = self.await_generation(self.job, 3, 4)
         self.assertEqual([start["host"] for start in starts], ["node2", "node2", "node3", "node3"])
         self.job.wait_until(lambda: not self.new("node1"), "nothing is left on the host that has gone")
-        self.end([0, 0, 0], "hosts found: node3", "generation 2: 6 ranks on 3 hosts; hosts came",
-                 "hosts no longer listed: node1", "generation 3: 4 ranks on 2 hosts; hosts left",
+        self.end([0, 0, 0], "hosts found: node3", "generation 2: 6 ranks on 3 hosts; node3 came",
+                 "hosts no longer listed: node1", "generation 3: 4 ranks on 2 hosts; node1 left",
                  "3 generations; 2 changes .hosts")
 
     def test_an_agent_told_to_leave(self):

@@ -104,7 +104,7 @@ fi; exec "$@"
         self.await_world(self.job, 3, 6)
         self.assertKept("node1", "node3")
         self.end(r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts; node2 lost",
-                 "generation 3: 6 ranks on 3 hosts; hosts came; state kept by 4 survivors",
+                 "generation 3: 6 ranks on 3 hosts; node2 came; state kept by 4 survivors",
                  "3 generations; 1 restart")
 
     def test_a_slow_host_is_no_death(self):
@@ -128,9 +128,9 @@ class Hosts(InPlaceTest):
         self.await_world(self.job, 3, 4)
         self.job.wait_until(lambda: not self.new("node1"), "nothing is left on the host that has gone")
         self.assertKept("node2")
-        self.end("hosts found: node3", "generation 2: 6 ranks on 3 hosts; hosts came; state kept by 4 survivors",
+        self.end("hosts found: node3", "generation 2: 6 ranks on 3 hosts; node3 came; state kept by 4 survivors",
                  "hosts no longer listed: node1",
-                 "generation 3: 4 ranks on 2 hosts; hosts left; state kept by 4 survivors", "3 generations; 2 changes")
+                 "generation 3: 4 ranks on 2 hosts; node1 left; state kept by 4 survivors", "3 generations; 2 changes")
 
     def test_an_agent_told_to_leave(self):
         self.begin()
@@ -140,7 +140,6 @@ class Hosts(InPlaceTest):
         self.assertKept("node1", "node3")
         self.end("node2 leaves: the agent got SIGTERM", "generation 2: 4 ranks on 2 hosts; node2 leaves",
                  "2 generations; 1 change .hosts left 1.$")
-
 
     def test_a_spare_takes_the_place_of_a_lost_host(self):
         self.begin("--spares", 2, hosts=("-np", 4, "-H", "node1:2,node2:2,node3:2"), size=4)
