@@ -40,6 +40,7 @@ class Signals {
  public:
   Signals(io::Loop& loop, Controller& controller) : controller_(controller), set_(loop.context()) {
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is told like a full disk
     ::signal(SIGCHLD, SIG_DFL);  // whoever ignored it for us would cost the exit codes of our children
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
       // What was ignored when we were started stays so: nohup, and `&` in a script.

@@ -48,7 +48,13 @@ int most_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elast
 Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers)
     : job_(job),
       mux_(style_of(job, terminal), wall_clock),
-      out_(loop, STDOUT_FILENO, {handlers.drained, handlers.stdout_closed}),
+      // A full disk must not end a training run; it is said once, until it has room again.
+      out_(loop, STDOUT_FILENO,
+           {handlers.drained, handlers.stdout_closed,
+            [this](int error) {
+              say(fmt::format("stdout: {}; output is dropped until it can be written again",
+                              errno_text(error)));
+            }}),
       err_(loop, STDERR_FILENO, {handlers.drained, nullptr}),
       terminal_(terminal),
       timer_(loop),

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "launcher/base/fd.h"
 #include "launcher/io/shared_wait.h"
@@ -19,6 +20,8 @@ namespace trainrun::output {
 namespace {
 enum class Kind { file, reopened, socket, careful };
 constexpr std::size_t keep_capacity = 1u << 20;
+
+bool disk_is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 }  // namespace
 
 struct Writer::State {
@@ -69,6 +72,14 @@ struct Writer::State {
       const ssize_t n = some();
       if (n >= 0) {
         sent += static_cast<std::size_t>(n);
+        if (n > 0) within_line = bytes[sent - 1] != '\n';
+        if (n > 0) full = false;
+      } else if (disk_is_full(errno)) {
+        const int error = errno;
+        bytes.clear();
+        sent = 0;
+        if (!std::exchange(full, true)) handlers.full(error);
+        break;
       } else if (errno == EAGAIN) {
         if (sent > keep_capacity) {
           bytes.erase(0, sent);
@@ -111,6 +122,7 @@ struct Writer::State {
   std::string bytes;
   std::size_t sent = 0;
   bool waiting = false, gone = false;
+  bool full = false, within_line = false;
 };
 
 Writer::Writer(io::Loop& loop, int fd, Handlers handlers)
@@ -119,6 +131,7 @@ Writer::~Writer() { state_->handlers = {}; }
 
 void Writer::write(std::string_view bytes) {
   if (state_->gone || bytes.empty()) return;
+  if (state_->full && state_->within_line) state_->bytes = "\n";
   state_->bytes += bytes;
   if (!state_->waiting) state_->push();
 }

@@ -16,10 +16,13 @@ namespace trainrun::output {
 class Writer {
  public:
   // `drained` is called when a backlog has gone below `low_water`; `closed` once, when nobody reads any more.
+  // `full`, with errno, when a disk takes no more: what is to be written is dropped until it does again, and
+  // then begins with a line of its own.
   static constexpr std::size_t low_water = 1u << 20;
   struct Handlers {
     std::function<void()> drained;
     std::function<void()> closed;
+    std::function<void(int error)> full = [](int) {};
   };
   Writer(io::Loop& loop, int fd, Handlers handlers);
   ~Writer();

@@ -104,6 +104,11 @@ class ExitCodes(LocalTest):
         done = self.assertEnds(job.wait(), 141)
         self.assertLessEqual(len([line for line in done.err.splitlines() if line.strip()]), 2, str(done))
 
+    def test_a_full_disk_under_our_stdout_does_not_end_the_job(self):
+        with open("/dev/full", "wb") as full:
+            done = self.assertEnds(self.run_job("-np", 2, WORKER, "lines", 1000, 100, stdout=full), 0)
+        self.assertEqual(done.err.count("stdout: No space left on device; output is dropped"), 1, str(done))
+
     def test_it_runs_python_scripts_that_are_not_executable_and_modules(self):
         with open(self.folder + "/hello.py", "w") as file:
             file.write("import os\nprint('script', os.environ['RANK'])\n")

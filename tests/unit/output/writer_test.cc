@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,6 +81,35 @@ TEST_SUITE("writer") {
     CHECK(::pread(file.get(), content.data(), content.size(), 0) == static_cast<ssize_t>(text.size()));
     content.pop_back();
     CHECK((content == text));
+  }
+
+  TEST_CASE("what a full disk cannot take is dropped, told once, and later lines begin on their own") {
+    char path[] = "/tmp/writer_test.XXXXXX";
+    const Fd file(::mkstemp(path));
+    ::unlink(path);
+    REQUIRE(file);
+    const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit small{6, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    io::Loop loop;
+    std::vector<int> told;
+    bool closed = false;
+    Writer writer(loop, file.get(),
+                  {nullptr, [&closed] { closed = true; }, [&told](int error) { told.push_back(error); }});
+    writer.write("one\ntwo\n");  // "one\ntw" is all there is room for
+    writer.write("three\n");
+    CHECK(told == std::vector{EFBIG});
+    CHECK_FALSE(closed);
+    CHECK(writer.backlog() == 0);
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+    ::signal(SIGXFSZ, handler);
+    writer.write("four\n");
+    char content[32]{};
+    CHECK(::pread(file.get(), content, sizeof content - 1, 0) == 12);
+    CHECK(std::string(content) == "one\ntw\nfour\n");
+    CHECK(told.size() == 1);
   }
 
   TEST_CASE("a reader that is gone is reported once, and later writes are dropped") {
