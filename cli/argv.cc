@@ -38,7 +38,7 @@ class Splitter {
         return program();
       }
       if (word.starts_with("\xe2\x80\x93") || word.starts_with("\xe2\x80\x94")) {
-        return fail(Code::usage, fmt::format("{} begins with a typographic dash", word.substr(0, 40)),
+        return fail(Code::usage, fmt::format("{} begins with a typographic dash", quoted(word, 40)),
                     "type a plain '-'");
       }
       if (!word.starts_with('-')) return program();

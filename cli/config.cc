@@ -15,6 +15,7 @@
 #include "cli/usage.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::cli {
 
@@ -114,7 +115,7 @@ Result<ConfigFile> config_file(const std::vector<Setting>& flags, const std::vec
   if (auto ok = check_setting(*where); !ok) return tl::unexpected(ok.error());
   auto content = inputs.read_file(absolute_path(where->value, inputs));
   if (!content) return fail(Code::config, fmt::format("{}: {}", where->origin, content.error().message));
-  return read_config_file(*content, where->value);
+  return read_config_file(*content, harmless(where->value));
 }
 
 Action action_of(const Settings& settings) {
@@ -163,7 +164,13 @@ Result<Request> read_request(const Inputs& inputs) {
                 "name them instead: trainrun --check-hosts -H a,b ...");
   }
   resolved->program_origin = program_origin;
-  if (out.action == Action::print_config) out.text = print_config(*settings, *resolved);
+  if (out.action == Action::print_config) {
+    out.text = print_config(*settings, *resolved);
+    if (!is_utf8(out.text))
+      return fail(Code::usage,
+                  "--print-config: something in this job is not UTF-8, which a TOML file cannot hold",
+                  "run it as it is, or write the words in UTF-8");
+  }
   out.job = std::move(resolved->job);
   out.notes = std::move(environment.notes);
   out.notes.insert(out.notes.end(), resolved->notes.begin(), resolved->notes.end());

@@ -17,6 +17,7 @@ struct TomlAssertion {};
 
 #include "cli/value.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::cli {
 
@@ -247,7 +248,8 @@ class Reader {
     if (names == nullptr) return wrong(at(node.source()), env_key, "a table of NAME = \"VALUE\"", node);
     for (const auto& [name, value] : *names) {
       const auto text = scalar(value);
-      if (!text) return wrong(at(value.source()), fmt::format("env.{}", name.str()), "a string", value);
+      if (!text)
+        return wrong(at(value.source()), fmt::format("env.{}", harmless(name.str())), "a string", value);
       if (!is_variable_name(name.str())) {
         return fail(
             Code::config,
@@ -308,7 +310,7 @@ std::optional<Result<ConfigFile>> parsed(std::string_view content, std::string_v
   } catch (const toml::parse_error& error) {
     const auto& where = error.source().begin;
     return fail(Code::config,
-                fmt::format("{}:{}:{}: {}", path, where.line, where.column, error.description()));
+                fmt::format("{}:{}:{}: {}", path, where.line, where.column, harmless(error.description())));
   } catch (const TomlAssertion&) {
     return std::nullopt;
   }

@@ -4,18 +4,14 @@
 
 #include <algorithm>
 
+#include "launcher/base/utf8.h"
+
 namespace trainrun::cli {
 namespace {
 
 using Row = std::vector<std::string>;
 
-// Names and notes come from other hosts in the end.
-std::string harmless(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out;
-}
-
+// Names and notes come from other hosts in the end: they are made harmless().
 std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
 
 // Columns as wide as their widest word, two blanks between; numbers (marked by '>') to the right.

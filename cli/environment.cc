@@ -9,7 +9,7 @@
 namespace trainrun::cli {
 
 EnvironmentLayer read_environment(const std::vector<EnvVar>& environment) {
-  constexpr std::string_view prefix = "TRAINRUN_";
+  static constexpr std::string_view prefix = "TRAINRUN_";
   EnvironmentLayer out;
   const bool any = std::any_of(environment.begin(), environment.end(),
                                [](const EnvVar& one) { return one.first.starts_with(prefix); });

@@ -11,6 +11,7 @@
 #include "host-discovery/merge.h"
 #include "host-discovery/slurm.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::cli {
 
@@ -90,10 +91,10 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
   HostChoice choice;
   Result<std::vector<Host>> hosts = std::vector<Host>{};
   if (file != nullptr) {
-    choice.origin = file->value;
+    choice.origin = harmless(file->value);
     auto content = inputs.read_file(absolute_path(file->value, inputs));
     if (!content) return fail(Code::config, fmt::format("{}: {}", file->origin, content.error().message));
-    hosts = hosts::parse_hostfile(*content, file->value);
+    hosts = hosts::parse_hostfile(*content, choice.origin);
   } else if (force_slurm || (wanted->empty() && system == nullptr)) {
     choice.origin = "SLURM_JOB_NODELIST";
     hosts = from_slurm(inputs);

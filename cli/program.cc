@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::cli {
 
@@ -60,7 +61,7 @@ Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::
                                    [](const Setting& setting) { return setting.option == Option::module; });
   if (module != part.settings.end()) {
     words = {"python3", "-m", module->value};
-    notes.push_back(fmt::format("running module {} with {}", module->value, python));
+    notes.push_back(fmt::format("running module {} with {}", harmless(module->value), python));
   } else if (part.program.empty()) {
     return words;
   } else if (part.program.front().empty()) {
@@ -81,7 +82,7 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     if (path.empty() || !search(name, path, program.directory, inputs).empty()) return {};
     const bool here = inputs.is_file(under(program.directory, name));
     return fail(Code::not_found, fmt::format("program {} not found in PATH", trainrun::quoted(name)),
-                here ? fmt::format("it is in {}: write ./{}", program.directory, name)
+                here ? fmt::format("it is in {}: write ./{}", harmless(program.directory), harmless(name))
                      : "write its path, or set PATH (-x PATH=...)");
   }
   const auto where = under(program.directory, name);
@@ -90,7 +91,7 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     return fail(Code::not_executable, fmt::format("program {} is a directory", trainrun::quoted(where)));
   if (inputs.is_file(where)) {
     return fail(Code::not_executable, fmt::format("program {} is not executable", trainrun::quoted(where)),
-                fmt::format("chmod +x {}", shell_quote(name)));
+                fmt::format("chmod +x {}", harmless(shell_quote(name))));
   }
   return fail(Code::not_found,
               fmt::format("program {} not found: it does not exist", trainrun::quoted(where)),

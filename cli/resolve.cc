@@ -11,6 +11,7 @@
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 #include "launcher/core/env_forward.h"
 
 namespace trainrun::cli {
@@ -299,7 +300,7 @@ class Resolver {
       auto content = inputs_.read_file(absolute_path(setting->value, inputs_));
       if (!content)
         return fail(Code::config, fmt::format("{}: {}", setting->origin, content.error().message));
-      auto read = read_env_file(*content, setting->value);
+      auto read = read_env_file(*content, harmless(setting->value));
       if (!read) return tl::unexpected(read.error());
       file = std::move(*read);
     }

@@ -22,7 +22,8 @@ find_package(PkgConfig REQUIRED)
 add_library(trainrun_flags INTERFACE)
 target_compile_options(trainrun_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wswitch
-  -Wimplicit-fallthrough -Wformat=2 -Wno-maybe-uninitialized -Wno-tsan -Werror=switch -fno-coroutines -fvisibility=hidden -fno-omit-frame-pointer)
+  -Wimplicit-fallthrough -Wformat=2 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized$<SEMICOLON>-Wno-tsan>
+  -Werror=switch $<$<CXX_COMPILER_ID:GNU>:-fno-coroutines> -fvisibility=hidden -fno-omit-frame-pointer)
 if(TRAINRUN_WERROR)
   target_compile_options(trainrun_flags INTERFACE -Werror)
 endif()

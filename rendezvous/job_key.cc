@@ -12,17 +12,8 @@
 
 namespace trainrun::rendezvous {
 
-Result<Key> read_key_file(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
-    return fail(Code::config, fmt::format("cannot read the key file {}: {}", quoted(path), errno_text(errno)),
-                "the key is written by trainrun rendezvous or by the launcher");
-  if ((status.st_mode & 077) != 0)
-    return fail(Code::config, fmt::format("the key file {} can be read by others", quoted(path)),
-                fmt::format("chmod 600 {}", shell_quote(path)));
-  const auto text = read_file(path, 256);
-  if (!text) return tl::unexpected(text.error());
-  const auto digits = trim(*text);
+Result<Key> parse_key(std::string_view text, std::string_view path) {
+  const auto digits = trim(text);
   Key key;
   bool good = digits.size() == 2 * key.bytes.size();
   for (std::size_t i = 0; good && i < key.bytes.size(); ++i) {
@@ -34,6 +25,19 @@ Result<Key> read_key_file(const std::string& path) {
     return fail(Code::config,
                 fmt::format("the key file {} does not hold 64 hexadecimal digits", quoted(path)));
   return key;
+}
+
+Result<Key> read_key_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    return fail(Code::config, fmt::format("cannot read the key file {}: {}", quoted(path), errno_text(errno)),
+                "the key is written by trainrun rendezvous or by the launcher");
+  if ((status.st_mode & 077) != 0)
+    return fail(Code::config, fmt::format("the key file {} can be read by others", quoted(path)),
+                fmt::format("chmod 600 {}", shell_quote(path)));
+  const auto text = read_file(path, 256);
+  if (!text) return tl::unexpected(text.error());
+  return parse_key(*text, path);
 }
 
 Result<void> write_key_file(const std::string& path, const Key& key) {

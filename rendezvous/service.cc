@@ -84,7 +84,8 @@ void Service::advance(Instant now) {
 void Service::deliver(Outbox outbox) {
   for (const auto& item : outbox) {
     const auto at = sessions_.find(item.connection);
-    if (at == sessions_.end()) continue;
+    // A channel that a wrong byte broke may have brought good requests before it; it takes no answer.
+    if (at == sessions_.end() || !at->second.channel.established()) continue;
     at->second.channel.send(encode_reply(item.request, *item.body));
     callbacks_.send(item.connection, at->second.channel.take_output());
   }

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <optional>
-
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 
@@ -17,15 +15,6 @@ struct Counter {
   std::uint64_t kills = 0;
 };
 
-std::optional<std::uint64_t> kills_in(const std::string& file) {
-  const auto text = read_file(file, 65536);
-  if (!text) return std::nullopt;
-  for (const auto line : split(*text, '\n')) {
-    if (line.starts_with("oom_kill ")) return parse_unsigned<std::uint64_t>(line.substr(9));
-  }
-  return std::nullopt;
-}
-
 std::optional<Counter> counter_of(const std::string& process) {
   const auto cgroups = read_file("/proc/" + process + "/cgroup", 65536).value_or(std::string{});
   for (const auto line : split(cgroups, '\n')) {
@@ -36,7 +25,8 @@ std::optional<Counter> counter_of(const std::string& process) {
     if (parts[1] == "memory") file = "/sys/fs/cgroup/memory" + path + "/memory.oom_control";
     if (parts[0] == "0") file = "/sys/fs/cgroup" + path + "/memory.events";
     if (file.empty()) continue;
-    if (const auto kills = kills_in(file)) return Counter{file, *kills};
+    const auto text = read_file(file, 65536);
+    if (const auto kills = text ? kills_in(*text) : std::nullopt) return Counter{file, *kills};
   }
   return std::nullopt;
 }
@@ -45,6 +35,24 @@ constexpr std::size_t most_victims = 1024;
 constexpr std::string_view killed = "Killed process ";
 
 }  // namespace
+
+std::optional<std::uint64_t> kills_in(std::string_view counters) {
+  for (const auto line : split(counters, '\n')) {
+    if (line.starts_with("oom_kill ")) return parse_unsigned<std::uint64_t>(line.substr(9));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::pair<pid_t, std::string>> victim_in(std::string_view record) {
+  const auto name = record.find(killed);
+  if (name == std::string_view::npos) return std::nullopt;
+  const auto number = record.substr(name + killed.size());
+  const auto pid = parse_unsigned<std::uint32_t>(number.substr(0, number.find(' ')));
+  if (!pid) return std::nullopt;
+  const auto start = record.find(';');
+  const auto line = trim(record.substr(start == std::string_view::npos ? 0 : start + 1, 200));
+  return std::pair(static_cast<pid_t>(*pid), std::string(line.substr(0, line.find('\n'))));
+}
 
 void OutOfMemory::remember() {
   if (const auto counter = counter_of("self")) counters_[counter->file] = counter->kills;
@@ -61,16 +69,10 @@ void OutOfMemory::read_log() {
     const ssize_t n = ::read(log_.get(), record, sizeof record);
     if (n < 0 && errno == EPIPE) continue;  // overwritten while we read: go on with the next
     if (n <= 0) return;
-    const std::string_view text(record, static_cast<std::size_t>(n));
-    const auto name = text.find(killed);
-    if (name == std::string_view::npos) continue;
-    const auto number = text.substr(name + killed.size());
-    const auto pid = parse_unsigned<std::uint32_t>(number.substr(0, number.find(' ')));
-    if (!pid) continue;
-    const auto start = text.find(';');
-    auto line = std::string(trim(text.substr(start == std::string_view::npos ? 0 : start + 1, 200)));
+    auto victim = victim_in({record, static_cast<std::size_t>(n)});
+    if (!victim) continue;
     if (victims_.size() >= most_victims) victims_.clear();
-    victims_[static_cast<pid_t>(*pid)] = line.substr(0, line.find('\n'));
+    victims_[victim->first] = std::move(victim->second);
   }
 }
 

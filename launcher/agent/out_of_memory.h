@@ -7,11 +7,20 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "launcher/base/fd.h"
 
 namespace trainrun::agent {
+
+// Whom a record of the kernel log (/dev/kmsg) names as killed for memory, and its words about that, one line
+// of at most 200 bytes.
+std::optional<std::pair<pid_t, std::string>> victim_in(std::string_view record);
+// The kills that a file of a memory cgroup counts.
+std::optional<std::uint64_t> kills_in(std::string_view counters);
 
 class OutOfMemory {
  public:

@@ -61,13 +61,11 @@ std::optional<uid_t> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our
   return found.idiag_uid;
 }
 
-std::optional<uid_t> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port) {
-  const auto table = read_file("/proc/net/tcp", 64u << 20);
-  if (!table) return std::nullopt;
+std::optional<uid_t> owner_in(std::string_view table, const sockaddr_in& peer, std::uint16_t our_port) {
   // Whole addresses: another user could choose a port that one of ours has on another address.
   const auto local = fmt::format("{:08X}:{:04X}", peer.sin_addr.s_addr, ntohs(peer.sin_port)),
              remote = fmt::format("{:08X}:{:04X}", htonl(INADDR_LOOPBACK), our_port);
-  for (const auto line : split(*table, '\n')) {
+  for (const auto line : split(table, '\n')) {
     std::vector<std::string_view> words;
     for (const auto word : split(line, ' ')) {
       if (!word.empty()) words.push_back(word);
@@ -76,6 +74,11 @@ std::optional<uid_t> owner_by_table(const sockaddr_in& peer, std::uint16_t our_p
       return parse_unsigned<uid_t>(words[7]);
   }
   return std::nullopt;
+}
+
+std::optional<uid_t> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port) {
+  const auto table = read_file("/proc/net/tcp", 64u << 20);
+  return table ? owner_in(*table, peer, our_port) : std::nullopt;
 }
 
 std::optional<uid_t> owner_of(const sockaddr_in& peer, std::uint16_t our_port) {

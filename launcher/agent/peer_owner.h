@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace trainrun::agent {
 
@@ -17,5 +18,7 @@ std::optional<uid_t> owner_of(const sockaddr_in& peer, std::uint16_t our_port);
 // of all sockets takes 5 ms of each connection, but is there where netlink is not (some containers).
 std::optional<uid_t> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port);
 std::optional<uid_t> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port);
+// Of the text of /proc/net/tcp.
+std::optional<uid_t> owner_in(std::string_view table, const sockaddr_in& peer, std::uint16_t our_port);
 
 }  // namespace trainrun::agent

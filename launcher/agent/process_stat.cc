@@ -9,13 +9,11 @@
 
 namespace trainrun::agent {
 
-std::optional<ProcessStat> process_stat(pid_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 65536);
-  if (!text) return std::nullopt;
+std::optional<ProcessStat> parse_stat(std::string_view text) {
   // "pid (name) state ppid ...": the name may hold anything, so count from its last parenthesis.
-  const auto after = text->rfind(')');
-  if (after == std::string::npos) return std::nullopt;
-  const auto words = split(std::string_view(*text).substr(after + 1), ' ');
+  const auto after = text.rfind(')');
+  if (after == std::string_view::npos) return std::nullopt;
+  const auto words = split(text.substr(after + 1), ' ');
   if (words.size() < 21 || words[1].size() != 1) return std::nullopt;
   // proc(5) counts fields from 1; the third, the state, is words[1].
   const auto field = [&](std::size_t number) {
@@ -31,16 +29,24 @@ std::optional<ProcessStat> process_stat(pid_t pid) {
   return stat;
 }
 
-std::optional<WorkerId> worker_mark(pid_t pid) {
+std::optional<ProcessStat> process_stat(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 65536);
+  return text ? parse_stat(*text) : std::nullopt;
+}
+
+std::optional<WorkerId> mark_in(std::string_view environment) {
   constexpr std::string_view name = "TRAINRUN_WORKER=";
-  const auto text = read_file(fmt::format("/proc/{}/environ", pid), 16u << 20);
-  if (!text) return std::nullopt;
-  for (const auto word : split(*text, '\0')) {
+  for (const auto word : split(environment, '\0')) {
     if (!word.starts_with(name)) continue;
     const auto number = parse_unsigned<std::uint32_t>(word.substr(name.size()));
     return number ? std::optional(WorkerId{*number}) : std::nullopt;
   }
   return std::nullopt;
+}
+
+std::optional<WorkerId> worker_mark(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/environ", pid), 16u << 20);
+  return text ? mark_in(*text) : std::nullopt;
 }
 
 }  // namespace trainrun::agent

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "launcher/base/id.h"
 
@@ -22,9 +23,13 @@ struct ProcessStat {
   [[nodiscard]] bool stopped() const { return state == 'T' || state == 't'; }
 };
 
+// Of the text of /proc/PID/stat, in which the program chose its own name. Nothing if it is none.
+std::optional<ProcessStat> parse_stat(std::string_view text);
 // Nothing if there is no such process.
 std::optional<ProcessStat> process_stat(pid_t pid);
 
+// The number of TRAINRUN_WORKER in an environment as /proc/PID/environ has it.
+std::optional<WorkerId> mark_in(std::string_view environment);
 // The worker named by TRAINRUN_WORKER in the environment that `pid` was started with. Nothing if it has none,
 // or if it may not be read, or if the program wrote over it (as those do that change their title).
 std::optional<WorkerId> worker_mark(pid_t pid);

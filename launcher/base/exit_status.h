@@ -9,6 +9,7 @@ namespace trainrun {
 // Where the start of a program failed. The order is that of the steps in the child.
 enum class SpawnStage : std::uint8_t { none, fork, session, files, directory, affinity, exec };
 std::string to_string(SpawnStage stage);
+constexpr bool is_known(SpawnStage stage) { return stage <= SpawnStage::exec; }
 
 struct ExitStatus {
   enum class Kind : std::uint8_t { exited, killed, not_started, lost };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "launcher/base/utf8.h"
+
 namespace trainrun {
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -25,11 +27,16 @@ std::string_view trim(std::string_view text) {
 }
 
 std::string quoted(std::string_view text, std::size_t limit) {
+  auto shown = text.substr(0, limit);
+  for (std::size_t back = 1; back <= 3 && back <= shown.size(); ++back) {  // it is not cut amid a character
+    if (utf8_length(text.substr(shown.size() - back)) <= back) continue;
+    shown.remove_suffix(back);
+    break;
+  }
   std::string out = "'";
-  for (const char c : text.substr(0, limit)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '\'') {
-      out += fmt::format("\\x{:02x}", byte);
+  for (const char c : harmless(shown)) {
+    if (c == '\'') {
+      out += "\\x27";
     } else {
       out += c;
     }

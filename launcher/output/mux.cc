@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "launcher/base/utf8.h"
+
 namespace trainrun::output {
 namespace {
 
@@ -14,22 +16,6 @@ std::size_t colour_sequence(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const auto end = text.find_first_not_of("0123456789;:", 2);
   return end != std::string_view::npos && text[end] == 'm' && end < 40 ? end + 1 : 0;
-}
-
-// Bytes of the UTF-8 character at the start of `text`, which has more than one; 0 if it is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto first = at(0);
-  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
-                             : (first & 0xf0) == 0xe0        ? 3
-                             : first >= 0xf0 && first < 0xf5 ? 4
-                                                             : 0;
-  if (text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return 0;
-  }
-  if ((first == 0xe0 && at(1) < 0xa0) || (first == 0xf0 && at(1) < 0x90)) return 0;  // longer than it need be
-  return length;
 }
 
 std::string without_colours(std::string_view line) {

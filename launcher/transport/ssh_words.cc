@@ -138,8 +138,9 @@ Error explain_openssh(const Host& host, std::string_view words, std::string_view
     if (words.find(sign.text) == std::string_view::npos) continue;
     const bool changed = sign.text.starts_with("REMOTE");
     return {sign.code,
-            fmt::format("{}: ssh says: {}", host.name,
-                        changed ? "REMOTE HOST IDENTIFICATION HAS CHANGED; " + said : quoted(said, 300)),
+            fmt::format(
+                "{}: ssh says: {}", host.name,
+                changed ? "REMOTE HOST IDENTIFICATION HAS CHANGED; " + quoted(said, 300) : quoted(said, 300)),
             fmt::format(fmt::runtime(sign.hint), target, target)};
   }
   return {Code::bootstrap,

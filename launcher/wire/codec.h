@@ -102,7 +102,10 @@ class Decoder {
   template <class T>
   void get(T& value) {
     if constexpr (std::is_enum_v<T>) {
-      value = static_cast<T>(number());
+      // An enum that travels has a function is_known(E) beside it.
+      const auto raw = number();
+      value = static_cast<T>(raw);
+      if (!std::in_range<std::underlying_type_t<T>>(raw) || !is_known(value)) bad_ = true;
     } else if constexpr (std::same_as<T, bool>) {
       const auto raw = number();
       if (raw > 1) bad_ = true;

@@ -18,11 +18,13 @@ constexpr std::uint32_t protocol_version = 2;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
+constexpr bool is_known(Output output) { return output == Output::out || output == Output::err; }
 enum class StdinMode : std::uint8_t {
   null,
   relay,
   inherit
 };  // inherit: the agent's own stdin, local jobs only
+constexpr bool is_known(StdinMode mode) { return mode <= StdinMode::inherit; }
 
 #define TRAINRUN_MESSAGE(number)               \
   static constexpr std::uint8_t type = number; \
@@ -157,6 +159,7 @@ struct Hello {
 
 struct Problem {
   enum class Kind : std::uint8_t { program, directory, job_directory };
+  friend constexpr bool is_known(Kind kind) { return kind <= Kind::job_directory; }
   Kind kind = Kind::program;
   std::string what;
   std::int32_t error = 0;  // errno

@@ -43,6 +43,10 @@ TEST_CASE("quoted text is one harmless line") {
   CHECK(quoted(std::string_view("a\0b", 3)) == "'a\\x00b'");
   CHECK(quoted("abcdef", 3) == "'abc...'");
   CHECK(quoted("abc", 3) == "'abc'");
+  CHECK(quoted("a\xc2\x9b"
+               "b\x9b"
+               "c\xc3\xa9") == "'a\\xc2\\x9bb\\x9bc\xc3\xa9'");  // C1; no UTF-8; e acute
+  CHECK(quoted("ab\xe2\x82\xac", 4) == "'ab...'");               // half a euro sign is none
 }
 
 TEST_CASE("a shell-quoted word comes out of a shell as it went in") {

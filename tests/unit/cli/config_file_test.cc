@@ -126,6 +126,15 @@ TEST_CASE("errors of a file say line and column and what was expected") {
   CHECK(error_of("np = 1\nnp = 2").starts_with("job.toml:2:"));
 }
 
+TEST_CASE("what the parser of the file says about it is one harmless line") {
+  for (const std::string text : {"np = t\n", "np = \x1b\n", "np = \xc2\x9b", "\x1b[2J = 1\n"}) {
+    const auto file = read_config_file(text, "job.toml");
+    REQUIRE_FALSE(file.has_value());
+    CHECK(file.error().message.starts_with("job.toml:1:"));
+    CHECK(file.error().message.find_first_of("\n\x1b\x9b") == std::string::npos);
+  }
+}
+
 TEST_CASE("hostile files are errors, not crashes") {
   for (const auto& text :
        {std::string("\0", 1), std::string("np = 99999999999999999999999"), std::string(2 * 1024 * 1024, 'a'),

@@ -81,6 +81,15 @@ TEST_CASE("--print-config is a file that gives the same job again") {
   CHECK(shown(job) == "gpu1:2 np 2");
 }
 
+TEST_CASE("--print-config of words that no TOML file can hold is an error, not a file that cannot be read") {
+  World world;
+  const auto request = world.read({"--print-config", "./train", "caf\xe9"});
+  REQUIRE_FALSE(request.has_value());
+  CHECK(request.error().message.find("not UTF-8") != std::string::npos);
+  CHECK(world.read({"--print-config", "./train", "caf\xc3\xa9"}).has_value());
+  CHECK(world.read({"./train", "caf\xe9"}).has_value());
+}
+
 TEST_CASE("--print-config of an elastic job says what was resolved and by which flag") {
   World world;
   world.files["/home/u/j.toml"] = "[elastic]\nmin_np = 2\nblacklist_cooldown_range = [5, 50]\n";

@@ -143,6 +143,27 @@ TEST_CASE("a member that talks nonsense is closed, and so lost, after what it sa
   CHECK(hall.verdicts.front().culprit == 0);
 }
 
+TEST_CASE(
+    "a member whose bytes are changed on the way after a good request is closed, and the server goes on") {
+  Hall hall;
+  hall.service.begin_generation({1}, World{0, 2, {}, {}}, hall.now);
+  for (std::uint32_t c : {0u, 1u}) {
+    hall.connect(c);
+    hall.ask(c, Join{c, "h", "", 1000});
+  }
+  REQUIRE(std::holds_alternative<Joined>(*hall.told(0)));
+  auto& channel = hall.channels.at(0);
+  channel.send(encode(Request{2, 1, Put{"k", "v"}}));
+  channel.send(encode(Request{3, 1, Put{"l", "w"}}));
+  auto bytes = channel.take_output();
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  hall.service.received(0, bytes, hall.now);
+  CHECK(hall.hung_up.contains(0));
+  REQUIRE(hall.verdicts.size() == 1);
+  CHECK(hall.verdicts.front().culprit == 0);
+  CHECK(hall.service.connections() == 1);
+}
+
 TEST_CASE("random bytes at any point of a connection's life harm nobody else") {
   std::mt19937 random(3);
   Hall hall;

@@ -75,6 +75,18 @@ TEST_SUITE("ssh words") {
     }
   }
 
+  TEST_CASE("what a host makes OpenSSH print does nothing to the terminal") {
+    for (const std::string sign : {"", "Permission denied", "REMOTE HOST IDENTIFICATION HAS CHANGED!\n"}) {
+      const auto error = explain_openssh(Host{"gpu1"},
+                                         sign +
+                                             "\x1b]0;x\x07\xc2\x9b"
+                                             "2J",
+                                         "exited with code 255");
+      CHECK(error.message.find_first_of("\x1b\x07\x9b\n") == std::string::npos);
+      CHECK(error.message.find("\\x1b]0;x\\x07") != std::string::npos);
+    }
+  }
+
   TEST_CASE("the host's own port, user and key come before the flags'") {
     Host host{"gpu1"};
     host.port = 7, host.user = "u", host.identity = "/k1";

@@ -132,6 +132,21 @@ TEST_CASE("a payload cut short or with bytes left over is refused") {
   CHECK_FALSE(from_frame<Start>({Start::type, std::string(payload) + "x"}));
 }
 
+TEST_CASE("an enumerator that this version does not know is refused, however it is written") {
+  const auto refused = [](auto message, std::size_t at, std::string_view bytes) {
+    auto frame = to_frame(message);
+    frame.replace(at, 1, bytes);
+    return !from_frame<decltype(message)>(
+        Frame{decltype(message)::type, std::string_view(frame).substr(frame_header)});
+  };
+  const OutputBytes output{WorkerId{1}, Output::err, "x"};
+  CHECK_FALSE(refused(output, 6, "\x01"));
+  for (const auto* stream : {"\x03", "\x7f", "\x81\x02"})
+    CHECK(refused(output, 6, stream));  // the last is 257
+  CHECK(refused(output, 6, std::string_view("\0", 1)));
+  CHECK(refused(NotStarted{WorkerId{1}, SpawnStage::exec, 2, 0}, 6, "\x07"));
+}
+
 TEST_CASE("random payloads never crash and never make a list longer than their bytes") {
   std::mt19937 random(20261121);
   for (int i = 0; i < 20000; ++i) {
