@@ -111,7 +111,7 @@ class Training {
     while (sampler_.epoch() < static_cast<std::uint64_t>(options_.epochs)) {
       step(world);
       if (sampler_.done()) end_epoch(world);
-      if (step_ % options_.commit_every == 0) state_.commit(world);
+      if (someone_leaves_ || step_ % options_.commit_every == 0) state_.commit(world);
     }
     accuracy_ = accuracy(world);
   }
@@ -119,23 +119,30 @@ class Training {
   void step(const comm::World& world) {
     const auto due = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.pace_ms);
     const auto batch = sampler_.next(static_cast<std::size_t>(options_.batch));
-    // One allreduce for the gradient, the loss, and for what each rank has used.
-    const auto gradient_size = digits::Network::parameter_count;
-    std::vector<double> sums(gradient_size + 1 + (logs() ? used_.size() : 0));
+    // One allreduce for the gradient, the loss, the ranks whose host leaves, and for what each rank has used.
+    const auto gradient_size = digits::Network::parameter_count, leaving = gradient_size + 1,
+               first_used = leaving + 1;
+    std::vector<double> sums(first_used + (logs() ? used_.size() : 0));
     const auto gradient = std::span(sums).first(gradient_size);
     for (const auto index : elastic::Sampler::share(batch, world.rank(), world.size())) {
       sums[gradient_size] += network_.add_gradient(data_.train[index], gradient);
-      if (logs()) sums[gradient_size + 1 + index] += 1;
+      if (logs()) sums[first_used + index] += 1;
     }
+    // Only the rank itself hears of it, but a commit takes all.
+    if (elastic::State::should_stop(world)) sums[leaving] = 1;
     world.group().allreduce(std::span(sums));
     for (auto& value : gradient) value /= static_cast<double>(batch.size());
     network_.step(gradient, 0.1, 0.9);
     loss_ += sums[gradient_size];
     if (logs())
-      for (std::size_t i = 0; i < used_.size(); ++i)
-        used_[i] += static_cast<int>(sums[gradient_size + 1 + i]);
+      for (std::size_t i = 0; i < used_.size(); ++i) used_[i] += static_cast<int>(sums[first_used + i]);
     sampler_.record(batch.size());
     ++step_;
+    someone_leaves_ = sums[leaving] > 0;
+    if (someone_leaves_ && world.rank() == 0) {
+      std::printf("%.0f ranks are to stop: a commit at step %d\n", sums[leaving], step_);
+      std::fflush(stdout);
+    }
     std::this_thread::sleep_until(due);
   }
 
@@ -173,6 +180,7 @@ class Training {
   std::vector<int> used_;  // how often each digit in this epoch
   int step_ = 0;
   double loss_ = 0;  // of this epoch so far
+  bool someone_leaves_ = false;
   int rank_ = 0;
   double accuracy_ = 0;
   elastic::State state_;

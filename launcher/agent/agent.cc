@@ -47,7 +47,8 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
       door_(loop, {[this](StreamId stream) { link_.send(wire::StreamOpened{stream}); },
                    [this](StreamId stream, std::string_view bytes, bool end) {
                      link_.send(wire::StreamData{stream, std::string(bytes), end});
-                   }}),
+                   },
+                   [this](uid_t user) { tell_refusal(user); }}),
       silence_(loop),
       ladder_(loop),
       leave_by_(loop),
@@ -162,6 +163,14 @@ void Agent::hold_port(const wire::HoldPort& order) {
   link_.send(held.answer);
   // The last generation's port is let go only now: until here it kept us from getting the same one again.
   if (held.answer.error == 0) held_port_ = std::move(held);
+}
+
+// Once: who wants to fill the launcher's screen could connect for ever.
+void Agent::tell_refusal(uid_t user) {
+  if (std::exchange(told_refusal_, true)) return;
+  link_.send(
+      wire::Note{"a process of the user " + std::to_string(user) +
+                 " connected to this job's rendezvous and was turned away; no more such will be told"});
 }
 
 void Agent::on_child() {

@@ -40,6 +40,7 @@ class Agent {
   void setup(const wire::Setup& setup);
   std::string make_job_directory(const wire::Setup& setup, std::vector<wire::Problem>& problems);
   void hold_port(const wire::HoldPort& order);
+  void tell_refusal(uid_t user);
   void end_by_signal(int number);
   void lose_link(const std::string& why);
   void end_everything();
@@ -60,7 +61,7 @@ class Agent {
   Duration grace_ = seconds(10), host_timeout_ = seconds(10);
   Instant last_heard_;
   bool paused_ = false, is_set_up_ = false, left_ = false;
-  bool elastic_ = false, told_leaving_ = false, must_leave_ = false;
+  bool elastic_ = false, told_leaving_ = false, must_leave_ = false, told_refusal_ = false;
   std::size_t leftovers_ = 0;
   bool killed_ = false;
   int exit_code_ = 0;

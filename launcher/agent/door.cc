@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "launcher/agent/peer_owner.h"
@@ -168,7 +169,9 @@ void Door::accept() {
       return retry_.arm(io::Loop::now() + full_pause, [this] { accept(); });
     }
     // Another user of this host may connect to loopback as well: the kernel tells whose socket it is.
-    if (fd && connections_.size() < most_connections && owner_of(peer, listener_->port) == ::getuid()) {
+    const auto owner = fd ? owner_of(peer, listener_->port) : std::nullopt;
+    if (owner && *owner != ::getuid() && listener_->handlers.refused) listener_->handlers.refused(*owner);
+    if (owner == ::getuid() && connections_.size() < most_connections) {
       const int on = 1;
       ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       const StreamId stream{++listener_->last_stream};

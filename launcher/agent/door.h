@@ -3,6 +3,8 @@
 // rendezvous.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +22,7 @@ class Door {
   struct Handlers {
     std::function<void(StreamId)> opened;
     std::function<void(StreamId, std::string_view bytes, bool end)> data;
+    std::function<void(uid_t)> refused = nullptr;  // a process of another user wanted to come in
   };
   Door(io::Loop& loop, Handlers handlers);
   ~Door();

@@ -35,6 +35,23 @@ std::string own_command_line() {
   return words.substr(0, longest_command_line);
 }
 
+// A launcher that ends removes the directory, if no other has a socket there: it may go between two steps of
+// ours.
+Result<Fd> listen_in(const std::string& directory, const std::string& path) {
+  constexpr int tries = 5;
+  Result<Fd> socket = fail(Code::try_again, fmt::format("{} is removed again and again", directory));
+  for (int i = 0; i < tries && !socket; ++i) {
+    if (const auto made = make_directory(directory); !made) {
+      if (made.error().code == Code::not_found) continue;
+      return tl::unexpected(made.error());
+    }
+    live_jobs(directory);  // removes what dead launchers left
+    socket = listen_at(path);
+    if (!socket && ::access(directory.c_str(), F_OK) == 0) break;
+  }
+  return socket;
+}
+
 struct Client {
   explicit Client(io::Loop& loop) : socket(loop.context()), deadline(loop) {}
   stream_descriptor socket;
@@ -229,13 +246,13 @@ ControlServer::~ControlServer() {
   // A fork of the launcher (an agent) must not take the launcher's socket away.
   const bool ours = state_->owner == ::getpid() && ::lstat(path_.c_str(), &status) == 0 &&
                     status.st_ino == state_->inode && status.st_dev == state_->device;
-  if (ours) ::unlink(path_.c_str());
+  if (!ours) return;
+  ::unlink(path_.c_str());
+  ::rmdir(runtime_dir_.c_str());  // the last launcher leaves nothing; with others in it this fails
 }
 
 Result<void> ControlServer::listen() {
-  if (const auto made = make_directory(runtime_dir_); !made) return made;
-  live_jobs(runtime_dir_);  // removes what dead launchers left
-  auto socket = listen_at(path_);
+  auto socket = listen_in(runtime_dir_, path_);
   if (!socket) return tl::unexpected(socket.error());
   auto state = std::make_shared<State>(loop_, job_id_, handler_, patience_);
   struct stat status {};

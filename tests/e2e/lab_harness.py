@@ -19,6 +19,7 @@ class SshTest(EndToEndTest):
     cache."""
     NODES = 3
     OPTIONS = {}
+    MAY_REMAIN = (AGENT_CACHE, "/run/mount/")  # the latter is what mount(8) leaves
 
     @classmethod
     def setUpClass(cls):
@@ -28,10 +29,15 @@ class SshTest(EndToEndTest):
         cls.lab = Lab(cls.NODES, **cls.OPTIONS)
         cls.addClassCleanup(cls.lab.stop)
 
+    @staticmethod
+    def shared_folder(add_cleanup):
+        """/var/tmp is the machine's, so all hosts see it."""
+        folder = tempfile.mkdtemp(prefix="trainrun-test-", dir="/var/tmp")
+        add_cleanup(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
     def setUp(self):
-        # /var/tmp is the machine's, so all hosts see this folder; as the working directory of jobs it is everywhere.
-        self.folder = tempfile.mkdtemp(prefix="trainrun-test-", dir="/var/tmp")
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.folder = self.shared_folder(self.addCleanup)  # as the working directory of jobs it is everywhere
         self.before = {host: self.keys(host) for host in self.lab.hosts}
         self.files_before = {host: self.lab.files(host) for host in self.lab.hosts}
         self.jobs = []
@@ -101,7 +107,7 @@ class SshTest(EndToEndTest):
         if self.files_before[host] is None:
             return
         left = {path for path in self.lab.files(host) - self.files_before[host]
-                if not path.startswith((AGENT_CACHE, "/run/mount/"))}  # the latter is what mount(8) leaves
+                if not path.startswith(self.MAY_REMAIN)}
         self.assertEqual(left, set(), f"files are left on {host}")
 
 

@@ -57,7 +57,7 @@ def _make_file_system(home, hosts_text, name, keys, shared):
     _write(home + "/.ssh/id_ed25519", keys["user"])
     _write(home + "/.ssh/id_ed25519.pub", keys["user_public"])
     _write(home + "/.ssh/authorized_keys", keys["user_public"])
-    _write(home + "/.ssh/known_hosts", "head,node*,10.77.* " + keys["host_public"])
+    _write(home + "/.ssh/known_hosts", "head,node*,10.77.*,fd77:* " + keys["host_public"])
     os.makedirs(home + "/.cache", exist_ok=True)
     ns.mount("tmpfs", home + "/.cache", "tmpfs", 0, "mode=755")
     # What a developer's own start-up files do would be measured and debugged as if it were ours.

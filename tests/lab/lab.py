@@ -5,6 +5,7 @@ theirs and what is shared. A lab dies with the process that made it, kill -9 inc
 """
 import atexit
 import fcntl
+import ipaddress
 import json
 import os
 import pwd
@@ -131,7 +132,7 @@ class Lab:
 
     @classmethod
     def address6(cls, name):
-        return "fd77::{2}:{3}".format(*cls.address(name).split("."))
+        return str(ipaddress.ip_address("fd77::{2}:{3}".format(*cls.address(name).split("."))))
 
     def _start(self, own_name_on_loopback):
         keys = self._make_keys()

@@ -3,7 +3,10 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -55,7 +58,8 @@ struct Scene {
                       ended += end ? 1 : 0;
                       if (echo && !bytes.empty()) door.give(stream, bytes, false);
                       look();
-                    }}) {}
+                    },
+                    [this](uid_t user) { refused.push_back(user), look(); }}) {}
   void run(std::function<bool()> wanted) {
     until = std::move(wanted);
     io::Timer limit(loop);
@@ -72,6 +76,7 @@ struct Scene {
   }
   io::Loop loop;
   std::vector<StreamId> opened;
+  std::vector<uid_t> refused;
   std::string got;
   int ended = 0;
   bool echo = false;
@@ -141,6 +146,25 @@ TEST_SUITE("door") {
       return got.size() == text.size();
     });
     CHECK((got == text));
+  }
+
+  TEST_CASE("another user's connection is closed, told, and no stream") {
+    if (::getuid() != 0) return;
+    Scene scene;
+    const auto opened = scene.door.open(0, 0);
+    REQUIRE(opened.error == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::setuid(65534) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) ::_exit(1);
+      const auto far = connected(opened.port);
+      ::_exit(read_some(far.get()).empty() ? 0 : 1);
+    }
+    scene.run([&] { return !scene.refused.empty(); });
+    CHECK(scene.refused == std::vector<uid_t>{65534});
+    CHECK(scene.opened.empty());
+    int status = -1;
+    CHECK(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
   }
 
   TEST_CASE("a range without a free port is refused with the system's reason") {

@@ -162,6 +162,21 @@ TEST_CASE("the socket is removed at the end, but only the server's own") {
   CHECK(exists(path));
 }
 
+TEST_CASE("the last launcher takes the directory with it") {
+  const Place place;
+  {
+    const Running first(place / "own", "aa");
+    {
+      const Running second(place / "own", "bb");
+      REQUIRE(second.listening);
+    }
+    CHECK(exists(place / "own/aa.sock"));
+  }
+  CHECK_FALSE(exists(place / "own"));
+  const Running again(place / "own", "aa");
+  CHECK(again.listening);
+}
+
 TEST_CASE("a dead launcher's socket is removed by the next one") {
   const Place place;
   REQUIRE(::mkdir((place / "trainrun").c_str(), 0700) == 0);
