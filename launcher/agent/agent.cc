@@ -126,9 +126,9 @@ void Agent::setup(const wire::Setup& setup) {
   prepared.problems = check_setup(setup);
   if (setup.own_directory) prepared.job_directory = make_job_directory(setup, prepared.problems);
   prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
+  link_.send(prepared);
   supervisor_.setup(setup, prepared.job_directory);
   inspector_.setup(value_of(setup.env, "PATH"));
-  link_.send(prepared);
   watch_silence();
 }
 

@@ -75,7 +75,8 @@ void Supervisor::setup(const wire::Setup& setup, const std::string& job_director
   for (const auto& [name, value] : base_env_) base_words_[name] = word_of(name, value);
   job_directory_ = job_directory;
   credit_.add(setup.credit);
-  // After the answer, while the launcher works: no worker is started before that answer has arrived.
+  // After the answer, which waits in the loop already, while the launcher works on it: no worker is started
+  // before that.
   loop_.post([this] { out_of_memory_.remember(); });
 }
 
