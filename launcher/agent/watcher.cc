@@ -128,6 +128,7 @@ int outlive(pid_t agent, const sigset_t& signals, const Legacy& legacy) {
 
 int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int keep_second) {
   Legacy legacy;
+  ::signal(SIGCHLD, SIG_DFL);  // whoever ignored it for us would cost us the news of the agent's end
   ::setsid();  // the terminal's ^C and the end of a login are the launcher's business, not ours
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t signals, before;
