@@ -70,10 +70,9 @@ Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void
 }
 Supervisor::~Supervisor() = default;
 
-void Supervisor::setup(const wire::Setup& setup, const std::string& job_directory) {
+void Supervisor::setup(const wire::Setup& setup) {
   base_env_ = setup.env;
   for (const auto& [name, value] : base_env_) base_words_[name] = word_of(name, value);
-  job_directory_ = job_directory;
   credit_.add(setup.credit);
   // After the answer, which waits in the loop already, while the launcher works on it: no worker is started
   // before that.

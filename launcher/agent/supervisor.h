@@ -31,7 +31,7 @@ class Supervisor {
   Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void(pid_t)> other_child);
   ~Supervisor();
 
-  void setup(const wire::Setup& setup, const std::string& job_directory);
+  void setup(const wire::Setup& setup);
   void start(const wire::Start& order);
   void signal(const wire::Signal& order);
   void give_stdin(const wire::Stdin& data);
@@ -61,7 +61,6 @@ class Supervisor {
   OutOfMemory out_of_memory_;
   wire::EnvPairs base_env_;
   std::map<std::string, std::string> base_words_;  // "NAME=VALUE" by name: written once for all workers
-  std::string job_directory_;
   bool keep_hangup_ignored_ = false;
   std::vector<int> not_default_;  // the agent's dispositions stay as they are when it begins to serve
   std::map<WorkerId, std::unique_ptr<Worker>> workers_;
