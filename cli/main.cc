@@ -14,6 +14,7 @@
 #include "cli/local_machine.h"
 #include "launcher/agent/agent_main.h"
 #include "launcher/base/fault.h"
+#include "launcher/base/standard_streams.h"
 #include "launcher/core/placement.h"
 #include "launcher/run.h"
 #include "launcher/transport/factory.h"
@@ -104,6 +105,7 @@ int perform(const Request& request, const Inputs& inputs) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_closed_standard_streams();
   const auto inputs = inputs_of_this_process(argc, argv, environ);
   if (!inputs) return print_error(inputs.error());
   for (const auto& [name, value] : inputs->environment) {

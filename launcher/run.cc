@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>
@@ -12,7 +13,9 @@
 #include "cli/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
+#include "launcher/fleet.h"
 #include "launcher/steering.h"
+#include "launcher/transport/local.h"
 
 namespace trainrun {
 namespace {
@@ -85,6 +88,11 @@ int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundi
   }
   auto key = fresh_key();
   if (key.empty()) return print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
+  const auto& seats = first.seats;
+  if (std::any_of(seats.begin(), seats.end(), [&job](const auto& seat) {
+        return transport_kind(job, job.hosts.hosts[seat.host.value]) == TransportKind::local;
+      }))
+    transport::fork_local_agent_ahead();
   io::Loop loop;
   Controller controller(loop, job, std::move(first), std::move(key));
   Steering steering(loop, job, controller, std::move(surroundings));

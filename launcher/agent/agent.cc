@@ -1,8 +1,6 @@
 #include "launcher/agent/agent.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,6 +47,7 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
                      link_.send(wire::StreamData{stream, std::string(bytes), end});
                    },
                    [this](uid_t user) { tell_refusal(user); }}),
+      directory_(legacy),
       silence_(loop),
       ladder_(loop),
       leave_by_(loop),
@@ -72,6 +71,7 @@ void Agent::receive(const wire::Frame& frame) {
       return handle(static_cast<wire::Start*>(nullptr), [this](const auto& it) {
         if (mode_ != Mode::serving) return;
         sweeper_.before_start();
+        if (it.generation.value > 1) restore_directory();  // the job may be days old by now
         supervisor_.start(it);
       });
     case wire::Signal::type:
@@ -125,25 +125,23 @@ void Agent::setup(const wire::Setup& setup) {
   elastic_ = setup.elastic;
   wire::Prepared prepared;
   prepared.problems = check_setup(setup);
-  if (setup.own_directory) prepared.job_directory = make_job_directory(setup, prepared.problems);
+  if (setup.own_directory) {
+    const auto places = places_for_job_directory(value_of(setup.env, "TMPDIR"), own_tmpdir());
+    const int error = directory_.make(places, setup.job_id, setup.key);
+    if (error != 0)
+      prepared.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
+    prepared.job_directory = directory_.path();
+  }
   prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
-  supervisor_.setup(setup, prepared.job_directory);
-  inspector_.setup(value_of(setup.env, "PATH"));
   link_.send(prepared);
+  supervisor_.setup(setup);
+  inspector_.setup(value_of(setup.env, "PATH"));
   watch_silence();
 }
 
-std::string Agent::make_job_directory(const wire::Setup& setup, std::vector<wire::Problem>& problems) {
-  // The job's TMPDIR if one was forwarded, else that of our login.
-  auto base = value_of(setup.env, "TMPDIR");
-  if (!base.starts_with('/')) base = temporary_directory();
-  auto path = base + "/trainrun." + setup.job_id + ".XXXXXX";
-  const auto refuse = [&] { problems.push_back({wire::Problem::Kind::job_directory, path, errno}); };
-  if (::mkdtemp(path.data()) == nullptr) return refuse(), std::string{};
-  legacy_.set_job_directory(path);
-  const Fd key(::open((path + "/key").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!key || !write_all(key.get(), setup.key)) refuse();
-  return path;
+void Agent::restore_directory() {
+  if (const int error = directory_.restore(); error != 0)
+    link_.send(wire::Note{"the job's directory " + directory_.path() + " is gone: " + errno_text(error)});
 }
 
 void Agent::watch_silence() {

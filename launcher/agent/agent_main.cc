@@ -26,6 +26,21 @@ void null_on(std::initializer_list<int> targets, int mode) {
     if (null) ::dup2(null.get(), target);
 }
 
+// In the agent that was forked from a launcher. stdin stays: a local worker may be given it as it is. The
+// launcher's stdout and stderr must not be held open by an agent.
+void forget_launcher() {
+  null_on({STDOUT_FILENO, STDERR_FILENO}, O_WRONLY);
+  for (const int number :
+       {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGPIPE, SIGWINCH})
+    ::signal(number, SIG_DFL);
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) ::signal(SIGHUP, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 int serve(Fd in, Fd out, Legacy& legacy) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
@@ -80,25 +95,26 @@ int agent_main(const std::vector<std::string>& words) {
 
 Result<int> fork_agent(Fd link) {
   std::fflush(nullptr);  // or the child would write our buffered text again
+  // A handler of the launcher must not run in a child, which shares its pipe for signals. The watcher goes on
+  // with all blocked, and takes what concerns it by waiting for it.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t pid = ::fork();
-  if (pid < 0)
-    return fail(Code::try_again, "cannot fork an agent: " + errno_text(errno),
+  if (pid != 0) {
+    const int error = errno;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    if (pid > 0) return static_cast<int>(pid);
+    return fail(Code::try_again, "cannot fork an agent: " + errno_text(error),
                 "see `ulimit -u` and the memory left");
-  if (pid > 0) return static_cast<int>(pid);
-  // stdin stays: a local worker may be given it as it is. Our stdout and stderr must not be held open by an
-  // agent.
-  null_on({STDOUT_FILENO, STDERR_FILENO}, O_WRONLY);
-  for (const int number :
-       {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGPIPE, SIGWINCH})
-    ::signal(number, SIG_DFL);
-  struct sigaction hangup {};
-  ::sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) ::signal(SIGHUP, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  }
   const int keep = link.get();
-  ::_exit(watch_over([&](Legacy& legacy) { return serve(std::move(link), Fd(), legacy); }, keep, -1));
+  ::_exit(watch_over(
+      [&](Legacy& legacy) {
+        forget_launcher();
+        return serve(std::move(link), Fd(), legacy);
+      },
+      keep, -1));
 }
 
 }  // namespace trainrun::agent

@@ -159,9 +159,9 @@ bool resolves_to_loopback(std::string_view hostname) {
 
 }  // namespace
 
-std::string temporary_directory() {
+std::string own_tmpdir() {
   const char* named = std::getenv("TMPDIR");
-  return named != nullptr && *named == '/' ? named : "/tmp";
+  return named != nullptr ? named : "";
 }
 
 wire::HostFacts read_host_facts(Wanted wanted) {

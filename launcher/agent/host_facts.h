@@ -15,7 +15,7 @@ struct Wanted {
 };
 wire::HostFacts read_host_facts(Wanted wanted);
 
-// TMPDIR as our login has it, or /tmp.
-std::string temporary_directory();
+// TMPDIR as our login has it; may be empty.
+std::string own_tmpdir();
 
 }  // namespace trainrun::agent

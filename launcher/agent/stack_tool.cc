@@ -71,7 +71,7 @@ std::unique_ptr<StackTool> StackTool::start(io::Loop& loop, const std::string& s
   const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!tool->output_ || !null) return nullptr;
   const std::vector<std::string> env{"PATH=" + search_path, "HOME=/", "LC_ALL=C.UTF-8", "TERM=dumb"};
-  request.env = &env;
+  request.env = io::as_words(env);
   request.directory = "/";
   request.stdin_fd = null.get();
   request.stdout_fd = request.stderr_fd = tool->output_.get();

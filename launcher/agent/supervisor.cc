@@ -27,6 +27,20 @@ bool names(const std::vector<WorkerId>& workers, WorkerId id) {
   return std::find(workers.begin(), workers.end(), id) != workers.end();
 }
 
+std::string word_of(std::string_view name, std::string_view value) {
+  std::string word;
+  word.reserve(name.size() + 1 + value.size());
+  return word.append(name).append("=").append(value);
+}
+
+// The last entry of a name counts, and nothing replaces the mark by which a worker's orphans are known.
+std::map<std::string_view, std::string> own_words(const wire::Start& order) {
+  std::map<std::string_view, std::string> words;
+  for (const auto& [name, value] : order.env) words[name] = word_of(name, value);
+  words["TRAINRUN_WORKER"] = word_of("TRAINRUN_WORKER", std::to_string(order.worker.value));
+  return words;
+}
+
 std::string value_of(const wire::EnvPairs& env, std::string_view name) {
   const auto it =
       std::find_if(env.rbegin(), env.rend(), [name](const auto& pair) { return pair.first == name; });
@@ -52,29 +66,29 @@ Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void
   struct sigaction hangup {};
   ::sigaction(SIGHUP, nullptr, &hangup);
   keep_hangup_ignored_ = hangup.sa_handler == SIG_IGN;
+  not_default_ = io::signals_not_default();
 }
 Supervisor::~Supervisor() = default;
 
-void Supervisor::setup(const wire::Setup& setup, const std::string& job_directory) {
+void Supervisor::setup(const wire::Setup& setup) {
   base_env_ = setup.env;
-  for (const auto& [name, value] : base_env_) base_words_[name] = name + "=" + value;
-  job_directory_ = job_directory;
+  for (const auto& [name, value] : base_env_) base_words_[name] = word_of(name, value);
   credit_.add(setup.credit);
-  // After the answer, while the launcher works: no worker is started before that answer has arrived.
+  // After the answer, which waits in the loop already, while the launcher works on it: no worker is started
+  // before that.
   loop_.post([this] { out_of_memory_.remember(); });
 }
 
-std::vector<std::string> Supervisor::environment_of(const wire::Start& order) const {
-  // The worker's own entries replace the job's; nothing replaces the mark by which its orphans are known.
-  const auto mark = std::to_string(order.worker.value);
-  std::map<std::string_view, std::string_view> own;
-  for (const auto& [name, value] : order.env) own[name] = value;
-  own["TRAINRUN_WORKER"] = mark;
-  std::vector<std::string> words;
+// The job's words that no own one replaces, then the own ones; both maps stand in the order of names.
+std::vector<const char*> Supervisor::environment_of(const OwnWords& own) const {
+  std::vector<const char*> words;
   words.reserve(base_words_.size() + own.size());
-  for (const auto& [name, word] : base_words_)
-    if (!own.contains(name)) words.push_back(word);
-  for (const auto& [name, value] : own) words.push_back(std::string(name).append("=").append(value));
+  auto next = own.begin();
+  for (const auto& [name, word] : base_words_) {
+    while (next != own.end() && next->first < name) ++next;
+    if (next == own.end() || next->first != name) words.push_back(word.c_str());
+  }
+  for (const auto& [name, word] : own) words.push_back(word.c_str());
   return words;
 }
 
@@ -104,15 +118,15 @@ void Supervisor::start(const wire::Start& order) {
       break;
     }
   }
-  const auto env = environment_of(order);
+  const auto own = own_words(order);
   const auto path =
       !value_of(order.env, "PATH").empty() ? value_of(order.env, "PATH") : value_of(base_env_, "PATH");
   const auto program = io::find_program(order.argv.empty() ? "" : order.argv.front(), path, order.directory);
   if (program.error != 0) return refuse(SpawnStage::exec, program.error);
 
-  io::SpawnRequest request{program.path,      order.argv,        &env,
-                           order.directory,   order.cpus,        stdin_fd,
-                           out->second.get(), err->second.get(), keep_hangup_ignored_};
+  io::SpawnRequest request{program.path,         order.argv,   environment_of(own), order.directory,
+                           order.cpus,           stdin_fd,     out->second.get(),   err->second.get(),
+                           keep_hangup_ignored_, &not_default_};
   if (const auto error = fault::point("agent.spawn")) return refuse(SpawnStage::fork, *error);
   const auto spawned = io::spawn(request);
   if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);

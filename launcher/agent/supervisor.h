@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/agent/out_of_memory.h"
@@ -30,7 +31,7 @@ class Supervisor {
   Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void(pid_t)> other_child);
   ~Supervisor();
 
-  void setup(const wire::Setup& setup, const std::string& job_directory);
+  void setup(const wire::Setup& setup);
   void start(const wire::Start& order);
   void signal(const wire::Signal& order);
   void give_stdin(const wire::Stdin& data);
@@ -50,7 +51,8 @@ class Supervisor {
   void ended(Worker& worker, int raw_status, std::uint64_t peak_rss_kib, std::string out_of_memory);
   void advance(Worker& worker, WorkerMachine::Event event);
   [[nodiscard]] std::vector<pid_t> processes_of(const std::vector<WorkerId>& workers) const;
-  [[nodiscard]] std::vector<std::string> environment_of(const wire::Start& order) const;
+  using OwnWords = std::map<std::string_view, std::string>;  // "NAME=VALUE" by name
+  [[nodiscard]] std::vector<const char*> environment_of(const OwnWords& own) const;
 
   io::Loop& loop_;
   io::FrameStream& link_;
@@ -59,8 +61,8 @@ class Supervisor {
   OutOfMemory out_of_memory_;
   wire::EnvPairs base_env_;
   std::map<std::string, std::string> base_words_;  // "NAME=VALUE" by name: written once for all workers
-  std::string job_directory_;
   bool keep_hangup_ignored_ = false;
+  std::vector<int> not_default_;  // the agent's dispositions stay as they are when it begins to serve
   std::map<WorkerId, std::unique_ptr<Worker>> workers_;
   std::map<int, WorkerId> by_pid_;
 };

@@ -128,9 +128,9 @@ int outlive(pid_t agent, const sigset_t& signals, const Legacy& legacy) {
 
 int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int keep_second) {
   Legacy legacy;
+  ::signal(SIGCHLD, SIG_DFL);  // whoever ignored it for us would cost us the news of the agent's end
   ::setsid();  // the terminal's ^C and the end of a login are the launcher's business, not ours
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::prctl(PR_SET_NAME, "trainrun-watch");
   sigset_t signals, before;
   sigemptyset(&signals);
   for (const int number : {SIGCHLD, SIGCONT, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
@@ -149,6 +149,8 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
     close_all_above_two_but(keep_first, keep_second);
     ::_exit(agent(legacy));
   }
+  // Only now, beside the agent, for which the launcher waits.
+  ::prctl(PR_SET_NAME, "trainrun-watch");
   stdio_to_null();
   close_all_above_two_but(-1, -1);
   [[maybe_unused]] const int moved = ::chdir("/");  // hold no file system busy

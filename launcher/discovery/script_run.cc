@@ -70,7 +70,7 @@ struct ScriptRun::State : std::enable_shared_from_this<State> {
     request.path = "/bin/sh";
     request.argv = {"sh", "-c", guarded, "sh", command.command};
     request.argv.insert(request.argv.end(), command.arguments.begin(), command.arguments.end());
-    request.env = &command.environment;
+    request.env = io::as_words(command.environment);
     request.directory = ".";
     request.stdin_fd = guard_pipe->first.get();
     request.stdout_fd = out_pipe->second.get();

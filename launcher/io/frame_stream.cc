@@ -17,6 +17,7 @@ namespace {
 constexpr int reads_a_turn = 4;  // then others get their turn
 constexpr int most_last_reads = 1024;
 constexpr std::size_t keep_capacity = 1u << 20;
+constexpr std::size_t write_early = 4u << 10;  // about as many orders as a peer works on for a millisecond
 }  // namespace
 
 struct FrameStream::State : std::enable_shared_from_this<State> {
@@ -73,12 +74,26 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   }
 
   void flush_soon() {
-    if (flushing || ended) return;
+    if (ended) return;
+    if (outgoing.size() - sent >= write_early && !blocked) flush_now();
+    if (flushing) return;
     flushing = true;
     boost::asio::post(context, [self = shared_from_this()] { self->flush(); });
   }
 
+  // The peer begins with the first of many messages while the others are made. Our caller is in the middle of
+  // something: an error is found, and told, by the flush that follows.
+  void flush_now() {
+    const ssize_t n = ::write(writer().native_handle(), outgoing.data() + sent, outgoing.size() - sent);
+    blocked = n < 0;
+    if (n > 0) sent += static_cast<std::size_t>(n);
+    if (sent < outgoing.size()) return;
+    outgoing.clear();
+    sent = 0;
+  }
+
   void flush() {
+    blocked = false;
     while (!ended && sent < outgoing.size()) {
       const ssize_t n = ::write(writer().native_handle(), outgoing.data() + sent, outgoing.size() - sent);
       if (n >= 0) {
@@ -88,6 +103,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
           outgoing.erase(0, sent);
           sent = 0;
         }
+        blocked = true;
         writer().async_wait(descriptor_base::wait_write,
                             [self = shared_from_this()](const boost::system::error_code& error) {
                               if (!error) self->flush();
@@ -140,7 +156,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   wire::FrameReader reader;
   std::string outgoing;
   std::size_t sent = 0;
-  bool reading = false, flushing = false, paused = false, ended = false, delivering = false;
+  bool reading = false, flushing = false, blocked = false, paused = false, ended = false, delivering = false;
 };
 
 FrameStream::FrameStream(Loop& loop, Fd in, Fd out, Handlers handlers)

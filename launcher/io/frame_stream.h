@@ -1,7 +1,8 @@
 // One Link as its end sees it: frames in, frames out, over one fd or a pair of them.
 //
-// Sending never blocks: frames are queued and go out together in the next turn of the loop. The queue is
-// bounded by what the peer allows (credit), not by this class; queued() says how long it is.
+// Sending never blocks: frames are queued and go out together in the next turn of the loop, or at once when
+// they are many. The queue is bounded by what the peer allows (credit), not by this class; queued() says how
+// long it is.
 #pragma once
 
 #include <functional>

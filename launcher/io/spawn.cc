@@ -31,9 +31,11 @@ struct ChildArguments {
   std::size_t cpus_size;
   std::array<int, 3> fds;
   pid_t parent;
-  const int* not_default;  // signals with a disposition of ours, then 0
-  SpawnStage stage;        // out
-  int error;               // out
+  const int* not_default;  // signals with a disposition of ours
+  const int* not_default_end;
+  bool keep_hangup_ignored;
+  SpawnStage stage;  // out
+  int error;         // out
 };
 
 [[noreturn]] void give_up(ChildArguments* a, SpawnStage stage) {
@@ -50,7 +52,9 @@ int child_main(void* raw) {
   // The parent blocked all signals. Dispositions first: a handler of ours must never run in here.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
-  for (const int* number = a->not_default; *number != 0; ++number) ::sigaction(*number, &action, nullptr);
+  for (const int* number = a->not_default; number != a->not_default_end; ++number) {
+    if (*number != SIGHUP || !a->keep_hangup_ignored) ::sigaction(*number, &action, nullptr);
+  }
   if (::setsid() < 0) give_up(a, SpawnStage::session);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(a, SpawnStage::session);
   if (::getppid() != a->parent) ::_exit(127);  // we lost the race against our parent's death
@@ -84,19 +88,6 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-// Asked here rather than set blindly in the child: we wait for the child, and a question costs less than an
-// order.
-std::vector<int> signals_not_default(bool keep_hangup_ignored) {
-  std::vector<int> numbers;
-  for (int number = 1; number < NSIG; ++number) {
-    if (number == SIGHUP && keep_hangup_ignored) continue;
-    struct sigaction action {};
-    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) numbers.push_back(number);
-  }
-  numbers.push_back(0);
-  return numbers;
-}
-
 // One stack for all spawns: the parent waits until the child has left it.
 void* stack_top() {
   static void* const stack =
@@ -106,15 +97,36 @@ void* stack_top() {
 
 }  // namespace
 
+// Asked by the parent rather than set blindly in the child: the parent waits for the child, and a question
+// costs less than an order.
+std::vector<int> signals_not_default() {
+  std::vector<int> numbers;
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<const char*> as_words(const std::vector<std::string>& words) {
+  std::vector<const char*> out;
+  out.reserve(words.size());
+  for (const auto& word : words) out.push_back(word.c_str());
+  return out;
+}
+
 Spawned spawn(const SpawnRequest& request) {
   const auto argv = pointers(request.argv);
-  const auto envp = pointers(*request.env);
+  std::vector<char*> envp;
+  envp.reserve(request.env.size() + 1);
+  for (const auto* word : request.env) envp.push_back(const_cast<char*>(word));
+  envp.push_back(nullptr);
   std::vector<std::string> shell_words{"/bin/sh", request.path};
   if (request.argv.size() > 1)
     shell_words.insert(shell_words.end(), request.argv.begin() + 1, request.argv.end());
   const auto shell_argv = pointers(shell_words);
 
-  const auto not_default = signals_not_default(request.keep_hangup_ignored);
+  const auto not_default = request.not_default != nullptr ? *request.not_default : signals_not_default();
   std::vector<unsigned long> mask;
   if (!request.cpus.empty()) {
     constexpr std::size_t bits = 8 * sizeof(unsigned long);
@@ -133,6 +145,8 @@ Spawned spawn(const SpawnRequest& request) {
                            {request.stdin_fd, request.stdout_fd, request.stderr_fd},
                            ::getpid(),
                            not_default.data(),
+                           not_default.data() + not_default.size(),
+                           request.keep_hangup_ignored,
                            SpawnStage::none,
                            0};
   sigset_t all, before;

@@ -17,14 +17,23 @@
 namespace trainrun::io {
 
 struct SpawnRequest {
-  std::string path;                               // of the executable; see find_program
-  std::vector<std::string> argv;                  // with argv[0]
-  const std::vector<std::string>* env = nullptr;  // "NAME=VALUE" each; must outlive the call
+  std::string path;               // of the executable; see find_program
+  std::vector<std::string> argv;  // with argv[0]
+  std::vector<const char*> env;   // "NAME=VALUE" each; the words must outlive the call
   std::string directory;
   std::vector<std::uint32_t> cpus;                    // empty: as we are
   int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;  // become 0, 1, 2
   bool keep_hangup_ignored = false;                   // SIGHUP stays ignored in the child (nohup)
+  // As signals_not_default() gives it; must outlive the call. Null: asked anew, a system call a signal.
+  const std::vector<int>* not_default = nullptr;
 };
+
+// The signals that this process handles or ignores. Who starts many children and changes no disposition
+// between them asks once.
+std::vector<int> signals_not_default();
+
+// How a list of words goes into a request.
+std::vector<const char*> as_words(const std::vector<std::string>& words);
 
 struct Spawned {
   pid_t pid = -1;

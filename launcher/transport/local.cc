@@ -1,16 +1,34 @@
 #include "launcher/transport/local.h"
 
+#include <optional>
+#include <utility>
+
 #include "launcher/agent/agent_main.h"
 
 namespace trainrun::transport {
 namespace {
+
+Result<Dialled> fork_one() {
+  auto ends = make_socket_pair();
+  if (!ends) return tl::unexpected(ends.error());
+  const auto pid = agent::fork_agent(std::move(ends->second));
+  if (!pid) return tl::unexpected(pid.error());
+  return Dialled{std::move(ends->first), {}};
+}
+
+// Of the process, as a fork is.
+std::optional<Result<Dialled>>& forked_ahead() {
+  static std::optional<Result<Dialled>> one;
+  return one;
+}
 
 class LocalTransport final : public Transport {
  public:
   explicit LocalTransport(io::Loop& loop) : loop_(loop) {}
 
   void dial(const Host&, Duration, DialDone done) override {
-    auto dialled = fork_one();
+    auto ahead = std::exchange(forked_ahead(), std::nullopt);
+    auto dialled = ahead ? std::move(*ahead) : fork_one();
     loop_.post([alive = std::weak_ptr(alive_), done = std::move(done),
                 result = std::make_shared<Result<Dialled>>(std::move(dialled))] {
       if (alive.lock()) done(std::move(*result));
@@ -18,19 +36,13 @@ class LocalTransport final : public Transport {
   }
 
  private:
-  static Result<Dialled> fork_one() {
-    auto ends = make_socket_pair();
-    if (!ends) return tl::unexpected(ends.error());
-    const auto pid = agent::fork_agent(std::move(ends->second));
-    if (!pid) return tl::unexpected(pid.error());
-    return Dialled{std::move(ends->first), {}};
-  }
-
   io::Loop& loop_;
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };
 
 }  // namespace
+
+void fork_local_agent_ahead() { forked_ahead() = fork_one(); }
 
 std::unique_ptr<Transport> make_local_transport(io::Loop& loop) {
   return std::make_unique<LocalTransport>(loop);

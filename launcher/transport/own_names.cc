@@ -16,25 +16,25 @@ namespace trainrun::transport {
 
 namespace {
 
-// An address in one spelling; empty for what is no address.
-std::string canonical(std::string_view text) {
+// The bytes of an address, so that its spelling does not matter; empty for what is no address.
+std::string address_bytes(std::string_view text) {
   const std::string copy(text.substr(0, text.find('%')));
   std::array<char, sizeof(in6_addr)> bytes{};
-  std::array<char, INET6_ADDRSTRLEN> written{};
-  for (const int family : {AF_INET, AF_INET6}) {
-    if (inet_pton(family, copy.c_str(), bytes.data()) == 1) {
-      return inet_ntop(family, bytes.data(), written.data(), written.size()) == nullptr ? "" : written.data();
-    }
-  }
+  if (inet_pton(AF_INET, copy.c_str(), bytes.data()) == 1) return {bytes.data(), sizeof(in_addr)};
+  if (inet_pton(AF_INET6, copy.c_str(), bytes.data()) == 1) return {bytes.data(), sizeof(in6_addr)};
   return {};
 }
 
-bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
+bool is_loopback(const std::string& address) {
+  static const std::string six = address_bytes("::1");
+  return (address.size() == sizeof(in_addr) && address.front() == 127) || address == six;
+}
 
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
+std::string lower(std::string_view name) {
+  std::string copy(name);
+  for (auto& c : copy)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return copy;
 }
 
 std::string number_of(const sockaddr* address) {
@@ -49,30 +49,39 @@ std::string number_of(const sockaddr* address) {
 
 }  // namespace
 
-bool is_own_name(std::string_view name, std::string_view hostname, const std::vector<std::string>& addresses,
-                 std::string_view hosts_file) {
-  const auto is_own_address = [&](const std::string& address) {
-    return is_loopback(address) || std::find(addresses.begin(), addresses.end(), address) != addresses.end();
-  };
-  if (const auto address = canonical(name); !address.empty()) return is_own_address(address);
-  if (same_name(name, "localhost") || (!hostname.empty() && same_name(name, hostname))) return true;
-  if (const auto dot = hostname.find('.');
-      dot != std::string_view::npos && same_name(name, hostname.substr(0, dot))) {
-    return true;
-  }
+OwnNames::OwnNames(std::string_view hostname, const std::vector<std::string>& addresses,
+                   std::string_view hosts_file) {
+  for (const auto& address : addresses) addresses_.insert(address_bytes(address));
+  addresses_.erase(std::string());
+  names_.insert("localhost");
+  names_.insert(lower(hostname));
+  if (const auto dot = hostname.find('.'); dot != std::string_view::npos)
+    names_.insert(lower(hostname.substr(0, dot)));
   for (auto line : split(hosts_file, '\n')) {
     line = line.substr(0, line.find('#'));
-    std::vector<std::string_view> words;
+    bool own = false, first = true;
     for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
       const auto end = std::min(line.find_first_of(" \t\r", at), line.size());
-      words.push_back(line.substr(at, end - at));
+      const auto word = line.substr(at, end - at);
+      if (first) {
+        own = has_address(address_bytes(word));
+      } else if (own) {
+        names_.insert(lower(word));
+      }
+      first = false;
       at = end;
     }
-    if (words.size() < 2 || !is_own_address(canonical(words[0]))) continue;
-    if (std::any_of(words.begin() + 1, words.end(), [&](auto word) { return same_name(word, name); }))
-      return true;
   }
-  return false;
+  names_.erase(std::string());
+}
+
+bool OwnNames::has_address(const std::string& bytes) const {
+  return is_loopback(bytes) || addresses_.contains(bytes);
+}
+
+bool OwnNames::has(std::string_view name) const {
+  if (const auto address = address_bytes(name); !address.empty()) return has_address(address);
+  return names_.contains(lower(name));
 }
 
 namespace {
@@ -97,13 +106,13 @@ std::vector<std::string> own_addresses() {
 }  // namespace
 
 bool is_this_host(const std::string& name) {
-  // Read once a process: a list of a thousand hosts asks a thousand times. Most single names need only the
-  // first line.
-  static const std::string hostname = own_hostname();
-  if (is_own_name(name, hostname, {}, {})) return true;
-  static const std::vector<std::string> addresses = own_addresses();
-  static const std::string hosts = read_file("/etc/hosts", 1 << 20).value_or(std::string());
-  return is_own_name(name, hostname, addresses, hosts);
+  // Made once a process: a list of a thousand hosts asks some thousand times. Most single names need only the
+  // first.
+  static const OwnNames by_heart(own_hostname(), {}, {});
+  if (by_heart.has(name)) return true;
+  static const OwnNames all(own_hostname(), own_addresses(),
+                            read_file("/etc/hosts", 1 << 20).value_or(std::string()));
+  return all.has(name);
 }
 
 }  // namespace trainrun::transport

@@ -62,7 +62,7 @@ class ElasticLabTest(Training, SshTest):
 
     def revive(self, host):
         self.lab.revive(host)
-        self.on(host, "rm -rf /tmp/trainrun.*")
+        self.on(host, "rm -rf /dev/shm/trainrun.* /tmp/trainrun.*")
         self.before[host] = {(process.pid, process.started) for process in self.lab.processes(host)
                              if "/usr/sbin/sshd -f" in process.command}
 

@@ -157,9 +157,11 @@ class Input(LocalTest):
         self.assertEnds(job.wait(), 0)
 
     def test_closed_stdin_stdout_and_stderr_are_no_reason_to_fail(self):
-        job = self.start("-c", 'exec "$0" "$@" <&- 2>&-', *self.words("lines", 1), program="/bin/sh")
-        done = self.assertEnds(job.wait(), 0)
-        self.assertEqual(sorted(done.out.splitlines()), ["[0] 0:0:", "[1] 1:0:"])
+        for closed in ("<&-", "<&- 2>&-", "<&- >&- 2>&-"):
+            with self.subTest(closed=closed):
+                job = self.start("-c", 'exec "$0" "$@" ' + closed, *self.words("lines", 1), program="/bin/sh")
+                done = self.assertEnds(job.wait(), 0)
+                self.assertEqual(sorted(done.out.splitlines()), ["[0] 0:0:", "[1] 1:0:"] if ">&- " not in closed else [])
 
     @staticmethod
     def words(*verb):

@@ -73,6 +73,10 @@ class Ending(LocalTest):
 
 
 class Forwarding(LocalTest):
+    def test_who_ignores_sigchld_for_us_costs_no_exit_code(self):
+        job = self.start("-c", 'trap "" CHLD; exec "$0" "$@"', TRAINRUN, "-np", "2", WORKER, "exit", "5", program="/bin/sh")
+        self.assertEnds(job.wait(), 5)
+
     def test_usr1_and_usr2_reach_every_worker(self):
         job = self.start("-np", 3, WORKER, "signals", 0)
         job.wait_for("ready", count=3)

@@ -99,7 +99,7 @@ class Deaths(SshTest):
 
     def revive(self, host):
         self.lab.revive(host)
-        self.on(host, "rm -rf /tmp/trainrun.*")
+        self.on(host, "rm -rf /dev/shm/trainrun.* /tmp/trainrun.*")
 
     def test_a_failed_rank_ends_tricky_workers_on_every_host(self):
         for verb in VERBS:

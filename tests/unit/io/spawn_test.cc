@@ -51,7 +51,7 @@ Ran run(std::vector<std::string> argv, const std::function<void(io::SpawnRequest
   io::SpawnRequest request;
   request.path = argv.empty() ? "" : argv.front();
   request.argv = std::move(argv);
-  request.env = &small_env;
+  request.env = io::as_words(small_env);
   request.directory = "/";
   request.stdin_fd = null.get();
   request.stdout_fd = out->second.get();
@@ -192,10 +192,9 @@ TEST_SUITE("spawn") {
     const pid_t parent = ::fork();
     REQUIRE(parent >= 0);
     if (parent == 0) {
-      const std::vector<std::string> env;
       io::SpawnRequest request{"/bin/sh",
                                {"sh", "-c", "echo up; exec sleep 300"},
-                               &env,
+                               {},
                                "/",
                                {},
                                STDIN_FILENO,

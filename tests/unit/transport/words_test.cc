@@ -133,12 +133,12 @@ TEST_SUITE("own names") {
          {"localhost", "LOCALHOST", "127.0.0.1", "127.3.2.1", "::1", "0:0:0:0:0:0:0:1", "box", "BOX",
           "box.example", "ten", "fast-net", "10.0.0.5", "fd00:0::5"}) {
       CAPTURE(own);
-      CHECK(is_own_name(own, "box.example", addresses, hosts));
+      CHECK(OwnNames("box.example", addresses, hosts).has(own));
     }
     for (const std::string foreign :
          {"other", "10.0.0.6", "bo", "not", "me", "", "fd00::6", "box.other", "128.0.0.1"}) {
       CAPTURE(foreign);
-      CHECK_FALSE(is_own_name(foreign, "box.example", addresses, hosts));
+      CHECK_FALSE(OwnNames("box.example", addresses, hosts).has(foreign));
     }
     CHECK(is_this_host("localhost"));
     CHECK_FALSE(is_this_host("host-that-is-surely-another"));

@@ -1,0 +1,61 @@
+#include "launcher/agent/job_directory.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "launcher/agent/process_tree.h"
+#include "launcher/base/fd.h"
+
+namespace trainrun::agent {
+namespace {
+
+bool is_private(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
+         (info.st_mode & 077) == 0;
+}
+
+}  // namespace
+
+int JobDirectory::make(const std::vector<std::string>& bases, const std::string& job_id,
+                       const std::string& key) {
+  key_ = key;
+  int error = ENOENT;
+  for (const auto& base : bases) {
+    path_ = base + "/trainrun." + job_id + ".XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) {
+      error = errno;
+      continue;
+    }
+    legacy_.set_job_directory(path_);
+    error = write_key();
+    if (error == 0) return 0;
+    remove_tree(path_);
+  }
+  return error;
+}
+
+int JobDirectory::write_key() const {
+  const auto file = path_ + "/key";
+  const Fd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return fd && write_all(fd.get(), key_) ? 0 : errno;
+}
+
+int JobDirectory::restore() const {
+  if (path_.empty() || ::access((path_ + "/key").c_str(), F_OK) == 0) return 0;
+  if (::mkdir(path_.c_str(), 0700) == 0 || (errno == EEXIST && is_private(path_))) return write_key();
+  return errno;
+}
+
+std::vector<std::string> places_for_job_directory(const std::string& jobs_tmpdir,
+                                                  const std::string& own_tmpdir) {
+  for (const auto& named : {jobs_tmpdir, own_tmpdir})
+    if (named.starts_with('/')) return {named};
+  return {"/dev/shm", "/tmp"};
+}
+
+}  // namespace trainrun::agent

@@ -1,0 +1,36 @@
+// The job's private directory on one host: the key for its workers, and what they leave to be read there
+// (torch's error files). In memory where that is possible: the key reaches no disk, and no journal is waited
+// for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/agent/watcher.h"
+
+namespace trainrun::agent {
+
+class JobDirectory {
+ public:
+  explicit JobDirectory(Legacy& legacy) : legacy_(legacy) {}
+  // Makes `BASE/trainrun.JOB.XXXXXX` (0700) with `key` in it (0600) in the first of `bases` where that works.
+  // 0, or the errno of the last try; path() is then what was tried.
+  int make(const std::vector<std::string>& bases, const std::string& job_id, const std::string& key);
+  // Puts back what was taken away meanwhile: a login manager may remove a user's files in memory when his
+  // last login ends (logind's RemoveIPC), and /tmp is swept of old files. Never into a directory that others
+  // can enter. 0 or an errno.
+  [[nodiscard]] int restore() const;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  [[nodiscard]] int write_key() const;
+
+  Legacy& legacy_;  // the watcher removes what we leave
+  std::string path_, key_;
+};
+
+// Where to make it: the job's TMPDIR, else our login's, else memory, else /tmp. Only absolute ones count.
+std::vector<std::string> places_for_job_directory(const std::string& jobs_tmpdir,
+                                                  const std::string& own_tmpdir);
+
+}  // namespace trainrun::agent

@@ -1,0 +1,91 @@
+#include "launcher/agent/job_directory.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/base/fd.h"
+
+using namespace trainrun;
+using agent::JobDirectory;
+using agent::places_for_job_directory;
+
+namespace {
+
+using Places = std::vector<std::string>;
+
+struct Base {
+  Base() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
+  ~Base() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::string path = "/tmp/job_directory_test.XXXXXX";
+};
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  return info.st_mode & 07777;
+}
+
+}  // namespace
+
+TEST_SUITE("job directory") {
+  TEST_CASE("memory before disk, unless the job or the login names a place") {
+    CHECK(places_for_job_directory("", "") == Places{"/dev/shm", "/tmp"});
+    CHECK(places_for_job_directory("", "/scratch") == Places{"/scratch"});
+    CHECK(places_for_job_directory("/mine", "/scratch") == Places{"/mine"});
+    CHECK(places_for_job_directory("relative", "too") == Places{"/dev/shm", "/tmp"});
+  }
+
+  TEST_CASE("the first place that works gets it; the key is for us alone, and the watcher knows where") {
+    const Base base;
+    const auto file = base.path + "/file";
+    std::ofstream(file) << "no directory";
+    agent::Legacy legacy;
+    JobDirectory directory(legacy);
+    CHECK(directory.make({"/no/such", file, base.path}, "job7", "secret\n") == 0);
+    CHECK(directory.path().starts_with(base.path + "/trainrun.job7."));
+    CHECK(legacy.job_directory() == directory.path());
+    CHECK(mode_of(directory.path()) == 0700);
+    CHECK(mode_of(directory.path() + "/key") == 0600);
+    CHECK(read_file(directory.path() + "/key", 100).value_or("") == "secret\n");
+  }
+
+  TEST_CASE("where none works, the last is told") {
+    agent::Legacy legacy;
+    JobDirectory directory(legacy);
+    CHECK(directory.make({"/no/such", "/dev/null"}, "job7", "secret\n") == ENOTDIR);
+    CHECK(directory.path().starts_with("/dev/null/trainrun.job7."));
+    CHECK(legacy.job_directory().empty());
+  }
+
+  TEST_CASE("what is taken away comes back, but not into a directory that others can enter") {
+    const Base base;
+    agent::Legacy legacy;
+    JobDirectory directory(legacy);
+    REQUIRE(directory.make({base.path}, "job7", "secret\n") == 0);
+    const auto key = directory.path() + "/key";
+    const auto there = [&] { return read_file(key, 100).value_or("") == "secret\n"; };
+    std::filesystem::remove_all(directory.path());
+    CHECK(directory.restore() == 0);
+    CHECK(mode_of(directory.path()) == 0700);
+    CHECK(mode_of(key) == 0600);
+    CHECK(there());
+    std::filesystem::remove(key);
+    CHECK(directory.restore() == 0);
+    CHECK(there());
+    std::filesystem::remove(key);
+    ::chmod(directory.path().c_str(), 0755);
+    CHECK(directory.restore() == EEXIST);
+    CHECK_FALSE(there());
+    std::filesystem::remove_all(directory.path());
+    std::filesystem::create_directory_symlink(base.path, directory.path());
+    CHECK(directory.restore() == EEXIST);
+    CHECK_FALSE(std::filesystem::exists(base.path + "/key"));
+  }
+}
