@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/base/fault.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
 #include "launcher/core/replan.h"
@@ -148,6 +149,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   setup.host_timeout_ms = in_ms(job_.host_timeout);
   setup.grace_ms = in_ms(job_.grace);
   setup.elastic = job_.elastic.enabled();
+  setup.faults = fault::configured();
   const bool may_grow = job_.elastic.discovery.kind != DiscoveryKind::none;
   setup.want_addresses = hosts > 1 || may_grow || !job_.network_interface.empty();
   setup.want_topology = job_.bind_to != BindTo::none;

@@ -118,7 +118,7 @@ void Agent::receive(const wire::Frame& frame) {
 void Agent::setup(const wire::Setup& setup) {
   if (setup.version != wire::protocol_version) return lose_link("another protocol version");
   if (std::exchange(is_set_up_, true)) return lose_link("a second Setup");
-  fault::configure(value_of(setup.env, "TRAINRUN_FAULT"));
+  fault::configure(setup.faults);
   grace_ = milliseconds(setup.grace_ms);
   host_timeout_ = milliseconds(setup.host_timeout_ms);
   legacy_.set_host_timeout(host_timeout_);
@@ -145,6 +145,7 @@ void Agent::restore_directory() {
 }
 
 void Agent::watch_silence() {
+  legacy_.show_life();
   const auto due = io::Loop::now() + host_timeout_ / 4;
   silence_.arm(due, [this, due] {
     // A late timer says that it was us who stood still: what the launcher said meanwhile waits to be read.
@@ -157,6 +158,7 @@ void Agent::watch_silence() {
 }
 
 void Agent::hold_port(const wire::HoldPort& order) {
+  if (const auto error = fault::point("agent.port")) return link_.send(wire::PortHeld{0, *error});
   auto held = agent::hold_port(order.first, order.last, held_port_.answer.port);
   link_.send(held.answer);
   // The last generation's port is let go only now: until here it kept us from getting the same one again.

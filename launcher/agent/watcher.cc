@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cstring>
 #include <new>
-#include <optional>
 
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/check.h"
@@ -25,6 +24,7 @@ namespace trainrun::agent {
 struct Legacy::Page {
   char job_directory[1024] = {};
   std::atomic<std::int64_t> host_timeout_ns{Duration(seconds(10)).count()};
+  std::atomic<std::int64_t> last_life_ns{std::chrono::steady_clock::now().time_since_epoch().count()};
 };
 
 Legacy::Legacy() {
@@ -45,6 +45,11 @@ std::string Legacy::job_directory() const {
 void Legacy::set_host_timeout(Duration timeout) { page_->host_timeout_ns = timeout.count(); }
 Duration Legacy::host_timeout() const { return Duration(page_->host_timeout_ns); }
 
+void Legacy::show_life() {
+  page_->last_life_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+}
+Instant Legacy::last_life() const { return Instant(Duration(page_->last_life_ns)); }
+
 namespace {
 
 using std::chrono::steady_clock;
@@ -52,16 +57,13 @@ using std::chrono::steady_clock;
 // The launcher gives a silent host up after the time-out; it may then take the agent's place elsewhere.
 constexpr Duration longer_than_launcher = seconds(2);
 
-// Waits for one of `signals`, until `due` if there is one; 0 when that has passed.
-int wait_for_signal(const sigset_t& signals, std::optional<Instant> due) {
+// Waits for one of `signals`, until `due`; 0 when that has passed.
+int wait_for_signal(const sigset_t& signals, Instant due) {
   for (;;) {
-    timespec left{};
-    if (due) {
-      const auto ns = std::max(Duration::zero(), Duration(*due - steady_clock::now())).count();
-      left = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-    }
+    const auto ns = std::max(Duration::zero(), Duration(due - steady_clock::now())).count();
+    const timespec left{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
     siginfo_t info{};
-    if (::sigtimedwait(&signals, &info, due ? &left : nullptr) > 0) return info.si_signo;
+    if (::sigtimedwait(&signals, &info, &left) > 0) return info.si_signo;
     if (errno == EAGAIN) return 0;
   }
 }
@@ -98,29 +100,31 @@ void end_all() {
   }
 }
 
-// Until the agent is dead, which it is made after standing still for too long; gives its wait status.
+// Until the agent is dead, which it is made when it shows no life for too long; gives its wait status.
 int outlive(pid_t agent, const sigset_t& signals, const Legacy& legacy) {
-  std::optional<Instant> stopped_at;
+  Instant excused{};  // what lies before is not held against it
   for (;;) {
     const auto limit = legacy.host_timeout() + longer_than_launcher;
-    const int number =
-        wait_for_signal(signals, stopped_at ? std::optional(*stopped_at + limit) : std::nullopt);
-    if (number == 0) {
-      ::kill(agent, SIGKILL);
-      stopped_at.reset();
-    } else if (number == SIGCONT) {
-      // We stood still ourselves, as when a batch system stops all of a job: it lets the agent go on as well,
-      // perhaps a little later than us.
-      if (stopped_at) stopped_at = steady_clock::now();
-    } else if (number != SIGCHLD) {
+    const auto due = std::max(legacy.last_life(), excused) + limit;
+    const int number = wait_for_signal(signals, due);
+    const auto now = steady_clock::now();
+    // We stood still ourselves, as when a batch system stops or freezes all of a job: it lets the agent go on
+    // as well, perhaps a little later than us.
+    const bool stood_still = number == SIGCONT || now - due > seconds(1);
+    if (stood_still) {
+      excused = now;
+    } else if (number == 0 && legacy.last_life() + limit <= now) {
+      // All of them: an agent that hangs in the kernel does not even die of this, and its workers must not
+      // wait for that.
+      signal_descendants(SIGKILL);
+      excused = now;
+    } else if (number != 0 && number != SIGCHLD) {
       ::kill(agent, number);
     }
-    // One SIGCHLD may stand for several changes, and the last of them is what is told.
+    // One SIGCHLD may stand for several changes.
     int status = 0;
-    while (::waitpid(agent, &status, WNOHANG | WUNTRACED | WCONTINUED) == agent) {
+    while (::waitpid(agent, &status, WNOHANG) == agent)
       if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
-      stopped_at = WIFSTOPPED(status) ? std::optional(steady_clock::now()) : std::nullopt;
-    }
   }
 }
 

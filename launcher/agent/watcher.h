@@ -1,7 +1,7 @@
 // The process above the agent: it does nothing but outlive it. When the agent dies, by whatever cause, the
 // watcher ends every process of the job that is left on this host, removes the job's directory, and goes.
-// An agent that stands still (SIGSTOP) for the host's time-out and 2 s has been given up by its launcher: it
-// is killed, so that its workers do not go on. One that spins or hangs in a call is not noticed here.
+// An agent that shows no life for the host's time-out and 2 s (stopped, spinning, hanging in a call of a dead
+// file server) has been given up by its launcher: it and its workers are killed, so that they do not go on.
 //
 // It is the agent's parent and a subreaper, so whatever loses its parent falls to it, also daemons with
 // sessions and environments of their own (decision 0003).
@@ -22,6 +22,8 @@ class Legacy {
   [[nodiscard]] std::string job_directory() const;
   void set_host_timeout(Duration timeout);  // 10 s until then
   [[nodiscard]] Duration host_timeout() const;
+  void show_life();  // the agent's loop turns
+  [[nodiscard]] Instant last_life() const;
 
  private:
   struct Page;

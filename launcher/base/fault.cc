@@ -18,15 +18,19 @@ struct Point {
 };
 
 // The only mutable global of the project: set once at the start of a process, only read after that.
-std::vector<Point>& points() {
-  static std::vector<Point> all;
-  return all;
+struct Configured {
+  std::string text;
+  std::vector<Point> points;
+};
+Configured& all() {
+  static Configured one;
+  return one;
 }
 
 }  // namespace
 
 void configure(std::string_view text) {
-  points().clear();
+  all() = {std::string(text), {}};
   for (const auto item : split(text, ',')) {
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) continue;
@@ -35,12 +39,14 @@ void configure(std::string_view text) {
     const auto number = what.size() > 1 ? parse_unsigned<unsigned>(what[1]) : std::nullopt;
     if (what[0] == "delay") made.delay = std::chrono::milliseconds(number.value_or(0));
     if (what[0] == "fail") made.error = static_cast<int>(number.value_or(EIO));
-    points().push_back(std::move(made));
+    all().points.push_back(std::move(made));
   }
 }
 
+const std::string& configured() { return all().text; }
+
 std::optional<int> point(std::string_view name) {
-  for (const auto& candidate : points()) {
+  for (const auto& candidate : all().points) {
     if (candidate.name != name) continue;
     if (candidate.delay.count() > 0) std::this_thread::sleep_for(candidate.delay);
     if (candidate.error != 0) return candidate.error;

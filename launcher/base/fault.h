@@ -6,12 +6,15 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace trainrun::fault {
 
 // To be called once, before any point is passed; an empty text switches all off.
 void configure(std::string_view text);
+// What it was configured with.
+const std::string& configured();
 
 // Sleeps if a delay is set for `name`; gives the errno to fail with if a failure is set (EIO if none was
 // named).

@@ -45,6 +45,7 @@ struct Setup {
   bool want_addresses = true;         // of the interfaces: a job on this host alone needs none
   bool own_directory = true;          // make a private directory for the job
   bool elastic = false;  // on TERM or USR1 say Leaving and go on for the grace, instead of ending
+  std::string faults;    // see base/fault.h; empty but in tests
   EnvPairs env;          // of every worker of this job
   std::vector<std::string> programs,
       directories;  // programs[i] is looked up from directories[i] with env's PATH
@@ -53,7 +54,7 @@ struct Setup {
     v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology),
         v("want_addresses", want_addresses);
     v("own_directory", own_directory), v("elastic", elastic), v("env", env), v("programs", programs),
-        v("directories", directories);
+        v("directories", directories), v("faults", faults);
   }
 };
 

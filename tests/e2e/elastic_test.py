@@ -139,6 +139,14 @@ class Restarts(ElasticTest):
         self.assertGenerationsFit([0, 1])
 
 
+    def test_a_port_that_is_refused_is_tried_again_and_at_last_ends_the_job(self):
+        done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", 1, WORKER, "exit", 0,
+                            env={"TRAINRUN_FAULT": "agent.port=fail:98"})
+        self.assertInOrder(self.assertEnds(done, 75).err,
+                           "generation 1 did not come up: .*MASTER_PORT: Address already in use; trying again .restart 1 of 1",
+                           "cannot reserve a port for MASTER_PORT", "try +widen --port-range", "none is left: 1")
+
+
 class Hangs(ElasticTest):
     def test_a_stopped_worker_is_found_and_all_start_anew(self):
         job = self.start("-np", 2, *RESTARTS, "--hang-timeout", "1s", *self.train())

@@ -57,6 +57,7 @@ class Ending(LocalTest):
             with self.subTest(signal=number.name):
                 job = self.start("-np", 2, WORKER, "wait", env={"TRAINRUN_FAULT": "agent.spawn=delay:500"})
                 job.wait_until(lambda: len(self.processes()) > 1, "an agent is there")
+                self.assertEqual(self.workers(), [], "the fault point held nobody back")
                 job.signal(number)
                 self.assertEnds(job.wait(), code)
 

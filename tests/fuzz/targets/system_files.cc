@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   peer.sin_port = htons(0x1234);
   peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (agent::owner_in(text, peer, 80)) accepted();
-  if (transport::is_own_name("gpu1", "here", {"10.0.0.1"}, text)) accepted();
-  static_cast<void>(transport::is_own_name(text.substr(0, 300), "here.site", {"10.0.0.1", "fd00::1"}, text));
+  if (transport::OwnNames("here", {"10.0.0.1"}, text).has("gpu1")) accepted();
+  static_cast<void>(transport::OwnNames("here.site", {"10.0.0.1", "fd00::1"}, text).has(text.substr(0, 300)));
   return 0;
 }

@@ -20,7 +20,20 @@ TEST_SUITE("watcher") {
     const auto before = io::Loop::now();
     ::kill(scene.agent_pid, SIGSTOP);
     scene.run([&] { return scene.closed; });
-    CHECK(io::Loop::now() - before >= milliseconds(2100));
+    CHECK(io::Loop::now() - before >= seconds(2));
+    CHECK(scene.wait_for_watcher() == 70);
+    for (const auto pid : workers) CHECK_FALSE(is_alive(pid));
+  }
+
+  TEST_CASE("an agent that hangs is killed, with all that it had, though nobody has stopped it") {
+    AgentScene scene([](wire::Setup& setup) {
+      short_timeout(setup);
+      setup.faults = "agent.port=delay:60000";
+    });
+    scene.start_shell(1, leaves_daemon);
+    const auto workers = scene.numbers(1, 2);
+    scene.link->send(wire::HoldPort{});
+    scene.run([&] { return scene.closed; });
     CHECK(scene.wait_for_watcher() == 70);
     for (const auto pid : workers) CHECK_FALSE(is_alive(pid));
   }
