@@ -126,6 +126,17 @@ TEST_CASE("errors of a file say line and column and what was expected") {
   CHECK(error_of("np = 1\nnp = 2").starts_with("job.toml:2:"));
 }
 
+TEST_CASE("letters beyond ASCII in keys are errors in their place") {
+  for (const std::string key : {"gr\xc3\xb6\xc3\x9f"
+                                "e",
+                                "\xc2\xac", "x\xd2\x99", "a\xe3\x80\x81", "b\xef\xbb\xbe"}) {
+    CAPTURE(key);
+    const auto file = read_config_file("np = 1\n" + key + " = 1\n", "job.toml");
+    REQUIRE_FALSE(file.has_value());
+    CHECK(file.error().message.starts_with("job.toml:2:"));
+  }
+}
+
 TEST_CASE("what the parser of the file says about it is one harmless line") {
   for (const std::string text : {"np = t\n", "np = \x1b\n", "np = \xc2\x9b", "\x1b[2J = 1\n"}) {
     const auto file = read_config_file(text, "job.toml");
