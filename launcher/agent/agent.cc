@@ -137,13 +137,21 @@ std::string Agent::make_job_directory(const wire::Setup& setup, std::vector<wire
   // The job's TMPDIR if one was forwarded, else that of our login.
   auto base = value_of(setup.env, "TMPDIR");
   if (!base.starts_with('/')) base = temporary_directory();
+  tell_cleared(clear_after_predecessors(base, setup.job_id));
   auto path = base + "/trainrun." + setup.job_id + ".XXXXXX";
   const auto refuse = [&] { problems.push_back({wire::Problem::Kind::job_directory, path, errno}); };
   if (::mkdtemp(path.data()) == nullptr) return refuse(), std::string{};
   legacy_.set_job_directory(path);
+  life_ = claim_directory(path);
   const Fd key(::open((path + "/key").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!key || !write_all(key.get(), setup.key)) refuse();
   return path;
+}
+
+void Agent::tell_cleared(const Cleared& cleared) {
+  if (cleared.directories == 0) return;
+  link_.send(wire::Note{"an earlier agent of this job died here: its directory is removed, " +
+                        std::to_string(cleared.processes) + " processes of its workers are ended"});
 }
 
 void Agent::watch_silence() {

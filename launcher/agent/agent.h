@@ -10,6 +10,7 @@
 
 #include "launcher/agent/door.h"
 #include "launcher/agent/inspection.h"
+#include "launcher/agent/predecessor.h"
 #include "launcher/agent/supervisor.h"
 #include "launcher/agent/sweeper.h"
 #include "launcher/agent/watcher.h"
@@ -39,6 +40,7 @@ class Agent {
   void receive(const wire::Frame& frame);
   void setup(const wire::Setup& setup);
   std::string make_job_directory(const wire::Setup& setup, std::vector<wire::Problem>& problems);
+  void tell_cleared(const Cleared& cleared);
   void hold_port(const wire::HoldPort& order);
   void tell_refusal(uid_t user);
   void end_by_signal(int number);
@@ -56,6 +58,7 @@ class Agent {
   Sweeper sweeper_;
   Door door_;
   HeldPort held_port_;
+  Fd life_;  // as long as it is open, nobody takes us for dead
   io::Timer silence_, ladder_, leave_by_;
   Mode mode_ = Mode::serving;
   Duration grace_ = seconds(10), host_timeout_ = seconds(10);

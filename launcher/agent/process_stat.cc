@@ -31,16 +31,20 @@ std::optional<ProcessStat> process_stat(pid_t pid) {
   return stat;
 }
 
-std::optional<WorkerId> worker_mark(pid_t pid) {
-  constexpr std::string_view name = "TRAINRUN_WORKER=";
+std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
   const auto text = read_file(fmt::format("/proc/{}/environ", pid), 16u << 20);
   if (!text) return std::nullopt;
   for (const auto word : split(*text, '\0')) {
-    if (!word.starts_with(name)) continue;
-    const auto number = parse_unsigned<std::uint32_t>(word.substr(name.size()));
-    return number ? std::optional(WorkerId{*number}) : std::nullopt;
+    if (word.size() > name.size() && word[name.size()] == '=' && word.starts_with(name))
+      return std::string(word.substr(name.size() + 1));
   }
   return std::nullopt;
+}
+
+std::optional<WorkerId> worker_mark(pid_t pid) {
+  const auto value = environment_value(pid, "TRAINRUN_WORKER");
+  const auto number = value ? parse_unsigned<std::uint32_t>(*value) : std::nullopt;
+  return number ? std::optional(WorkerId{*number}) : std::nullopt;
 }
 
 }  // namespace trainrun::agent

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "launcher/base/id.h"
 
@@ -25,8 +27,11 @@ struct ProcessStat {
 // Nothing if there is no such process.
 std::optional<ProcessStat> process_stat(pid_t pid);
 
-// The worker named by TRAINRUN_WORKER in the environment that `pid` was started with. Nothing if it has none,
-// or if it may not be read, or if the program wrote over it (as those do that change their title).
+// The value of a variable in the environment that `pid` was started with. Nothing if it has none, or if it
+// may not be read, or if the program wrote over it (as those do that change their title).
+std::optional<std::string> environment_value(pid_t pid, std::string_view name);
+
+// The worker named by TRAINRUN_WORKER in the environment of `pid`.
 std::optional<WorkerId> worker_mark(pid_t pid);
 
 }  // namespace trainrun::agent
