@@ -143,6 +143,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   wire::Setup setup;
   setup.job_id = job_.id;
   setup.host_name = job_.hosts.hosts[host.value].name;
+  setup.host = host;
   setup.key = hex(key_) + "\n";  // as rendezvous/job_key reads it
   const auto hosts = std::max<std::size_t>(sessions_.size(), 1);
   setup.credit = std::clamp(credit_in_all / hosts, least_credit, most_credit);

@@ -127,9 +127,14 @@ void Agent::setup(const wire::Setup& setup) {
   prepared.problems = check_setup(setup);
   if (setup.own_directory) {
     const auto places = places_for_job_directory(value_of(setup.env, "TMPDIR"), own_tmpdir());
+    // Only the hosts of an elastic job are dialled a second time.
+    if (elastic_)
+      for (const auto& place : places)
+        tell_cleared(clear_after_predecessors(place, setup.job_id, setup.host));
     const int error = directory_.make(places, setup.job_id, setup.key);
     if (error != 0)
       prepared.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
+    if (error == 0 && elastic_) life_ = claim_directory(directory_.path(), setup.host);
     prepared.job_directory = directory_.path();
   }
   prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
@@ -142,6 +147,12 @@ void Agent::setup(const wire::Setup& setup) {
 void Agent::restore_directory() {
   if (const int error = directory_.restore(); error != 0)
     link_.send(wire::Note{"the job's directory " + directory_.path() + " is gone: " + errno_text(error)});
+}
+
+void Agent::tell_cleared(const Cleared& cleared) {
+  if (cleared.directories == 0) return;
+  link_.send(wire::Note{"what an earlier agent of this job left here is cleared up: its directory, " +
+                        std::to_string(cleared.processes) + " processes"});
 }
 
 void Agent::watch_silence() {

@@ -11,6 +11,7 @@
 #include "launcher/agent/door.h"
 #include "launcher/agent/inspection.h"
 #include "launcher/agent/job_directory.h"
+#include "launcher/agent/predecessor.h"
 #include "launcher/agent/supervisor.h"
 #include "launcher/agent/sweeper.h"
 #include "launcher/agent/watcher.h"
@@ -40,6 +41,7 @@ class Agent {
   void receive(const wire::Frame& frame);
   void setup(const wire::Setup& setup);
   void restore_directory();
+  void tell_cleared(const Cleared& cleared);
   void hold_port(const wire::HoldPort& order);
   void tell_refusal(uid_t user);
   void end_by_signal(int number);

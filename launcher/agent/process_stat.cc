@@ -34,14 +34,23 @@ std::optional<ProcessStat> process_stat(pid_t pid) {
   return text ? parse_stat(*text) : std::nullopt;
 }
 
-std::optional<WorkerId> mark_in(std::string_view environment) {
-  constexpr std::string_view name = "TRAINRUN_WORKER=";
-  for (const auto word : split(environment, '\0')) {
-    if (!word.starts_with(name)) continue;
-    const auto number = parse_unsigned<std::uint32_t>(word.substr(name.size()));
-    return number ? std::optional(WorkerId{*number}) : std::nullopt;
-  }
+std::optional<std::string_view> value_in(std::string_view environment, std::string_view name) {
+  for (const auto word : split(environment, '\0'))
+    if (word.size() > name.size() && word[name.size()] == '=' && word.starts_with(name))
+      return word.substr(name.size() + 1);
   return std::nullopt;
+}
+
+std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
+  const auto text = read_file(fmt::format("/proc/{}/environ", pid), 16u << 20);
+  const auto value = text ? value_in(*text, name) : std::nullopt;
+  return value ? std::optional(std::string(*value)) : std::nullopt;
+}
+
+std::optional<WorkerId> mark_in(std::string_view environment) {
+  const auto value = value_in(environment, "TRAINRUN_WORKER");
+  const auto number = value ? parse_unsigned<std::uint32_t>(*value) : std::nullopt;
+  return number ? std::optional(WorkerId{*number}) : std::nullopt;
 }
 
 std::optional<WorkerId> worker_mark(pid_t pid) {

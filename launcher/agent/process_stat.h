@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "launcher/base/id.h"
@@ -28,10 +29,15 @@ std::optional<ProcessStat> parse_stat(std::string_view text);
 // Nothing if there is no such process.
 std::optional<ProcessStat> process_stat(pid_t pid);
 
-// The number of TRAINRUN_WORKER in an environment as /proc/PID/environ has it.
+// The value of a variable in an environment as /proc/PID/environ has it.
+std::optional<std::string_view> value_in(std::string_view environment, std::string_view name);
+// ... in the one that `pid` was started with. Nothing if it has none, or if it may not be read, or if the
+// program wrote over it (as those do that change their title).
+std::optional<std::string> environment_value(pid_t pid, std::string_view name);
+
+// The number of TRAINRUN_WORKER in an environment.
 std::optional<WorkerId> mark_in(std::string_view environment);
-// The worker named by TRAINRUN_WORKER in the environment that `pid` was started with. Nothing if it has none,
-// or if it may not be read, or if the program wrote over it (as those do that change their title).
+// ... in the one that `pid` was started with.
 std::optional<WorkerId> worker_mark(pid_t pid);
 
 }  // namespace trainrun::agent

@@ -59,7 +59,7 @@ std::vector<pid_t> children_of(pid_t parent) {
 
 std::unordered_map<pid_t, std::vector<pid_t>> all_children() {
   std::unordered_map<pid_t, std::vector<pid_t>> children;
-  for (const auto pid : numbers_in("/proc")) {
+  for (const auto pid : all_processes()) {
     if (const auto stat = process_stat(pid)) children[stat->parent].push_back(pid);
   }
   return children;
@@ -113,6 +113,8 @@ std::vector<pid_t> ProcessTree::descendants(pid_t root) const {
 std::vector<pid_t> threads_of(pid_t process) {
   return numbers_in(fmt::format("/proc/{}/task", process).c_str());
 }
+
+std::vector<pid_t> all_processes() { return numbers_in("/proc"); }
 
 std::vector<pid_t> descendants(pid_t root) { return ProcessTree().descendants(root); }
 

@@ -26,6 +26,7 @@ class ProcessTree {
 
 std::vector<pid_t> descendants(pid_t root);
 std::vector<pid_t> threads_of(pid_t process);
+std::vector<pid_t> all_processes();  // of this host
 
 // Sends `number` to all that `look` finds, which must be descendants of this process. With SIGKILL it looks
 // again until no new ones appear, so that a process cannot get away by forking. Gives how many different

@@ -37,6 +37,7 @@ constexpr bool is_known(StdinMode mode) { return mode <= StdinMode::inherit; }
 struct Setup {
   std::uint32_t version = protocol_version;
   std::string job_id, host_name;
+  HostIndex host;   // its place in the job's list
   std::string key;  // text of the 0600 file in the job's directory by which workers know the job's key
   std::uint64_t credit = 0;           // bytes of workers' output that may be under way; see Credit
   std::uint32_t host_timeout_ms = 0;  // silence after which the agent takes the launcher for dead
@@ -50,7 +51,8 @@ struct Setup {
   std::vector<std::string> programs,
       directories;  // programs[i] is looked up from directories[i] with env's PATH
   TRAINRUN_MESSAGE(1) {
-    v("version", version), v("job_id", job_id), v("host_name", host_name), v("key", key), v("credit", credit);
+    v("version", version), v("job_id", job_id), v("host_name", host_name), v("host", host), v("key", key),
+        v("credit", credit);
     v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology),
         v("want_addresses", want_addresses);
     v("own_directory", own_directory), v("elastic", elastic), v("env", env), v("programs", programs),

@@ -22,8 +22,8 @@ class ElasticLabTest(Training, SshTest):
     def start(self, *words, **options):
         return super().start(*words, env={"XDG_RUNTIME_DIR": self.runtime}, **options)
 
-    def begin(self, *words, hosts=("-np", 6, "-H", "node1:2,node2:2,node3:2"), size=6):
-        self.job = self.start(*COMMON, *self.POLICY, *words, *hosts, *self.program())
+    def begin(self, *words, hosts=("-np", 6, "-H", "node1:2,node2:2,node3:2"), size=6, wrapper=()):
+        self.job = self.start(*COMMON, *self.POLICY, *words, *hosts, *wrapper, *self.program())
         return self.await_generation(self.job, 1, size)
 
     def program(self):

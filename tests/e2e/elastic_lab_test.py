@@ -39,6 +39,24 @@ class Restart(ElasticLabTest):
         self.assertEndsOn("node2", old, "the workers of the dead agent")
         self.end([0, 1], r"node2 lost \(its agent", "generation 2: 4 ranks on 2 hosts; node2 lost", "host lost 1")
 
+    def test_an_agent_and_its_watcher_killed_at_once(self):
+        """Nobody is left there to clear up; the next agent of the job does it."""
+        self.begin("--blacklist-cooldown-range", "1s", "2s", wrapper=("sh", "-c", f'{WORKER} daemon 0; exec "$@"', "sh"))
+        agent = self.agent("node2")
+        watcher = next(process for process in self.new("node2") if process.pid == agent.ppid)
+        daemons = [process for process in self.new("node2") if process.command == WORKER + " daemon 0"]
+        self.assertEqual(len(daemons), 2)
+        directory = self.on("node2", "ls -d /tmp/trainrun.*").strip()
+        self.strike(watcher, signal.SIGSTOP)
+        self.strike(agent)
+        self.strike(watcher)
+        self.await_generation(self.job, 3, 6)
+        self.assertEndsOn("node2", daemons, "the daemons of generation 1")
+        self.assertNotIn(directory, self.on("node2", "ls -d /tmp/trainrun.*").split())
+        self.end([0, 1, 1], r"node2 lost", "generation 2: 4 ranks on 2 hosts",
+                 "node2: an earlier agent of this job died here.* 2 processes of its workers are ended",
+                 "generation 3: 6 ranks on 3 hosts")
+
     def test_an_agent_that_stands_still(self):
         self.begin()
         old = self.workers_of("node2") + [self.agent("node2")]

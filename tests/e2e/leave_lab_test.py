@@ -100,7 +100,7 @@ class InPlace(Digits, LeaveTest):
         super().await_world(self.job, generation, size)
 
     def test_ranks_that_are_to_stop_commit_at_once_and_go(self):
-        self.begin("--grace", "20s", *self.digits("--commit-every", 1000000, pace=60))
+        self.begin("--grace", "20s", *self.digits("--commit-every", 1000000, pace=40))
         stay = self.workers_of("node1") + self.workers_of("node2")
         self.ctl("remove", "node3")
         self.await_world(2, 4)

@@ -12,11 +12,6 @@ INTRUDER = ROOT + "/tests/workers/intruder.py"
 class OtherUser(Digits, ElasticLabTest):
     NODES = 2
 
-    def setUp(self):
-        super().setUp()
-        self.job = self.start("-H", "node1:2,node2:2", "--min-np", 2, *COMMON[2:], *self.digits(pace=30))
-        self.await_world(self.job, 1, 4)
-
     def environment_of(self, process):
         with open(f"/proc/{process.outer}/environ", "rb") as file:
             return dict(pair.split("=", 1) for pair in file.read().decode().split("\0") if "=" in pair)
@@ -28,13 +23,21 @@ class OtherUser(Digits, ElasticLabTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.splitlines()
 
-    def end(self):
+    def test_one_job_and_all_that_is_tried_against_it(self):
+        for folder in (self.folder, self.runtime):
+            os.chmod(folder, 0o755)  # so what guards the socket of ctl is the directory that the launcher made
+        self.job = self.start("-H", "node1:2,node2:2", "--min-np", 2, *COMMON[2:], *self.digits(pace=40))
+        self.await_world(self.job, 1, 4)
+        self.another_user_is_turned_away_and_sees_nothing()
+        self.intrude(0)  # the same user needs the key
+        self.the_socket_of_ctl_is_the_users_own()
         done = self.assertEnds(self.job.wait(), 0)
         self.assertTrained(done)
         self.assertQuietOn(done, "generation 2", "lost")
-        return done
+        line = f"node1: a process of the user {NOBODY} connected to this job's rendezvous and was turned away"
+        self.assertEqual(done.err.count(line), 1, done.err)
 
-    def test_a_process_of_another_user_is_turned_away_and_sees_nothing(self):
+    def another_user_is_turned_away_and_sees_nothing(self):
         worker = self.workers_of("node1")[0]
         key = self.environment_of(worker)["TRAINRUN_KEY_FILE"]
         secrets = [key, os.path.dirname(key), f"/proc/{worker.pid}/environ", f"/proc/{self.agent('node1').pid}/environ"]
@@ -42,23 +45,12 @@ class OtherUser(Digits, ElasticLabTest):
             said = self.intrude(NOBODY, *secrets)
             self.assertEqual(said, [path + " Permission denied" for path in secrets] + ["heard 0 bytes"])
         self.assertEqual(self.intrude(0, key)[0], key + " is open")  # so the paths are those that matter
-        done = self.end()
-        line = f"node1: a process of the user {NOBODY} connected to this job's rendezvous and was turned away"
-        self.assertEqual(done.err.count(line), 1, done.err)
 
-    def test_a_process_of_the_same_user_needs_the_key(self):
-        for _ in range(3):
-            self.intrude(0)
-        self.assertQuietOn(self.end(), "turned away")
-
-    def test_the_socket_of_ctl_is_the_users_own(self):
-        for folder in (self.folder, self.runtime):
-            os.chmod(folder, 0o755)  # so what counts is the directory that the launcher made
+    def the_socket_of_ctl_is_the_users_own(self):
         done = self.lab.run("head", ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "--regid", str(NOBODY), "ls",
                                      self.runtime + "/trainrun"])
         self.assertIn("trainrun': Permission denied", done.stderr)
         self.assertIn("node1", self.ctl("world"))
-        self.end()
 
 
 if __name__ == "__main__":

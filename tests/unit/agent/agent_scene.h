@@ -44,7 +44,8 @@ struct AgentScene {
                  io::FrameStream::Handlers{[this](const wire::Frame& frame) { receive(frame), look(); },
                                            [this](const std::string&) { closed = true, look(); }});
     wire::Setup setup;
-    setup.job_id = "scene";
+    static int scenes = 0;  // an agent clears up after dead ones of its job: no two scenes are one job
+    setup.job_id = "scene" + std::to_string(::getpid()) + "-" + std::to_string(++scenes);
     setup.credit = 1u << 20;
     setup.host_timeout_ms = 60'000;
     setup.grace_ms = 60'000;

@@ -1,0 +1,31 @@
+// What earlier agents of an elastic job have left on this host. One that was killed together with its watcher
+// leaves daemons of its workers and the job's private directory. One that the launcher gave up while it was
+// out of reach may still be there, and its workers in their grace. The next agent of the job on the host
+// finds the directory and ends what belongs to it, before any worker of the next generation starts.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "launcher/base/fd.h"
+#include "launcher/base/id.h"
+
+namespace trainrun::agent {
+
+// Says, by a lock on a file in it, that the directory's agent lives, for as long as the descriptor is open,
+// and serves `host` of the job. An empty one when the file system has no locks: then nobody will clear up
+// after us.
+Fd claim_directory(const std::string& path, HostIndex host);
+
+struct Cleared {
+  std::size_t directories = 0, processes = 0;
+};
+// Of the directories BASE/trainrun.JOB_ID.* of our user, takes those whose agent is dead, or was there for the
+// same `host`: then it is killed. One for another host of the job is a neighbour: this machine may have two
+// names. Kills the processes that have the directory's key file in their environment, waits for their end (a
+// second at most, and only where there are some), and removes the directory. One that another machine, an
+// earlier boot or another container made is left alone: BASE may be shared, and there a lock proves nothing.
+Cleared clear_after_predecessors(const std::string& base, std::string_view job_id, HostIndex host);
+
+}  // namespace trainrun::agent
