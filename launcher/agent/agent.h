@@ -60,6 +60,7 @@ class Agent {
   Door door_;
   HeldPort held_port_;
   JobDirectory directory_;
+  Fd life_;  // as long as it is open, nobody takes us for dead
   io::Timer silence_, ladder_, leave_by_;
   Mode mode_ = Mode::serving;
   Duration grace_ = seconds(10), host_timeout_ = seconds(10);

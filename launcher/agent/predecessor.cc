@@ -53,7 +53,7 @@ bool kill_holder(const Fd& file, pid_t pid) {
   if (locked(file)) return true;
   if (!handle || ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0U) != 0) return false;
   pollfd end{handle.get(), POLLIN, 0};
-  ::poll(&end, 1, static_cast<int>(milliseconds(patience).count()));
+  ::poll(&end, 1, static_cast<int>(std::chrono::duration_cast<milliseconds>(patience).count()));
   return locked(file);
 }
 
