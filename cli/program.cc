@@ -55,7 +55,8 @@ std::string absolute_path(const std::string& path, const Inputs& inputs) {
 Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::string& directory,
                                                const Inputs& inputs, std::vector<std::string>& notes) {
   std::string python = search("python3", variable(inputs.environment, "PATH"), directory, inputs);
-  python = python.empty() ? "python3 of each host" : fmt::format("python3 of PATH ({} here)", python);
+  python =
+      python.empty() ? "python3 of each host" : fmt::format("python3 of PATH ({} here)", harmless(python));
   std::vector<std::string> words;
   const auto module = std::find_if(part.settings.begin(), part.settings.end(),
                                    [](const Setting& setting) { return setting.option == Option::module; });
