@@ -104,9 +104,11 @@ class Restarts(ElasticTest):
         self.assertEqual(self.assertEnds(done, 0).err, "")
 
     def test_ranks_that_ignore_term_are_killed_before_the_next_generation(self):
-        done = self.run_job("-np", 3, *RESTARTS, WORKER, "before", 2, "on", 1, "exit", 7, "--", "stubborn", "then",
-                            "exit", 0)
-        self.assertInOrder(self.assertEnds(done, 0).err, "restart 1 of 10", "2 ranks did not end within .*SIGKILL",
+        job = self.start("-np", 3, *RESTARTS, WORKER, "before", 2, "on", 1, "when", self.folder + "/go", "exit", 7,
+                         "--", "stubborn", "then", "exit", 0)
+        job.wait_for("ready", count=2)  # they ignore it by now
+        open(self.folder + "/go", "w").close()
+        self.assertInOrder(self.assertEnds(job.wait(), 0).err, "restart 1 of 10", "2 ranks did not end within .*SIGKILL",
                            "generation 2: 3 ranks")
 
     def test_daemons_of_a_generation_are_gone_before_the_next_one_starts(self):
