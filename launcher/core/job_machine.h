@@ -226,6 +226,7 @@ class JobMachine {
   // details are filled in when all is over.
   void end_because(Outcome::Kind kind);
   void end_instead(Outcome::Kind kind);
+  [[nodiscard]] bool may_have_hit_all(int number) const;
   void abandon_stuck(HostIndex host, const std::string& why);
   void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);

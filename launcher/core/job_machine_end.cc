@@ -41,6 +41,10 @@ void JobMachine::on(const UserSignal& event) {
         return end_instead(Outcome::Kind::user_signal);
       }
       if (user_signals_ == 1) {
+        if (may_have_hit_all(event.number)) {
+          verdict_.kind = Outcome::Kind::user_signal;
+          verdict_.out_of_restarts = false;
+        }
         act(Say{fmt::format("{}: the ranks are being ended already (again to kill them)",
                             signal_name(event.number))});
         return;
@@ -53,6 +57,15 @@ void JobMachine::on(const UserSignal& event) {
     case Phase::done:
       return;
   }
+}
+
+// A batch system's cancel reaches ranks, agents and us in any order: what it did to them is no failure.
+bool JobMachine::may_have_hit_all(int number) const {
+  if (verdict_.kind == Outcome::Kind::host_lost) return number == SIGTERM;
+  return verdict_.kind == Outcome::Kind::worker_failed &&
+         std::all_of(workers_.begin(), workers_.end(), [number](const auto& it) {
+           return !it.second.failure || it.second.failure->status == ExitStatus::killed(number, false);
+         });
 }
 
 void JobMachine::on(const OutputClosed&) {
@@ -265,8 +278,8 @@ void JobMachine::kill_now() {
   }
   disarm(Deadline::grace);
   if (alive > 0) {
-    act(Say{fmt::format("{} {} did not end within {} of SIGTERM: SIGKILL", alive,
-                        alive == 1 ? "rank" : "ranks", format_duration(now_ - drained_at_))});
+    act(Say{fmt::format("{} {} did not end within {} of {}: SIGKILL", alive, alive == 1 ? "rank" : "ranks",
+                        format_duration(now_ - drained_at_), signal_name(drain_signal_))});
   }
   act(SignalWorkers{SIGKILL, true});
   arm(Deadline::kill, now_ + after_kill);

@@ -75,7 +75,7 @@ bool JobMachine::first_choice_is_ready(int size) const {
 void JobMachine::tell_host_error(HostIndex index, const Error& error) {
   auto& host = hosts_.at(index.value);
   if (std::exchange(host.note, error.message) != error.message && host.listed)
-    say(error.message + "; trying again");
+    say(error.message + "; trying again" + (error.hint.empty() ? "" : " (try: " + error.hint + ")"));
 }
 
 // Those of the gathering are held back as long as all may end in one report of them.

@@ -1,84 +1,11 @@
-#include "launcher/core/job_machine.h"
+#include "tests/unit/core/job_bench.h"
 
-#include <doctest/doctest.h>
-
-#include <csignal>
 #include <random>
 
 using namespace trainrun;
 using namespace trainrun::core;
 using Phase = JobMachine::Phase;
-
-namespace {
-
-// A job of `hosts` hosts with two ranks each, driven by hand with a clock of its own.
-struct Bench {
-  explicit Bench(int hosts) {
-    for (int i = 0; i < hosts; ++i)
-      spec.hosts.hosts.push_back({.name = "gpu" + std::to_string(i), .slots = 2});
-    spec.programs.push_back({{"./train"}, 2 * hosts, "/w", {}});
-    placement = *place(spec, Generation{1});
-    machine.emplace(spec, placement);
-    tell(Begin{});
-  }
-
-  void tell(const JobEvent& event) {
-    now += milliseconds(10);
-    for (auto& action : machine->step(event, now)) {
-      if (const auto* finish = std::get_if<Finish>(&action)) outcome = finish->outcome;
-      if (const auto* arm = std::get_if<Arm>(&action)) armed[arm->deadline] = arm->at;
-      if (const auto* disarm = std::get_if<Disarm>(&action)) armed.erase(disarm->deadline);
-      actions.push_back(std::move(action));
-    }
-    INFO(machine->broken_invariant());
-    CHECK(machine->broken_invariant().empty());
-  }
-  void all_ready() {
-    for (std::uint32_t i = 0; i < spec.hosts.hosts.size(); ++i) tell(HostReady{HostIndex{i}});
-  }
-  void all_running() {
-    all_ready();
-    tell(PortReserved{Generation{1}});
-    for (std::uint32_t id = 1; id <= placement.seats.size(); ++id)
-      tell(WorkerStarted{WorkerId{id}, 1000 + id});
-    REQUIRE(machine->phase() == Phase::running);
-  }
-  void end(std::uint32_t id, ExitStatus status, Instant at, bool lost_peer = false, Duration error = {}) {
-    tell(WorkerExited{WorkerId{id}, std::move(status), at, error});
-    tell(WorkerFinished{WorkerId{id}, lost_peer});
-  }
-  void end(std::uint32_t id, ExitStatus status) { end(id, std::move(status), now + milliseconds(10)); }
-  void all_stopped() {
-    for (std::uint32_t i = 0; i < spec.hosts.hosts.size(); ++i) tell(HostStopped{HostIndex{i}});
-  }
-  void pass(Deadline deadline) {
-    REQUIRE(armed.contains(deadline));
-    now = armed[deadline];
-    armed.erase(deadline);
-    tell(DeadlinePassed{deadline});
-  }
-  template <class Action>
-  int count(const std::function<bool(const Action&)>& which = [](const Action&) { return true; }) const {
-    int n = 0;
-    for (const auto& action : actions) {
-      if (const auto* it = std::get_if<Action>(&action)) n += which(*it) ? 1 : 0;
-    }
-    return n;
-  }
-  int signals(int number) const {
-    return count<SignalWorkers>([number](const auto& it) { return it.number == number; });
-  }
-
-  JobSpec spec;
-  Placement placement;
-  std::optional<JobMachine> machine;
-  Instant now{seconds(1000)};
-  JobActions actions;
-  std::map<Deadline, Instant> armed;
-  std::optional<Outcome> outcome;
-};
-
-}  // namespace
+using Bench = JobBench;
 
 TEST_SUITE("core.job_machine") {
   TEST_CASE("no worker starts before every host is ready and the port is reserved") {
@@ -283,6 +210,24 @@ TEST_SUITE("core.job_machine") {
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->exit_code == 130);
     CHECK(bench.count<AbandonHost>() == 1);
+  }
+
+  TEST_CASE("a cancel that reaches ranks or an agent before us is a cancel all the same") {
+    Bench bench(2);
+    bench.all_running();
+    int code = 143;
+    SUBCASE("a rank") { bench.end(1, ExitStatus::killed(SIGTERM, false)); }
+    SUBCASE("an agent") { bench.tell(HostLost{HostIndex{1}, "its agent or the connection to it ended"}); }
+    SUBCASE("but a rank that failed by itself is the cause, though the user then ends the rest") {
+      bench.end(1, ExitStatus::exited(3));
+      code = 3;
+    }
+    REQUIRE(bench.machine->phase() == Phase::draining);
+    bench.tell(UserSignal{SIGTERM});
+    for (std::uint32_t id = 1; id <= 4; ++id) bench.end(id, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->exit_code == code);
   }
 
   TEST_CASE("a signal while hosts are dialled ends the job without starting anything") {
