@@ -21,10 +21,10 @@ Fd claim_directory(const std::string& path, HostIndex host);
 struct Cleared {
   std::size_t directories = 0, processes = 0;
 };
-// Of the directories BASE/trainrun.JOB_ID.* of our user, takes those whose agent is dead, or was there for the
-// same `host`: then it is killed. One for another host of the job is a neighbour: this machine may have two
-// names. Kills the processes that have the directory's key file in their environment, waits for their end (a
-// second at most, and only where there are some), and removes the directory. One that another machine, an
+// Of the directories BASE/trainrun.JOB_ID.* of our user, takes those whose agent is dead, or was there for
+// the same `host`: then it is killed. One for another host of the job is a neighbour: this machine may have
+// two names. Kills the processes that have the directory's key file in their environment, waits for their end
+// (a second at most, and only where there are some), and removes the directory. One that another machine, an
 // earlier boot or another container made is left alone: BASE may be shared, and there a lock proves nothing.
 Cleared clear_after_predecessors(const std::string& base, std::string_view job_id, HostIndex host);
 
