@@ -203,7 +203,7 @@ class Hosts(ElasticTest):
         job.wait_for("waiting up to 60", stream="err")
         os.mkdir(late)
         done = self.assertEnds(job.wait(), 0)
-        self.assertInOrder(done.err, f"alpha: no usable directory '{late}': No such file.*; trying again$",
+        self.assertInOrder(done.err, f"alpha: no usable directory '{late}': No such file.*; trying again .try: make it there",
                            "0 of 2 slots are there: waiting up to", "generation 1: 2 ranks on 1 host$")
         self.assertEqual(done.err.count("no usable directory"), 1, "a failure that repeats is no news")
 
