@@ -17,7 +17,7 @@ struct Point {
   int error = 0;
 };
 
-// The only mutable global of the project: set once at the start of a process, only read after that.
+// Of the process: set once at its start, only read after that.
 struct Configured {
   std::string text;
   std::vector<Point> points;

@@ -46,13 +46,13 @@ class Restart(ElasticLabTest):
         watcher = next(process for process in self.new("node2") if process.pid == agent.ppid)
         daemons = [process for process in self.new("node2") if process.command == WORKER + " daemon 0"]
         self.assertEqual(len(daemons), 2)
-        directory = self.on("node2", "ls -d /tmp/trainrun.*").strip()
+        directory = self.on("node2", "ls -d /dev/shm/trainrun.*").strip()
         self.strike(watcher, signal.SIGSTOP)
         self.strike(agent)
         self.strike(watcher)
         self.await_generation(self.job, 3, 6)
         self.assertEndsOn("node2", daemons, "the daemons of generation 1")
-        self.assertNotIn(directory, self.on("node2", "ls -d /tmp/trainrun.*").split())
+        self.assertNotIn(directory, self.on("node2", "ls -d /dev/shm/trainrun.*").split())
         self.end([0, 1, 1], r"node2 lost", "generation 2: 4 ranks on 2 hosts",
                  "node2: what an earlier agent of this job left here is cleared up: its directory, 2 processes",
                  "generation 3: 6 ranks on 3 hosts")

@@ -62,7 +62,7 @@ class Plain(LeaveTest):
         self.assertEqual(self.saved(3), [])
         self.finish()
         self.end("node3 leaves", "generation 2: 4 ranks on 2 hosts; node3 leaves",
-                 "hosts no longer listed: node2", "generation 3: 2 ranks on 1 host; hosts left",
+                 "hosts no longer listed: node2", "generation 3: 2 ranks on 1 host; node2 left",
                  "killed by SIGKILL", "generation 4: 2 ranks on 1 host",
                  r"4 generations; 1 restart .*worker failed 1.*2 changes .hosts left 2")
 

@@ -26,8 +26,8 @@ class SlowHost(ElasticLabTest):
         self.write("hosts", "node1:2\nnode2:2\nnode3:2\nnode4:2\n")
         self.assertEqual(self.hosts_of(2, 6), {"node2", "node3", "node4"})
         self.assertEqual(self.hosts_of(3, 8), {"node1", "node2", "node3", "node4"})
-        self.end([0, 0, 0], "hosts found: node1 and node4", "generation 2: 6 ranks on 3 hosts; hosts came",
-                 "generation 3: 8 ranks on 4 hosts; hosts came")
+        self.end([0, 0, 0], "hosts found: node1 and node4", "generation 2: 6 ranks on 3 hosts; node4 came",
+                 "generation 3: 8 ranks on 4 hosts; node1 came")
 
     def join_past_silent_hosts(self, transport):
         """Silent are addresses behind node4, which forwards nothing and says so to nobody."""
@@ -38,7 +38,7 @@ class SlowHost(ElasticLabTest):
         self.write("hosts", "node2:2\nnode3:2\n" + silent + "node1:2\n")
         self.assertEqual(self.hosts_of(2, 6), {"node1", "node2", "node3"})
         done = self.end([0, 0], f"hosts found: 10.88.0.1, .* and {SILENT + 1 - 8} more",
-                        "generation 2: 6 ranks on 3 hosts; hosts came")
+                        "generation 2: 6 ranks on 3 hosts; node. came")
         self.assertQuietOn(done, "trying again")  # they were still being dialled
 
     def test_silent_hosts_delay_nobody_over_libssh(self):

@@ -168,6 +168,11 @@ class Lab:
             _, errors = process.communicate(timeout=PATIENCE)
             if process.returncode != 0:
                 raise LabError(f"{host} did not start: {errors.strip()}")
+            self._await_sshd(host)
+
+    def _await_sshd(self, host):
+        """It goes to the background before it listens."""
+        self._until(lambda: "LISTEN" in self.run(host, ["ss", "-ltn", "sport = :22"]).stdout, f"{host} has a listening sshd")
 
     def _make_keys(self):
         keys = {}
@@ -301,6 +306,7 @@ class Lab:
         done = self.run(host, ["sh", "-c", script])
         if done.returncode != 0:
             raise LabError(f"{host}: sshd did not start: {done.stderr}")
+        self._await_sshd(host)
 
     def slow(self, host, delay_ms=0, rate=None):
         """Delays each way by delay_ms, limits each way to `rate` (as tc writes it: 10mbit); neither: full speed."""
