@@ -109,6 +109,13 @@ class ExitCodes(LocalTest):
             done = self.assertEnds(self.run_job("-np", 2, WORKER, "lines", 1000, 100, stdout=full), 0)
         self.assertEqual(done.err.count("stdout: No space left on device; output is dropped"), 1, str(done))
 
+    def test_a_full_disk_under_a_log_does_not_end_the_job(self):
+        os.makedirs(self.folder + "/logs/rank.1")
+        os.symlink("/dev/full", self.folder + "/logs/rank.1/stdout")
+        done = self.assertEnds(self.run_job("-np", 2, "--output-filename", self.folder + "/logs", WORKER, "lines", 1000, 100), 0)
+        self.assertEqual(done.err.count("No space left on device; the files end here, the screen goes on"), 1, str(done))
+        self.assertEqual(len(done.out.splitlines()), 2000)
+
     def test_it_runs_python_scripts_that_are_not_executable_and_modules(self):
         with open(self.folder + "/hello.py", "w") as file:
             file.write("import os\nprint('script', os.environ['RANK'])\n")
