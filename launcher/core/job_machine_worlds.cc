@@ -130,7 +130,10 @@ std::string JobMachine::what_is_awaited() const {
   for (const auto index : order_) {
     const auto& host = hosts_.at(index.value);
     if (host.leaving) continue;
-    if (host.state == HostState::dialling)
+    if (host.away_until > now_)
+      later.push_back(fmt::format("{} left, and is asked again in {}", host.host.name,
+                                  format_duration(host.away_until - now_)));
+    else if (host.state == HostState::dialling)
       dialling.push_back(host.host.name);
     else if (const auto until = ledger_.rests_until(index, now_); until && !pardoned.contains(index))
       later.push_back(fmt::format("{} rests for {}", host.host.name, format_duration(*until - now_)));

@@ -174,6 +174,8 @@ void Simulation::apply(const Fault& fault) {
           note_capacity();
           timeline_.at(from.left_until, [this] { note_capacity(); });
           tell(core::HostLeaving{agent->host, "SIGTERM"});
+          // It does not stay longer than its workers may, whatever becomes of the world.
+          timeline_.at(now() + scenario_.spec.grace + seconds(2), [this, agent] { crash(*agent); });
         });
       });
     case Kind::user_signal:
