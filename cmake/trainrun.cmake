@@ -67,10 +67,12 @@ function(trainrun_library name)
 endfunction()
 
 # trainrun_unit_test(NAME SOURCES ... DEPS ...): one doctest program, one ctest entry `unit.NAME`.
+add_library(trainrun_unit_main OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/unit/main.cc)  # seconds to compile
+target_link_libraries(trainrun_unit_main PUBLIC trainrun_flags trainrun_sanitizers)
 function(trainrun_unit_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(unit_${name} ${CMAKE_SOURCE_DIR}/tests/unit/main.cc ${arg_SOURCES})
-  target_link_libraries(unit_${name} PRIVATE ${arg_DEPS})
+  add_executable(unit_${name} ${arg_SOURCES})
+  target_link_libraries(unit_${name} PRIVATE trainrun_unit_main ${arg_DEPS})
   add_test(NAME unit.${name} COMMAND unit_${name})
   set_tests_properties(unit.${name} PROPERTIES TIMEOUT 120 LABELS unit)
 endfunction()
