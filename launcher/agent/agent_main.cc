@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -73,15 +74,30 @@ int serve(Fd in, Fd out, Legacy& legacy) {
 
 }  // namespace
 
+namespace {
+
+// A copy that a crash cut short would run until it needs what it lacks. No greeting: the launcher has it
+// replaced.
+bool is_whole(const std::string& size) {
+  struct stat own {};
+  const auto has = ::stat("/proc/self/exe", &own) == 0 ? std::to_string(own.st_size) : errno_text(errno);
+  if (has != size)
+    std::fprintf(stderr, "this copy of trainrun's agent has %s of %s bytes\n", has.c_str(), size.c_str());
+  return has == size;
+}
+
+}  // namespace
+
 int agent_main(const std::vector<std::string>& words) {
   if (words.size() == 1 && words[0] == "--version") {
     std::printf("trainrun agent %s, protocol %u\n", TRAINRUN_VERSION, wire::protocol_version);
     return 0;
   }
-  if (words.size() != 2 || words[0] != "--greet") {
+  if (words.size() != 3 || words[0] != "--greet") {
     std::fputs("This is trainrun's agent. It is started by trainrun, not by hand.\n", stderr);
     return 2;
   }
+  if (!is_whole(words[2])) return 1;
   if (!write_all(STDOUT_FILENO, words[1] + " ready\n")) return 1;
   Fd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!in || !out) return 1;

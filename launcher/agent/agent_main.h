@@ -9,8 +9,9 @@
 
 namespace trainrun::agent {
 
-// `agent --greet NONCE`: prints "NONCE ready\n" on stdout and speaks frames on stdin and stdout from there
-// on. `--version` prints version and protocol. Gives the exit code of the process.
+// `agent --greet NONCE SIZE`: prints "NONCE ready\n" on stdout and speaks frames on stdin and stdout from
+// there on; not if its own file does not have SIZE bytes. `--version` prints version and
+// protocol. Gives the exit code of the process.
 int agent_main(const std::vector<std::string>& words);
 
 // Forks watcher and agent; `link` becomes the agent's end of the Link. Gives the watcher's pid to the caller,

@@ -31,7 +31,7 @@ constexpr std::string_view script =
     "N={nonce};H={sha};"
     "no(){{ trap - 0;printf \"%s\\n\" \"$N failed $*\";exit 1;}};"
     "go(){{ g=$1;trap \"no exec cannot be executed: \\$g\" 0;trap - 13;shopt -s execfail 2>/dev/null;"
-    "exec \"$g\" --greet \"$N\";no exec cannot be executed: \"$g\";}};"
+    "exec \"$g\" --greet \"$N\" {size};no exec cannot be executed: \"$g\";}};"
     "for f in {places};do [ -s \"$f\" ]&&[ -x \"$f\" ]&&go \"$f\";done;"
     "d={dir};f=$d/agent-$H;"
     "[ -O \"$d\" ]&&[ -O \"$f\" ]&&[ -x \"$f\" ]&&[ \"$(($(wc -c <\"$f\")))\" = {size} ]&&go \"$f\";"
@@ -53,11 +53,20 @@ constexpr std::string_view script =
     "[ -x \"$f\" ]||no noexec \"$f\";"
     "go \"$f\"";
 
+// Before the script, in words that sh, csh and fish all know: one or two processes less, a tenth of what a
+// login costs a host. What is not found goes on to the script.
+constexpr std::string_view installed =
+    "test -s {file} && test -x {file} && exec {file} --greet {nonce} {size}; ";
+constexpr std::string_view cached =
+    "test -x {file} && test -O {file} && test -O {dir} && exec {file} --greet {nonce} {size}; ";
+
 }  // namespace
 
 Result<std::string> bootstrap_line(const AgentImage& image, std::string_view nonce,
-                                   std::string_view agent_dir, const std::vector<std::string>& places) {
+                                   std::string_view agent_dir, const std::vector<std::string>& places,
+                                   Bootstrap how) {
   std::string directory = "${XDG_CACHE_HOME:-$HOME/.cache}/trainrun";
+  std::string likely = "~/.cache/trainrun";
   if (!agent_dir.empty()) {
     const bool at_home = agent_dir.starts_with("~/");
     const auto path = at_home ? agent_dir.substr(1) : agent_dir;
@@ -66,20 +75,36 @@ Result<std::string> bootstrap_line(const AgentImage& image, std::string_view non
                   "give an absolute path (or ~/...) of letters, digits and /._-+@%:=,");
     }
     directory = at_home ? "$HOME" + std::string(path) : std::string(path);
+    likely = agent_dir;
   }
-  std::string list;
+  const auto size = image.bytes.size();
+  const auto at_once = [&](std::string_view how_to, const std::string& file) {
+    return how == Bootstrap::careful
+               ? std::string()
+               : fmt::format(fmt::runtime(how_to), fmt::arg("file", file), fmt::arg("dir", likely),
+                             fmt::arg("nonce", nonce), fmt::arg("size", size));
+  };
+  std::string first, list;
   for (const auto& place : places) {
-    if (is_plain_path(place)) list += (list.empty() ? "" : " ") + place;
+    if (!is_plain_path(place)) continue;
+    first += at_once(installed, place);
+    list += (list.empty() ? "" : " ") + place;
   }
-  return "exec /bin/sh -c '" +
+  first += at_once(cached, likely + "/agent-" + image.sha256);
+  return first + "exec /bin/sh -c '" +
          fmt::format(fmt::runtime(script), fmt::arg("nonce", nonce), fmt::arg("sha", image.sha256),
                      fmt::arg("places", list.empty() ? "\"\"" : list), fmt::arg("dir", directory),
-                     fmt::arg("machine", image.machine), fmt::arg("size", image.bytes.size())) +
+                     fmt::arg("machine", image.machine), fmt::arg("size", size)) +
          "'";
 }
 
-BootstrapDialogue::BootstrapDialogue(const AgentImage& image, std::string nonce, std::string host)
-    : nonce_(std::move(nonce)), host_(std::move(host)), machine_(image.machine), size_(image.bytes.size()) {}
+BootstrapDialogue::BootstrapDialogue(const AgentImage& image, std::string nonce, std::string host,
+                                     Bootstrap how)
+    : nonce_(std::move(nonce)),
+      host_(std::move(host)),
+      machine_(image.machine),
+      size_(image.bytes.size()),
+      how_(how) {}
 
 BootstrapDialogue::Step BootstrapDialogue::fail_with(Error error, std::size_t used) {
   error_ = std::move(error);
@@ -172,7 +197,7 @@ Error BootstrapDialogue::closed(std::string_view words) const {
   auto said = trim(words);
   if (said.empty()) said = trim(noise_.empty() ? pending_ : noise_);
   return {
-      Code::bootstrap,
+      how_ == Bootstrap::quick ? Code::try_again : Code::bootstrap,
       fmt::format("{}: logged in, but the session ended before the agent could speak{}", host_,
                   said.empty() ? std::string() : ": " + quoted(said, 300)),
       fmt::format("does `ssh {} /bin/sh -c true` work, and does `uname -m` there say {}?", host_, machine_)};

@@ -20,7 +20,7 @@ std::unique_ptr<Transport> make_openssh_transport(io::Loop& loop, const SshOptio
 std::string remote_command_for_display(const Host& host, const SshOptions& options, TransportKind kind) {
   const auto directory = options.agent_dir.empty() ? std::string("~/.cache/trainrun") : options.agent_dir;
   const auto agent =
-      fmt::format("{}/agent-{}... --greet NONCE", directory, agent_image().sha256.substr(0, 12));
+      fmt::format("{}/agent-{}... --greet NONCE SIZE", directory, agent_image().sha256.substr(0, 12));
   if (kind == TransportKind::local) return agent;
   if (kind == TransportKind::openssh) {
     std::string line;

@@ -61,14 +61,15 @@ std::unique_ptr<OpensshChild> start(DialJob job, const SshOptions& options, cons
                                     const std::vector<std::string>& places) {
   const auto answer = job.answer;
   auto nonce = fresh_nonce();
+  const auto how = job.attempts == 0 ? Bootstrap::quick : Bootstrap::careful;
   auto line =
-      nonce ? bootstrap_line(image, *nonce, options.agent_dir, places) : tl::unexpected(nonce.error());
+      nonce ? bootstrap_line(image, *nonce, options.agent_dir, places, how) : tl::unexpected(nonce.error());
   if (!line) {
     answer(tl::unexpected(line.error()));
     return nullptr;
   }
   const auto words = openssh_arguments(job.host, options, *line);
-  auto child = OpensshChild::start(std::move(job), words, image, std::move(*nonce));
+  auto child = OpensshChild::start(std::move(job), words, image, std::move(*nonce), how);
   if (!child) {
     answer(tl::unexpected(child.error()));
     return nullptr;

@@ -60,14 +60,15 @@ OpensshChild::OpensshChild(DialJob job, BootstrapDialogue dialogue, std::string_
 
 Result<std::unique_ptr<OpensshChild>> OpensshChild::start(DialJob job,
                                                           const std::vector<std::string>& command_line,
-                                                          const AgentImage& image, std::string nonce) {
+                                                          const AgentImage& image, std::string nonce,
+                                                          Bootstrap how) {
   auto io = make_socket_pair();
   if (!io) return tl::unexpected(io.error());
   auto err = make_pipe();
   if (!err) return tl::unexpected(err.error());
   const auto name = job.host.name;
   std::unique_ptr<OpensshChild> child(
-      new OpensshChild(std::move(job), BootstrapDialogue(image, std::move(nonce), name), image.bytes));
+      new OpensshChild(std::move(job), BootstrapDialogue(image, std::move(nonce), name, how), image.bytes));
   if (const int rc = spawn_ssh(command_line, io->second.get(), err->second.get(), child->pid_); rc != 0) {
     child->pid_ = -1;
     return fail(rc == ENOENT ? Code::not_found : Code::internal,
@@ -170,11 +171,13 @@ bool OpensshChild::reap() {
   if (talking()) talk();  // its last bytes
   hear_stderr();
   if (!talking()) return true;
-  // 255 is ssh's own failure; anything else is how the remote command ended: the login went well.
+  // 255 is ssh's own failure; anything else is how the remote command ended: the login went well. 255 without
+  // a word is also a remote command that a signal ended: a broken copy of the agent, if the line was quick.
   const auto status = ExitStatus::from_wait(raw);
-  auto error = status == ExitStatus::exited(255) || status.kind != ExitStatus::Kind::exited
-                   ? explain_openssh(job_.host, words_->text(), status.describe())
-                   : dialogue_.closed(words_->text());
+  const bool own = status == ExitStatus::exited(255) || status.kind != ExitStatus::Kind::exited;
+  const bool broken_copy = own && job_.attempts == 0 && trim(words_->text()).empty();
+  auto error = own && !broken_copy ? explain_openssh(job_.host, words_->text(), status.describe())
+                                   : dialogue_.closed(words_->text());
   ++job_.attempts;
   job_.not_before = std::chrono::steady_clock::now() + pause_after(job_.attempts);
   again_ =

@@ -20,7 +20,8 @@ class OpensshChild {
   // Starts ssh in a session of its own. `command_line` is openssh_arguments'.
   static Result<std::unique_ptr<OpensshChild>> start(DialJob job,
                                                      const std::vector<std::string>& command_line,
-                                                     const AgentImage& image, std::string nonce);
+                                                     const AgentImage& image, std::string nonce,
+                                                     Bootstrap how);
   ~OpensshChild();  // the process has been reaped, or is killed
   OpensshChild(const OpensshChild&) = delete;
   OpensshChild& operator=(const OpensshChild&) = delete;

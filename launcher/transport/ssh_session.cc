@@ -74,9 +74,9 @@ Result<void> open_channel(SshSession& session, const std::string& command, const
 // The talk of bootstrap.h over the channel. The image is written while answers are read: the host may refuse
 // it in the middle.
 Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPlan& plan,
-                               const std::string& nonce, const Patience& patience) {
+                               const std::string& nonce, Bootstrap how, const Patience& patience) {
   const auto& api = session->api;
-  BootstrapDialogue dialogue(*plan.image, nonce, session->host);
+  BootstrapDialogue dialogue(*plan.image, nonce, session->host, how);
   SshDialled dialled;
   std::string_view to_send;
   std::array<char, 32 * 1024> buffer{};
@@ -131,12 +131,12 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
 
 }  // namespace
 
-Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, const Patience& patience) {
+Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how, const Patience& patience) {
   const auto api = load_ssh_api();
   if (!api) return tl::unexpected(api.error());
   auto nonce = fresh_nonce();
   if (!nonce) return tl::unexpected(nonce.error());
-  const auto command = bootstrap_line(*plan.image, *nonce, plan.options.agent_dir, plan.places);
+  const auto command = bootstrap_line(*plan.image, *nonce, plan.options.agent_dir, plan.places, how);
   if (!command) return tl::unexpected(command.error());
 
   auto session = std::make_unique<SshSession>(**api, host.name);
@@ -155,7 +155,7 @@ Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, const Patienc
   if (!trusted) return tl::unexpected(trusted.error());
   if (auto in = authenticate(*session, host, *target, patience); !in) return tl::unexpected(in.error());
   if (auto open = open_channel(*session, *command, patience); !open) return tl::unexpected(open.error());
-  return start_agent(std::move(session), plan, *nonce, patience);
+  return start_agent(std::move(session), plan, *nonce, how, patience);
 }
 
 }  // namespace trainrun::transport

@@ -11,6 +11,7 @@
 #include "launcher/base/fd.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/transport/agent_image.h"
+#include "launcher/transport/bootstrap.h"
 #include "launcher/transport/dial_socket.h"
 #include "launcher/transport/ssh_api.h"
 
@@ -61,6 +62,6 @@ struct SshDialled {
 };
 
 // Resolve, connect, key exchange, host key, authentication, channel, bootstrap.
-Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, const Patience& patience);
+Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how, const Patience& patience);
 
 }  // namespace trainrun::transport

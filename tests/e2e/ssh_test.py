@@ -129,9 +129,16 @@ class Deployment(SshTest):
                 self.assertEqual(self.cached("node1"), first)
 
     def test_a_half_written_agent_is_replaced(self):
-        self.assertEnds(self.run_lone("-H", "node1:1", *WHERE), 0)
-        self.on("node1", f"cd {AGENT_CACHE}; for a in agent-*; do head -c 1000 $a > part; chmod 700 part; mv part $a; done")
-        self.assertEnds(self.run_lone("-H", "node1:1", *WHERE), 0)
+        size = "$(stat -c %s $a)"
+        for transport in ("ssh", "openssh"):
+            for kept in ("0", "1000", f"$(({size} / 2))", f"$(({size} - 1))"):
+                with self.subTest(transport=transport, kept=kept):
+                    self.assertEnds(self.run_lone("--transport", transport, "-H", "node1:1", *WHERE), 0)
+                    whole = self.on("node1", f"stat -c %s {AGENT_CACHE}/agent-*")
+                    self.on("node1", f"cd {AGENT_CACHE}; for a in agent-*; do head -c {kept} $a > part; chmod 700 part; mv part $a; done")
+                    self.assertNotEqual(self.on("node1", f"stat -c %s {AGENT_CACHE}/agent-*"), whole)
+                    done = self.assertEnds(self.run_lone("--transport", transport, "-H", "node1:1", *WHERE), 0)
+                    self.assertEqual(self.on("node1", f"stat -c %s {AGENT_CACHE}/agent-*"), whole, done.err)
 
     def test_a_full_disk_is_told_and_agent_dir_is_the_way_out(self):
         self.on("node1", f"rm -rf {AGENT_CACHE}; mount -t tmpfs -o size=64k none {HOME}/.cache")

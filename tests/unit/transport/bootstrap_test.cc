@@ -20,7 +20,7 @@ const std::vector<std::string> shells{"/bin/dash", "/bin/bash", "/bin/busybox sh
 
 std::string line_for(const std::string& shell, const std::string& directory, const AgentImage& image,
                      const std::vector<std::string>& places = {}) {
-  auto line = bootstrap_line(image, nonce, directory, places).value();
+  auto line = bootstrap_line(image, nonce, directory, places, Bootstrap::careful).value();
   REQUIRE(line.starts_with("exec /bin/sh -c '"));
   return line.replace(5, 7, shell);
 }
@@ -192,21 +192,65 @@ TEST_SUITE("bootstrap script") {
       if (run_program({shell, "-c", "exit 0"}).status != 0) continue;
       CAPTURE(shell);
       const testing::TempDir dir;
-      const auto line = bootstrap_line(image, nonce, dir / "cache", {}).value();
+      const auto line = bootstrap_line(image, nonce, dir / "cache", {}, Bootstrap::careful).value();
       CHECK(run_program({shell, "-c", line}, std::string(image.bytes)).out ==
             nonce + " send\n" + nonce + " ready\n");
     }
   }
 
+  // The copy is longer than the image: the script would replace it.
+  TEST_CASE("quickly, every login shell becomes the agent that is there, and else goes on to the script") {
+    const auto& image = testing::echo_image();
+    const auto uploaded = nonce + " send\n" + nonce + " ready\n";
+    for (const std::string shell : {"dash", "bash", "zsh", "fish", "tcsh"}) {
+      if (run_program({shell, "-c", "exit 0"}).status != 0) continue;
+      CAPTURE(shell);
+      const testing::TempDir dir;
+      const auto copy = dir / "cache/agent-" + image.sha256;
+      const auto line = bootstrap_line(image, nonce, dir / "cache", {}, Bootstrap::quick).value();
+      const auto ask = [&](const std::string& input) { return run_program({shell, "-c", line}, input).out; };
+      CHECK(ask(std::string(image.bytes)) == uploaded);
+      testing::write_file(copy, std::string(image.bytes) + "more", 0700);
+      CHECK(ask("hello") == nonce + " ready\nhello");
+      chmod(copy.c_str(), 0600);
+      CHECK(ask(std::string(image.bytes)) == uploaded);
+      const auto with_places =
+          bootstrap_line(image, nonce, dir / "none", {"/nonexistent/agent", copy}, Bootstrap::quick).value();
+      testing::write_file(copy, std::string(image.bytes) + "more", 0700);
+      CHECK(run_program({shell, "-c", with_places}, "x").out == nonce + " ready\nx");
+      CHECK_FALSE(std::filesystem::exists(dir / "none"));
+      if (geteuid() != 0) continue;
+      for (const auto& path : {copy, dir / "cache"}) {
+        CAPTURE(path);
+        testing::write_file(copy, std::string(image.bytes) + "more", 0700);
+        REQUIRE(chown(path.c_str(), 1, 1) == 0);
+        CHECK(ask(std::string(image.bytes)) != nonce + " ready\n" + std::string(image.bytes));
+        REQUIRE(chown(path.c_str(), 0, 0) == 0);
+      }
+    }
+  }
+
+  TEST_CASE("quickly, without --agent-dir, the cache is looked for at home") {
+    const auto& image = testing::echo_image();
+    const testing::TempDir home;
+    const auto line = bootstrap_line(image, nonce, {}, {}, Bootstrap::quick).value();
+    const std::vector<std::string> at_home{"env", "HOME=" + home.path(), "bash", "-c", line};
+    CHECK(run_program(at_home, std::string(image.bytes)).out == nonce + " send\n" + nonce + " ready\n");
+    testing::write_file(home / ".cache/trainrun/agent-" + image.sha256, std::string(image.bytes) + "more",
+                        0700);
+    CHECK(run_program(at_home, "x").out == nonce + " ready\nx");
+  }
+
   TEST_CASE("a directory with characters that a shell might read is refused") {
     for (const std::string bad : {"relative", "/a b", "/a;b", "/a'b", "/$x", "~user/x", "/a\nb", "/", "~"}) {
       CAPTURE(bad);
-      const auto line = bootstrap_line(testing::echo_image(), nonce, bad, {});
+      const auto line = bootstrap_line(testing::echo_image(), nonce, bad, {}, Bootstrap::quick);
       REQUIRE_FALSE(line);
       CHECK(line.error().code == Code::usage);
     }
-    CHECK(bootstrap_line(testing::echo_image(), nonce, "~/x", {}).value().find("d=$HOME/x;") !=
-          std::string::npos);
+    const auto at_home = bootstrap_line(testing::echo_image(), nonce, "~/x", {}, Bootstrap::quick).value();
+    CHECK(at_home.starts_with("test -x ~/x/agent-"));
+    CHECK(at_home.find("d=$HOME/x;") != std::string::npos);
   }
 }
 
@@ -218,7 +262,7 @@ TEST_SUITE("bootstrap dialogue") {
         "motd\nno newline" + nonce + " send\n" + "late noise\n" + nonce + " ready\nFRAMES";
     for (std::size_t cut = 0; cut <= text.size(); ++cut) {
       CAPTURE(cut);
-      BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+      BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1", Bootstrap::careful);
       std::vector<Next> seen;
       std::size_t used = 0;
       bool ready = false;
@@ -237,15 +281,15 @@ TEST_SUITE("bootstrap dialogue") {
   }
 
   TEST_CASE("the nonce in an echoed command line is noise") {
-    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
-    const auto line = bootstrap_line(testing::echo_image(), nonce, {}, {}).value() + "\n";
+    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1", Bootstrap::careful);
+    const auto line = bootstrap_line(testing::echo_image(), nonce, {}, {}, Bootstrap::quick).value() + "\n";
     CHECK(dialogue.feed(line).next == Next::need_more);
     CHECK(dialogue.feed("+ agent --greet " + nonce + " \n").next == Next::need_more);
     CHECK(dialogue.feed(nonce + " ready\n").next == Next::ready);
   }
 
   TEST_CASE("endless noise is refused, and little of it is kept") {
-    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1", Bootstrap::careful);
     const std::string block(10'000, 'x');
     auto next = Next::need_more;
     for (int i = 0; i < 100 && next == Next::need_more; ++i)
@@ -268,7 +312,7 @@ TEST_SUITE("bootstrap dialogue") {
           Row{"exec cannot be executed: /x", "cannot be executed", "uname -m"},
           Row{"nonsense", "could not be started", ""}}) {
       CAPTURE(row.report);
-      BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+      BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1", Bootstrap::careful);
       CHECK(dialogue.feed(nonce + " failed " + row.report + "\n").next == Next::failed);
       CHECK(dialogue.error().message.starts_with("gpu1: "));
       CHECK(dialogue.error().message.find(row.message) != std::string::npos);
@@ -277,9 +321,12 @@ TEST_SUITE("bootstrap dialogue") {
   }
 
   TEST_CASE("an end before the greeting is explained by what the host said") {
-    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1");
+    BootstrapDialogue dialogue(testing::echo_image(), nonce, "gpu1", Bootstrap::careful);
     dialogue.feed("This account is currently not available.\n");
     CHECK(dialogue.closed({}).message.find("currently not available") != std::string::npos);
     CHECK(dialogue.closed("sh: boom").message.find("sh: boom") != std::string::npos);
+    CHECK(dialogue.closed({}).code == Code::bootstrap);
+    const BootstrapDialogue quick(testing::echo_image(), nonce, "gpu1", Bootstrap::quick);
+    CHECK(quick.closed({}).code == Code::try_again);
   }
 }
