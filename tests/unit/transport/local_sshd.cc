@@ -158,8 +158,9 @@ LocalSshd::LocalSshd(const std::string& more_config) : port_(free_port()) {
                                "\n  IdentitiesOnly yes\n");
   if (geteuid() == 0) mkdir("/run/sshd", 0755);
   const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  pid_ = start({"/usr/sbin/sshd", "-D", "-f", dir_ / "sshd_config", "-E", dir_ / "sshd.log"}, null.get(),
-               null.get(), null.get());
+  pid_ = start({"setpriv", "--pdeathsig", "KILL",  // also when a test is aborted
+                "/usr/sbin/sshd", "-D", "-f", dir_ / "sshd_config", "-E", dir_ / "sshd.log"},
+               null.get(), null.get(), null.get());
   if (pid_ < 0) throw std::runtime_error("sshd cannot be started");
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!answers(port_)) {
