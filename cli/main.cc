@@ -14,6 +14,7 @@
 #include "cli/local_machine.h"
 #include "launcher/agent/agent_main.h"
 #include "launcher/base/fault.h"
+#include "launcher/base/open_files.h"
 #include "launcher/base/standard_streams.h"
 #include "launcher/core/placement.h"
 #include "launcher/run.h"
@@ -106,6 +107,7 @@ int perform(const Request& request, const Inputs& inputs) {
 
 int main(int argc, char** argv) {
   open_closed_standard_streams();
+  raise_open_files();
   const auto inputs = inputs_of_this_process(argc, argv, environ);
   if (!inputs) return print_error(inputs.error());
   for (const auto& [name, value] : inputs->environment) {

@@ -16,6 +16,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/watcher.h"
+#include "launcher/base/open_files.h"
 #include "launcher/wire/messages.h"
 
 namespace trainrun::agent {
@@ -98,6 +99,7 @@ int agent_main(const std::vector<std::string>& words) {
     return 2;
   }
   if (!is_whole(words[2])) return 1;
+  raise_open_files();
   if (!write_all(STDOUT_FILENO, words[1] + " ready\n")) return 1;
   Fd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!in || !out) return 1;

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun {
@@ -18,14 +19,15 @@ void Fd::reset() {
 
 Result<FdPair> make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Code::internal, "cannot make a pipe: " + errno_text(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(Code::internal, "cannot make a pipe: " + errno_text(errno), open_files_hint(errno));
   return FdPair{Fd(ends[0]), Fd(ends[1])};
 }
 
 Result<FdPair> make_socket_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return fail(Code::internal, "cannot make a socket pair: " + errno_text(errno));
+    return fail(Code::internal, "cannot make a socket pair: " + errno_text(errno), open_files_hint(errno));
   }
   return FdPair{Fd(ends[0]), Fd(ends[1])};
 }

@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 
+#include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::io {
@@ -34,8 +35,9 @@ struct ChildArguments {
   const int* not_default;  // signals with a disposition of ours
   const int* not_default_end;
   bool keep_hangup_ignored;
-  SpawnStage stage;  // out
-  int error;         // out
+  const rlimit* open_files;  // null: as we are
+  SpawnStage stage;          // out
+  int error;                 // out
 };
 
 [[noreturn]] void give_up(ChildArguments* a, SpawnStage stage) {
@@ -69,6 +71,7 @@ int child_main(void* raw) {
     if (::dup2(a->fds[static_cast<std::size_t>(target)], target) < 0) give_up(a, SpawnStage::files);
   }
   if (::syscall(SYS_close_range, 3U, ~0U, 0U) != 0 && errno != ENOSYS) give_up(a, SpawnStage::files);
+  if (a->open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, a->open_files);
   if (::chdir(a->directory) != 0) give_up(a, SpawnStage::directory);
   if (a->cpus != nullptr && ::sched_setaffinity(0, a->cpus_size, a->cpus) != 0)
     give_up(a, SpawnStage::affinity);
@@ -135,6 +138,7 @@ Spawned spawn(const SpawnRequest& request) {
       mask[cpu / bits] |= 1UL << (cpu % bits);
     }
   }
+  const auto open_files = open_files_given();
   ChildArguments arguments{request.path.c_str(),
                            argv.data(),
                            shell_argv.data(),
@@ -147,6 +151,7 @@ Spawned spawn(const SpawnRequest& request) {
                            not_default.data(),
                            not_default.data() + not_default.size(),
                            request.keep_hangup_ignored,
+                           open_files ? &*open_files : nullptr,
                            SpawnStage::none,
                            0};
   sigset_t all, before;

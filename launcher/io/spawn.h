@@ -43,7 +43,7 @@ struct Spawned {
 };
 
 // The child leads a session and process group of its own, dies with us (PR_SET_PDEATHSIG), has default signal
-// dispositions, an empty mask and no descriptor but 0, 1, 2.
+// dispositions, an empty mask, no descriptor but 0, 1, 2, and the limit on them that we were given.
 Spawned spawn(const SpawnRequest& request);
 
 struct Found {

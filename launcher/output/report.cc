@@ -24,6 +24,16 @@ bool any_line_has(const std::vector<std::string>& lines, std::string_view text) 
                      [text](const auto& line) { return line.find(text) != std::string::npos; });
 }
 
+std::string hint_when_not_started(SpawnStage stage, int error) {
+  if (stage == SpawnStage::exec && error == ENOENT)
+    return "the interpreter in the first line of the script, or the program, is missing there";
+  if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs four";
+  if (stage == SpawnStage::fork && error == EAGAIN)
+    return "see there `ulimit -u` and pids.max of the control group: the limit on processes is reached";
+  if (stage == SpawnStage::fork && error == ENOMEM) return "see with `free` how much memory is left there";
+  return {};
+}
+
 Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
               const std::vector<std::string>& words) {
   const auto& status = cause.status;
@@ -49,10 +59,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
       }
       return {status.describe(), ""};
     case ExitStatus::Kind::not_started:
-      if (status.stage == SpawnStage::exec && status.number == ENOENT)
-        return {status.describe(),
-                "the interpreter in the first line of the script, or the program, is missing there"};
-      return {status.describe(), ""};
+      return {status.describe(), hint_when_not_started(status.stage, status.number)};
     case ExitStatus::Kind::exited:
       if (status.number == 127 && any_line_has(words, "error while loading shared libraries")) {
         return {"could not load a shared library (exit code 127)",

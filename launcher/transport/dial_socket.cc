@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/base/open_files.h"
 #include "launcher/transport/name_lookup.h"
 #include "launcher/transport/ssh_words.h"
 
@@ -93,6 +94,8 @@ Result<Fd> dial_socket(const std::string& host, const std::string& address, std:
       acknowledge_at_once(fd.get());
       return fd;
     }
+    if (const auto hint = open_files_hint(number); !hint.empty())
+      return fail(Code::internal, host + ": " + errno_text(number), hint);
     last = unreachable_host(host, number_of(each), port, errno_text(number));
   }
   return tl::unexpected(last);

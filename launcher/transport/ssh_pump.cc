@@ -17,7 +17,10 @@ constexpr auto linger = milliseconds(300);
 
 Result<Dialled> SshPump::adopt(SshDialled dialled) {
   auto pair = make_socket_pair();
-  if (!pair) return tl::unexpected(pair.error());
+  if (!pair) {
+    pair.error().message.insert(0, dialled.session->host + ": ");
+    return tl::unexpected(std::move(pair.error()));
+  }
   auto words = std::make_shared<LastWords>();
   words->add(dialled.last_words);
   auto line = std::make_unique<SshLine>(std::move(dialled.session), std::move(dialled.first_bytes),

@@ -10,6 +10,7 @@
 #include <array>
 #include <utility>
 
+#include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
 #include "launcher/transport/bootstrap.h"
 #include "launcher/transport/last_words.h"
@@ -148,7 +149,8 @@ Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how
   if (!socket) return tl::unexpected(socket.error());
   session->socket = std::move(*socket);
   int duplicate = fcntl(session->socket.get(), F_DUPFD_CLOEXEC, 3);
-  if (duplicate < 0) return fail(Code::internal, host.name + ": " + errno_text(errno));
+  if (duplicate < 0)
+    return fail(Code::internal, host.name + ": " + errno_text(errno), open_files_hint(errno));
   session->libssh_socket = duplicate;
   session->api.ssh_options_set(session->session, SSH_OPTIONS_FD, &duplicate);
   const auto trusted = trust_host(*session, plan.options, *target, patience);

@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from harness import WORKER, LocalTest, main, told
+from harness import TRAINRUN, WORKER, LocalTest, main, told
 
 LEAKED = {"OMPI_COMM_WORLD_RANK": "7", "OMPI_COMM_WORLD_SIZE": "8", "PMI_RANK": "7", "PMI_SIZE": "8", "PMI_FD": "9",
           "SLURM_PROCID": "7", "SLURM_LOCALID": "7", "SLURM_NTASKS": "8", "RANK": "7", "WORLD_SIZE": "8",
@@ -81,6 +81,14 @@ class Environment(LocalTest):
         value = self.told("-np", 1)[0]
         named = {int(text) for name, text in value["env"].items() if name.startswith("TRAINRUN_") and name.endswith("_FD")}
         self.assertEqual(set(value["fds"]) - {0, 1, 2} - named, set())
+
+    def test_the_limit_on_open_files_is_the_workers_own_and_not_ours(self):
+        def limited(limits):
+            return self.run_job(f"--nofile={limits}", TRAINRUN, "-np", 16, "sh", "-c", "ulimit -Sn", program="prlimit")
+        done = self.assertEnds(limited("32:"), 0)
+        self.assertEqual([line.split()[-1] for line in done.out.splitlines()], ["32"] * 16)
+        done = self.assertEnds(limited("32:32"), 126)
+        self.assertSays(done, "Too many open files", "ulimit -Hn")
 
     def test_the_directory_is_the_callers_or_that_of_wdir(self):
         os.mkdir(self.folder + "/work")

@@ -4,7 +4,7 @@ import shutil
 import unittest
 import zlib
 
-from harness import ROOT, WORKER, main, told
+from harness import ROOT, TRAINRUN, WORKER, main, told
 from lab import HOME
 from lab_harness import AGENT_CACHE, SshTest
 
@@ -32,6 +32,9 @@ class Launch(SshTest):
         self.before["head"] = set()
         self.assertEqual(self.where("-H", "head:2"), ["0 0 0 head", "1 1 0 head"])
         self.assertEqual(self.where("-H", "localhost:1,10.77.0.1:1"), ["0 0 0 head", "1 1 0 head"])
+
+    def test_a_low_limit_on_open_files_is_raised(self):
+        self.assertEnds(self.run_job("--nofile=16:", TRAINRUN, "-H", "node1:1,node2:1,node3:1", *WHERE, program="prlimit"), 0)
 
     def test_users_ports_and_addresses_of_a_host_can_be_given(self):
         self.on("node2", "/usr/sbin/sshd -f /run/.lab/sshd_config -o Port=2222 -o PidFile=/run/.lab/second")

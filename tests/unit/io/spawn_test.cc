@@ -16,6 +16,8 @@
 #include <fstream>
 #include <functional>
 
+#include "launcher/base/open_files.h"
+
 using namespace trainrun;
 
 namespace {
@@ -132,6 +134,15 @@ TEST_SUITE("spawn") {
     REQUIRE(leak);
     CHECK(run(shell("ls /proc/self/fd | tr '\\n' ' '")).out ==
           "0 1 2 3 ");  // 3 is the directory that ls reads
+  }
+
+  TEST_CASE("the child has the limit on open files that we were given, not the one that we raised") {
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = 77;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    raise_open_files();
+    CHECK(run({"/bin/sh", "-c", "ulimit -Sn"}).out == "77\n");
   }
 
   TEST_CASE("stdio that is itself among 0, 1, 2 is not lost in the exchange") {
