@@ -9,6 +9,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
 #include "launcher/core/replan.h"
+#include "launcher/core/script.h"
 #include "launcher/transport/factory.h"
 #include "launcher/transport/local.h"
 #include "launcher/transport/own_names.h"
@@ -158,10 +159,12 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   const auto need = [&](const Program& program) {
     if (program.argv.empty()) return;  // --check-hosts without a program
     if (!setup.programs.empty() && setup.programs.back() == program.argv.front() &&
-        setup.directories.back() == program.directory)
+        setup.directories.back() == program.directory &&
+        setup.scripts.back() == core::script_of(program.argv))
       return;
     setup.programs.push_back(program.argv.front());
     setup.directories.push_back(program.directory);
+    setup.scripts.push_back(core::script_of(program.argv));
   };
   for (const auto& seat : first_.seats)
     if (seat.host == host) need(job_.programs[seat.program]);

@@ -25,6 +25,11 @@ Error explain(const std::string& host, const wire::Problem& problem) {
               missing ? "check the spelling, copy it there, or forward a PATH that finds it (-x PATH)"
                       : "chmod +x, or name its interpreter"};
     }
+    case wire::Problem::Kind::script:
+      return {problem.error == ENOENT || problem.error == ENOTDIR ? Code::not_found : Code::not_executable,
+              fmt::format("{}: script {} cannot be read: {}", host, quoted(problem.what, 300), why),
+              "check the spelling, or copy it there; a relative path is taken from the working directory "
+              "(--wdir)"};
     case wire::Problem::Kind::job_directory:
       return {Code::bootstrap,
               fmt::format("{}: cannot make the job's private directory {}: {}", host,

@@ -164,6 +164,13 @@ std::string own_tmpdir() {
   return named != nullptr ? named : "";
 }
 
+wire::EnvPairs own_login() {
+  wire::EnvPairs found;
+  for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL"})
+    if (const char* value = std::getenv(name)) found.emplace_back(name, value);
+  return found;
+}
+
 wire::HostFacts read_host_facts(Wanted wanted) {
   wire::HostFacts facts;
   utsname names{};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "launcher/wire/facts.h"
+#include "launcher/wire/messages.h"
 
 namespace trainrun::agent {
 
@@ -17,5 +18,9 @@ wire::HostFacts read_host_facts(Wanted wanted);
 
 // TMPDIR as our login has it; may be empty.
 std::string own_tmpdir();
+
+// HOME, USER, LOGNAME and SHELL as our login has them, each only if it has it: the launcher's own would be
+// wrong on another host, and programs cannot do without.
+wire::EnvPairs own_login();
 
 }  // namespace trainrun::agent

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/fault.h"
@@ -72,6 +73,11 @@ Supervisor::~Supervisor() = default;
 
 void Supervisor::setup(const wire::Setup& setup) {
   base_env_ = setup.env;
+  for (auto& own : own_login()) {
+    const bool given = std::any_of(base_env_.begin(), base_env_.end(),
+                                   [&own](const auto& pair) { return pair.first == own.first; });
+    if (!given) base_env_.push_back(std::move(own));
+  }
   for (const auto& [name, value] : base_env_) base_words_[name] = word_of(name, value);
   credit_.add(setup.credit);
   // After the answer, which waits in the loop already, while the launcher works on it: no worker is started
@@ -277,6 +283,10 @@ std::vector<wire::Problem> check_setup(const wire::Setup& setup) {
       const auto found = io::find_program(setup.programs[i], path, directory);
       if (found.error != 0)
         problems.push_back({wire::Problem::Kind::program, setup.programs[i], found.error});
+      const auto script = i < setup.scripts.size() ? setup.scripts[i] : std::string();
+      const auto file = script.starts_with('/') ? script : directory + "/" + script;
+      if (found.error == 0 && !script.empty() && ::access(file.c_str(), R_OK) != 0)
+        problems.push_back({wire::Problem::Kind::script, script, errno});
     }
   }
   return problems;

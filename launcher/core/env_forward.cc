@@ -71,8 +71,8 @@ constexpr std::string_view devices[] = {
 
 constexpr std::string_view local_only[] = {
     // of this host or this login: wrong elsewhere, even with --env all
-    "_", "PWD", "OLDPWD", "SHLVL", "HOME", "USER", "LOGNAME", "HOSTNAME", "HOST", "MAIL", "TMPDIR", "TMP",
-    "TEMP",
+    "_", "PWD", "OLDPWD", "SHLVL", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "HOST", "MAIL", "TMPDIR",
+    "TMP", "TEMP",
     // the session and its desktop
     "SSH_*", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_SEAT*", "XDG_VTNR", "DBUS_*", "DISPLAY", "WAYLAND_*",
     "XAUTHORITY", "SESSION_MANAGER", "WINDOWID", "TMUX*", "STY",
@@ -83,8 +83,7 @@ constexpr std::string_view local_only[] = {
 constexpr std::string_view noise[] = {
     // what login, desktop, editor and scheduler put into everybody's environment: nobody misses it in a
     // worker
-    "SHELL", "SHELLOPTS", "BASHOPTS", "BASH_*", "ZSH*", "FISH_*", "ZDOTDIR", "TERM*", "COLORTERM",
-    "COLORFGBG",
+    "SHELLOPTS", "BASHOPTS", "BASH_*", "ZSH*", "FISH_*", "ZDOTDIR", "TERM*", "COLORTERM", "COLORFGBG",
     // terminal, pager, prompt
     "LINES", "COLUMNS", "LS_COLORS", "LSCOLORS", "GREP_COLOR*", "CLICOLOR*", "NO_COLOR", "FORCE_COLOR",
     "EDITOR", "VISUAL", "PAGER", "LESS*", "MANPATH", "MANPAGER", "INFOPATH", "HIST*", "PS1", "PS2", "PS4",

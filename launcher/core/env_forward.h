@@ -6,8 +6,10 @@
 //   modules),
 //             how libraries behave (NCCL_*, GLOO_*, UCX_*, OMP_*, MKL_*, TORCH_*, CUDA_*, TF_*, XLA_*, ...),
 //             language and time zone (LANG, LC_*, TZ), proxies, the number and name of a Slurm job
-//   stays     credentials by name or, in a URL, by value; what describes this host or this login (HOME, TERM,
-//             SSH_*, XDG_*, DISPLAY, ...); CUDA_VISIBLE_DEVICES, whose numbers mean other devices elsewhere;
+//   stays     credentials by name or, in a URL, by value; what describes this host or this login (TERM,
+//   SSH_*,
+//             XDG_*, DISPLAY, ..., and HOME, USER, LOGNAME and SHELL, which each agent gives as its own login
+//             has them); CUDA_VISIBLE_DEVICES, whose numbers mean other devices elsewhere;
 //             and all that is not in the tables
 // --env all: everything goes but rank variables and what describes this host. --env none: nothing goes.
 // Then --env-file, then -x, both without any exception. A -x pattern (`WANDB_*`) takes credentials too, but

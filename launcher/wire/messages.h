@@ -49,14 +49,15 @@ struct Setup {
   std::string faults;    // see base/fault.h; empty but in tests
   EnvPairs env;          // of every worker of this job
   std::vector<std::string> programs,
-      directories;  // programs[i] is looked up from directories[i] with env's PATH
+      directories,  // programs[i] is looked up from directories[i] with env's PATH
+      scripts;      // what programs[i] is to run, if it is an interpreter; else empty
   TRAINRUN_MESSAGE(1) {
     v("version", version), v("job_id", job_id), v("host_name", host_name), v("host", host), v("key", key),
         v("credit", credit);
     v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology),
         v("want_addresses", want_addresses);
     v("own_directory", own_directory), v("elastic", elastic), v("env", env), v("programs", programs),
-        v("directories", directories), v("faults", faults);
+        v("directories", directories), v("scripts", scripts), v("faults", faults);
   }
 };
 
@@ -161,8 +162,8 @@ struct Hello {
 };
 
 struct Problem {
-  enum class Kind : std::uint8_t { program, directory, job_directory };
-  friend constexpr bool is_known(Kind kind) { return kind <= Kind::job_directory; }
+  enum class Kind : std::uint8_t { program, directory, job_directory, script };
+  friend constexpr bool is_known(Kind kind) { return kind <= Kind::script; }
   Kind kind = Kind::program;
   std::string what;
   std::int32_t error = 0;  // errno

@@ -68,6 +68,19 @@ class Launch(SshTest):
         done = self.assertEnds(self.run_job("-x", "MY_DATA", "-H", "node1:1", WORKER, "env", env=env), 0)
         self.assertEqual(told(done)[0]["env"]["MY_DATA"], "/data")
 
+    def test_the_home_and_name_are_those_of_the_login_on_each_host(self):
+        env = {"HOME": "/nowhere", "USER": "somebody", "LOGNAME": "somebody", "SHELL": "/bin/false"}
+        login = self.on("node1", 'su - root -c "echo \\$HOME,\\$USER,\\$LOGNAME,\\$SHELL"').strip().split(",")
+        names = ("HOME", "USER", "LOGNAME", "SHELL")
+        for words in ([], ["--env", "all"], ["--env", "none", "-x", "PATH"]):
+            with self.subTest(words=words):
+                done = self.assertEnds(self.run_job(*words, "-H", "head:1,node1:1", WORKER, "env", env=env), 0)
+                here, there = told(done)[0]["env"], told(done)[1]["env"]
+                self.assertEqual([there.get(name) for name in names], login)
+                self.assertEqual([here.get(name) for name in names], [env[name] for name in names])
+        done = self.assertEnds(self.run_job("-x", "HOME=/own", "-H", "node1:1", WORKER, "env", env=env), 0)
+        self.assertEqual(told(done)[0]["env"]["HOME"], "/own")
+
     def test_stdin_and_output_pass_whole(self):
         data = os.urandom(1 << 20) * 3
         done = self.assertEnds(self.run_job("-H", "node1:1,node2:1", WORKER, "checksum", feed=data), 0)
@@ -218,6 +231,16 @@ class Unavailable(SshTest):
         done = self.assertEnds(self.run_job("-H", ALL, "/tmp/only-here", "lines", 1), 127)
         self.assertSays(done, "node2", "only-here")
         self.assertEqual(done.out, "", "no worker was started")
+
+    def test_a_script_that_one_host_lacks_is_127_and_the_host_is_named(self):
+        self.on("head", "echo 'print(1)' > /tmp/only_here.py")
+        self.addCleanup(self.on, "head", "rm /tmp/only_here.py")
+        self.files_before["head"].add("/tmp/only_here.py")
+        for words in ([], ["--check-hosts"]):
+            with self.subTest(words=words):
+                done = self.assertEnds(self.run_job(*words, "-H", "head:1,node1:1", "python3", "/tmp/only_here.py"), 127)
+                self.assertIn("node1: script '/tmp/only_here.py' cannot be read: No such file", done.out + done.err)
+                self.assertNotIn("head: script", done.out + done.err)
 
     def test_a_directory_that_one_host_lacks_is_an_error_and_never_home(self):
         for host in ("head", "node1"):
