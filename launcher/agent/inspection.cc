@@ -1,13 +1,13 @@
 #include "launcher/agent/inspection.h"
 
 #include <fmt/format.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include "launcher/agent/addressees.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/fd.h"
@@ -67,12 +67,8 @@ std::string kernel_stacks(pid_t pid) {
 // A shell that waits for the one program it started has nothing to tell: the program is what is looked at.
 pid_t program_below(const ProcessTree& tree, pid_t pid) {
   for (int depth = 0; depth < 8; ++depth) {
-    char target[PATH_MAX];
-    const ssize_t n = ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), target, sizeof target);
-    const std::string_view path(target, n > 0 ? static_cast<std::size_t>(n) : 0);
-    const auto name = path.substr(path.rfind('/') + 1);
     const auto children = tree.children(pid);
-    if ((name != "sh" && name != "bash" && name != "dash" && name != "zsh") || children.size() != 1) break;
+    if (!is_shell(pid) || children.size() != 1) break;
     pid = children.front();
   }
   return pid;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "launcher/agent/addressees.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
@@ -249,12 +250,27 @@ std::vector<pid_t> Supervisor::processes_of(const std::vector<WorkerId>& workers
   return found;
 }
 
+namespace {
+
+// These ask a program to do something; the others are the kernel's own work on every process.
+bool is_request(int number) {
+  return number == SIGTERM || number == SIGINT || number == SIGQUIT || number == SIGHUP ||
+         number == SIGUSR1 || number == SIGUSR2;
+}
+
+}  // namespace
+
 void Supervisor::signal(const wire::Signal& order) {
+  const ProcessTree tree;
   for (const auto& [id, worker] : workers_) {
     const bool meant = order.workers.empty() || names(order.workers, id);
     // Only while the leader is not reaped is the group's number surely still its own.
     if (!meant || worker->pid < 0) continue;
-    ::kill(-worker->pid, order.number);
+    if (is_request(order.number)) {
+      for (const auto pid : addressees(tree, worker->pid)) ::kill(pid, order.number);
+    } else {
+      ::kill(-worker->pid, order.number);
+    }
     if (order.number == SIGTERM) ::kill(-worker->pid, SIGCONT);  // a stopped process would not hear it
   }
   if (!order.deep) return;

@@ -76,7 +76,8 @@ struct Start {
   }
 };
 
-// To the process group of each worker named; no worker named: all. `deep` also reaches what left the group
+// To each worker named; no worker named: all. A request (TERM, USR1, ...) goes to the worker's own process
+// and what a shell there runs, any other signal to its process group. `deep` also reaches what left the group
 // (daemons, grandchildren in sessions of their own), whether or not their worker still lives.
 struct Signal {
   std::vector<WorkerId> workers;

@@ -9,6 +9,20 @@ from harness import TRAINRUN, WORKER, LocalTest, main
 ENDING = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGQUIT: 131}
 
 
+PARENT = """import signal, subprocess, sys
+child = subprocess.Popen(["sleep", "600"])
+def save(*_):
+    try:
+        child.wait(1)  # what must not happen is given time to
+    except subprocess.TimeoutExpired:
+        print("its child lives", flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+signal.pause()
+"""
+
+
 class Ending(LocalTest):
     def ready(self, *words, count=2, **options):
         job = self.start("-np", count, *words, **options)
@@ -23,6 +37,16 @@ class Ending(LocalTest):
                 done = self.assertEnds(job.wait(), code)
                 self.assertEqual(done.out.count("got TERM"), 2, str(done))
                 self.assertQuietOn(done, "KILL")
+
+    def test_the_children_of_a_program_do_not_get_its_term_and_the_program_can_use_them(self):
+        # As a trainer with data-loader workers, which must live for the step that it finishes before it saves.
+        for words in (["python3", "-c", PARENT], ["bash", "-c", 'python3 -c "$0"; exit $?', PARENT]):
+            with self.subTest(program=words[0]):
+                job = self.ready("--grace", 30, *words)
+                job.signal(signal.SIGTERM)
+                done = self.assertEnds(job.wait(), 143)
+                self.assertEqual(done.out.count("its child lives"), 2, str(done))
+                self.assertAllGone()
 
     def test_the_second_kills(self):
         for number, code in ENDING.items():
