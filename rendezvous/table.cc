@@ -65,8 +65,7 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
                   fmt::format("rank {} of generation {} is worker {}, not worker {}", *join.rank,
                               world_.generation, theirs, join.worker));
   if (join.rank && seats_[*join.rank].state != Seat::State::empty)
-    return refuse(waiter, FailureKind::exists,
-                  fmt::format("rank {} is taken by {}", *join.rank, name_ranks({*join.rank})));
+    return refuse(waiter, FailureKind::exists, fmt::format("{} is taken already", name_ranks({*join.rank})));
   if (formed_ || in_state(Seat::State::empty).size() <= arrivals())
     return refuse(
         waiter, FailureKind::exists,
