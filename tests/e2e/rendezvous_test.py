@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -93,14 +92,15 @@ class Rendezvous(harness.LocalTest):
         self.assertSays(result, "got SIGINT and does not wait for its members to go$")
 
     def test_lost_streams_leave_no_key_file(self):
-        """Nobody reads stderr any more, then stdout neither: it ends as it was told, and removes what it made."""
+        """Nobody reads stdout and stderr any more: it ends as it was told, and removes what it made."""
         for number, code in ((signal.SIGTERM, 143), (signal.SIGQUIT, 131)):
-            job = self.start("rendezvous", "--np", "2", "--key-file", "key", stderr=subprocess.PIPE)
+            reader, writer = os.pipe()
+            job = self.start("rendezvous", "--np", "2", "--key-file", "key", stderr=writer)
+            os.close(writer)
             job.wait_for(r"^TRAINRUN_RENDEZVOUS=.*\n")
             job.stop_reading()
-            job._selector.unregister(job.process.stderr)
             job.process.stdout.close()
-            job.process.stderr.close()
+            os.close(reader)
             job.signal(number)
             job.wait_until(lambda: job.ended, "the server ends")
             self.assertEqual(job.process.wait(), code)
