@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 
@@ -28,16 +30,30 @@ Result<Key> parse_key(std::string_view text, std::string_view path) {
 }
 
 Result<Key> read_key_file(const std::string& path) {
+  // Without waiting for a writer, should it be a pipe.
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
+  if (!file || ::fstat(file.get(), &status) != 0)
     return fail(Code::config, fmt::format("cannot read the key file {}: {}", quoted(path), errno_text(errno)),
                 "the key is written by trainrun rendezvous or by the launcher");
+  if (!S_ISREG(status.st_mode))
+    return fail(Code::config, fmt::format("the key file {} is not a regular file", quoted(path)),
+                "name a file that trainrun rendezvous wrote, or one that does not exist yet");
   if ((status.st_mode & 077) != 0)
     return fail(Code::config, fmt::format("the key file {} can be read by others", quoted(path)),
                 fmt::format("chmod 600 {}", shell_quote(path)));
-  const auto text = read_file(path, 256);
-  if (!text) return tl::unexpected(text.error());
-  return parse_key(*text, path);
+  std::array<char, 256> buffer;
+  std::size_t size = 0;
+  for (;;) {
+    const auto got = ::read(file.get(), buffer.data() + size, buffer.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      return fail(Code::config,
+                  fmt::format("cannot read the key file {}: {}", quoted(path), errno_text(errno)));
+    size += static_cast<std::size_t>(got);
+    if (got == 0 || size == buffer.size()) break;  // a longer one is none
+  }
+  return parse_key({buffer.data(), size}, path);
 }
 
 Result<void> write_key_file(const std::string& path, const Key& key) {
@@ -46,7 +62,13 @@ Result<void> write_key_file(const std::string& path, const Key& key) {
     return fail(Code::config,
                 fmt::format("cannot make the key file {}: {}", quoted(path), errno_text(errno)));
   const std::string_view bytes(reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size());
-  return write_all(file.get(), hex(bytes) + "\n");
+  auto written = write_all(file.get(), hex(bytes) + "\n");
+  if (!written) {
+    ::unlink(path.c_str());
+    return fail(Code::config,
+                fmt::format("cannot make the key file {}: {}", quoted(path), written.error().message));
+  }
+  return {};
 }
 
 }  // namespace trainrun::rendezvous

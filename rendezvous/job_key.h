@@ -11,7 +11,7 @@ namespace trainrun::rendezvous {
 
 // What such a file holds; blanks and newlines around it do no harm. `path` is for the error.
 Result<Key> parse_key(std::string_view text, std::string_view path);
-// Refuses a file that others may read, as ssh does with private keys.
+// Refuses a file that others may read, as ssh does with private keys, and what is no regular file.
 Result<Key> read_key_file(const std::string& path);
 // Makes a new file with mode 0600; an error if there is one.
 Result<void> write_key_file(const std::string& path, const Key& key);

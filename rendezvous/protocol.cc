@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 #include "rendezvous/codec.h"
 
 namespace trainrun::rendezvous {
@@ -31,20 +31,30 @@ void write_body(const Variant& body, Writer& writer) {
 
 }  // namespace
 
+std::string one_line(std::string_view text, std::size_t limit) {
+  auto shown = harmless(text.substr(0, limit));
+  if (shown.size() <= limit) return shown;
+  while (limit > 0 && (static_cast<unsigned char>(shown[limit]) & 0xc0) == 0x80)
+    --limit;  // not amid a character
+  shown.resize(limit);
+  return shown;
+}
+
 std::string describe(const Verdict& verdict) {
-  const std::string who = verdict.culprit
-                              ? fmt::format("rank {}{}", *verdict.culprit,
-                                            verdict.host.empty() ? "" : fmt::format(" on {}", verdict.host))
-                              : std::string("a member");
+  const auto host = one_line(verdict.host, max_name);
+  const auto how = one_line(verdict.how, max_text);
+  const std::string who = verdict.culprit ? fmt::format("rank {}{}", *verdict.culprit,
+                                                        host.empty() ? "" : fmt::format(" on {}", host))
+                                          : std::string("a member");
   switch (verdict.kind) {
     case Verdict::Kind::ended:
-      return verdict.how.empty() ? "the generation ended" : "the generation ended: " + verdict.how;
+      return how.empty() ? "the generation ended" : "the generation ended: " + how;
     case Verdict::Kind::lost:
-      return fmt::format("{} was lost: {}", who, verdict.how);
+      return fmt::format("{} was lost: {}", who, how);
     case Verdict::Kind::aborted:
-      return fmt::format("{} aborted: {}", who, verdict.how);
+      return verdict.culprit ? fmt::format("{} aborted: {}", who, how) : "the generation was aborted: " + how;
     case Verdict::Kind::stalled:
-      return verdict.how;
+      return how;
   }
   return {};
 }

@@ -26,7 +26,11 @@ inline constexpr std::size_t max_store = std::size_t{64} << 20;    // keys and v
 inline constexpr std::size_t max_wait_keys = 1024;                 // in one Wait
 inline constexpr std::size_t max_waits = 16;                       // unanswered requests of one connection
 inline constexpr std::uint32_t max_world = 16384;                  // ranks
-inline constexpr std::uint32_t max_wait_ms = 24u * 3600 * 1000;    // longer waits are cut to this
+inline constexpr std::size_t max_world_digits = 5;                 // of a number below it
+inline constexpr std::size_t max_prefix = max_key - 10;            // of a gather
+inline constexpr std::size_t max_wanted = std::size_t{4}
+                                          << 20;  // keys that one connection waits for, together
+inline constexpr std::uint32_t max_wait_ms = 24u * 3600 * 1000;  // longer waits are cut to this
 inline constexpr std::uint32_t ranks_per_nccl_id = 128;
 inline constexpr std::size_t nccl_id_size = 128;
 
@@ -34,6 +38,9 @@ inline constexpr std::size_t nccl_id_size = 128;
 constexpr std::uint32_t nccl_id_count(std::uint32_t ranks) {
   return ranks / ranks_per_nccl_id + (ranks % ranks_per_nccl_id != 0 ? 1 : 0);
 }
+
+// Text of a peer, made safe for one line of a message and cut at `limit` bytes.
+std::string one_line(std::string_view text, std::size_t limit);
 
 std::string encode(const Request& request);
 std::string encode_reply(std::uint32_t id, const ReplyBody& body);

@@ -1,5 +1,10 @@
 #include "rendezvous/service.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+#include <variant>
+
 #include "rendezvous/protocol.h"
 
 namespace trainrun::rendezvous {
@@ -9,7 +14,7 @@ Service::Service(Key key, Callbacks callbacks) : key_(key), callbacks_(std::move
 void Service::opened(std::uint32_t connection, Instant now) {
   if (sessions_.size() >= max_connections || sessions_.contains(connection))
     return callbacks_.close(connection);
-  if (handshakes_.size() >= max_handshakes) drop(handshakes_.begin()->second, now);
+  if (handshakes_.size() >= max_handshakes) drop(handshakes_.begin()->second, "too many", now);
   const auto prove_by = now + handshake_time;
   sessions_.emplace(connection,
                     Session{SecureChannel(SecureChannel::Role::server, key_, max_request), prove_by});
@@ -27,25 +32,45 @@ void Service::received(std::uint32_t connection, std::string_view bytes, Instant
     handshakes_.erase({*session.prove_by, connection});
     session.prove_by.reset();
   }
-  while (const auto message = session.channel.next()) {
-    const auto request = decode_request(*message);
-    if (!request) return drop(connection, now);
-    deliver(table_.apply(connection, *request, now));
-  }
-  if (!taken) drop(connection, now);
+  serve(connection, now);
+  if (!taken && sessions_.contains(connection)) drop(connection, taken.error().message, now);
 }
 
+// A peer that asks for much and reads nothing must not fill our memory: what it asks further stays in its
+// channel, which holds no more than the transport read at once. A broken channel takes no answers.
+void Service::serve(std::uint32_t connection, Instant now) {
+  for (auto at = sessions_.find(connection); at != sessions_.end(); at = sessions_.find(connection)) {
+    auto& channel = at->second.channel;
+    if (channel.established() && unsent(connection) >= pause_above) return;
+    const auto message = channel.next();
+    if (!message) return;
+    const auto request = decode_request(*message);
+    if (!request) return drop(connection, request.error().message, now);
+    deliver(table_.apply(connection, *request, now));
+  }
+}
+
+void Service::drained(std::uint32_t connection, Instant now) { serve(connection, now); }
+
 void Service::closed(std::uint32_t connection, Instant now) {
+  gone(connection, "its connection closed and it had not left", now);
+}
+
+void Service::drop(std::uint32_t connection, const std::string& why, Instant now) {
+  callbacks_.close(connection);
+  gone(connection, "the server closed its connection: " + why, now);
+}
+
+void Service::gone(std::uint32_t connection, std::string how, Instant now) {
   const auto at = sessions_.find(connection);
   if (at == sessions_.end()) return;
   if (at->second.prove_by) handshakes_.erase({*at->second.prove_by, connection});
   sessions_.erase(at);
-  deliver(table_.closed(connection, now));
+  deliver(table_.closed(connection, now, std::move(how)));
 }
 
-void Service::drop(std::uint32_t connection, Instant now) {
-  callbacks_.close(connection);
-  closed(connection, now);
+std::size_t Service::unsent(std::uint32_t connection) const {
+  return callbacks_.unsent ? callbacks_.unsent(connection) : 0;
 }
 
 void Service::begin_generation(Generation generation, World world, Instant now) {
@@ -65,8 +90,8 @@ void Service::member_lost(Generation generation, Rank rank, std::string host, st
   deliver(table_.lost(generation, rank, std::move(host), std::move(how)));
 }
 
-void Service::end_generation(Generation generation, std::string reason, Instant) {
-  deliver(table_.end(generation, std::move(reason)));
+void Service::end_generation(Generation generation, std::string reason, Instant, Verdict::Kind kind) {
+  deliver(table_.end(generation, std::move(reason), kind));
 }
 
 std::optional<Instant> Service::next_deadline() const {
@@ -77,8 +102,19 @@ std::optional<Instant> Service::next_deadline() const {
 }
 
 void Service::advance(Instant now) {
-  while (!handshakes_.empty() && handshakes_.begin()->first <= now) drop(handshakes_.begin()->second, now);
+  while (!handshakes_.empty() && handshakes_.begin()->first <= now)
+    drop(handshakes_.begin()->second, "too late", now);
   deliver(table_.advance(now));
+}
+
+// Values that were waited for may come all at once, to one that reads slowly: they can be asked for again.
+std::string Service::reply_for(const Outgoing& item) const {
+  auto bytes = encode_reply(item.request, *item.body);
+  if (!std::holds_alternative<Values>(*item.body) || unsent(item.connection) + bytes.size() <= max_unsent)
+    return bytes;
+  const auto message = fmt::format(
+      "{} bytes of replies wait for this connection to read them; ask again then", unsent(item.connection));
+  return encode_reply(item.request, Failure{FailureKind::limit, message, table_.generation().value, {}, {}});
 }
 
 void Service::deliver(Outbox outbox) {
@@ -86,7 +122,7 @@ void Service::deliver(Outbox outbox) {
     const auto at = sessions_.find(item.connection);
     // A channel that a wrong byte broke may have brought good requests before it; it takes no answer.
     if (at == sessions_.end() || !at->second.channel.established()) continue;
-    at->second.channel.send(encode_reply(item.request, *item.body));
+    at->second.channel.send(reply_for(item));
     callbacks_.send(item.connection, at->second.channel.take_output());
   }
   for (const auto& event : table_.take_events())

@@ -33,21 +33,30 @@ class Service {
     std::function<void(const Verdict&)> over{};
     // May be empty.
     std::function<void(const Event&)> event{};
+    // Bytes that were sent to the connection and that its peer has not taken yet. Empty: always none.
+    std::function<std::size_t(std::uint32_t connection)> unsent{};
   };
   static constexpr Duration handshake_time = seconds(10);
   static constexpr std::size_t max_connections = 65536;
   static constexpr std::size_t max_handshakes = 1024;  // above, the oldest unproven connection is closed
+  // A peer that does not read: from this many bytes unsent on its further requests wait, which the transport
+  // had better not even read. What it asked before may still be answered, up to `max_unsent`.
+  static constexpr std::size_t pause_above = std::size_t{16} << 20;
+  static constexpr std::size_t max_unsent = std::size_t{64} << 20;
 
   Service(Key key, Callbacks callbacks);
 
   void opened(std::uint32_t connection, Instant now);
   void received(std::uint32_t connection, std::string_view bytes, Instant now);
   void closed(std::uint32_t connection, Instant now);
+  // Less than `pause_above` is unsent again.
+  void drained(std::uint32_t connection, Instant now);
 
   // `world` as in Table::begin; its generation is `generation`.
   void begin_generation(Generation generation, World world, Instant now);
   void member_lost(Generation generation, Rank rank, std::string host, std::string how, Instant now);
-  void end_generation(Generation generation, std::string reason, Instant now);
+  void end_generation(Generation generation, std::string reason, Instant now,
+                      Verdict::Kind kind = Verdict::Kind::ended);
   void dismiss(WorkerId worker);
   void announce(Generation generation, Change change, std::unordered_set<std::uint32_t> stopping,
                 std::string text);
@@ -65,7 +74,11 @@ class Service {
   };
 
   void deliver(Outbox outbox);
-  void drop(std::uint32_t connection, Instant now);
+  void serve(std::uint32_t connection, Instant now);
+  void drop(std::uint32_t connection, const std::string& why, Instant now);
+  void gone(std::uint32_t connection, std::string how, Instant now);
+  [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
+  [[nodiscard]] std::string reply_for(const Outgoing& item) const;
 
   Key key_;
   Callbacks callbacks_;

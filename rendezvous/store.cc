@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
+#include "launcher/base/strings.h"
 #include "rendezvous/protocol.h"
 
 namespace trainrun::rendezvous {
@@ -28,32 +28,36 @@ Result<void> Store::put(const std::string& key, std::string value) {
   return {};
 }
 
-bool Store::has_all(const std::vector<std::string>& keys) const {
-  return std::all_of(keys.begin(), keys.end(), [&](const auto& key) { return values_.contains(key); });
+bool Store::has_all(const Keys& keys) const {
+  for (std::uint32_t i = 0; i < keys.size(); ++i)
+    if (!values_.contains(keys.at(i))) return false;
+  return true;
 }
 
-std::vector<std::uint32_t> Store::lacking(const std::vector<std::string>& keys) const {
+std::vector<std::uint32_t> Store::lacking(const Keys& keys) const {
   std::vector<std::uint32_t> indices;
   for (std::uint32_t i = 0; i < keys.size(); ++i)
-    if (!values_.contains(keys[i])) indices.push_back(i);
+    if (!values_.contains(keys.at(i))) indices.push_back(i);
   return indices;
 }
 
-void Store::want(WaiterNumber waiter, const std::string& shared, std::vector<std::string> keys) {
-  if (const auto known = shared_.find(shared); known != shared_.end()) {
-    wishes_.at(known->second).waiters.push_back(waiter);
-    wish_of_[waiter] = known->second;
-    return;
-  }
+void Store::want(WaiterNumber waiter, Keys keys) {
   const auto number = ++last_wish_;
-  Wish wish{shared, std::move(keys), 0, {waiter}};
+  if (keys.prefix()) {
+    const auto [known, fresh] = ranges_[*keys.prefix()].emplace(keys.size(), number);
+    if (!fresh) {
+      wishes_.at(known->second).waiters.push_back(waiter);
+      wish_of_[waiter] = known->second;
+      return;
+    }
+  }
+  Wish wish{std::move(keys), {}, 0, {waiter}};
+  wish.lacks.resize(wish.keys.size());
   for (const auto index : lacking(wish.keys)) {
-    auto& wishers = wished_by_[wish.keys[index]];
-    if (!wishers.empty() && wishers.back() == number) continue;  // a key named twice counts once
-    wishers.push_back(number);
+    if (!wish.keys.prefix() && !wished_by_[wish.keys.at(index)].emplace(number, index).second) continue;
+    wish.lacks[index] = true;
     ++wish.missing;
   }
-  if (!shared.empty()) shared_[shared] = number;
   wish_of_[waiter] = number;
   wishes_.emplace(number, std::move(wish));
 }
@@ -66,30 +70,51 @@ void Store::forget(WaiterNumber waiter) {
   auto& wish = wishes_.at(number);
   std::erase(wish.waiters, waiter);
   if (!wish.waiters.empty()) return;
-  for (const auto& key : wish.keys) {
-    const auto wishers = wished_by_.find(key);
-    if (wishers == wished_by_.end()) continue;
-    std::erase(wishers->second, number);
-    if (wishers->second.empty()) wished_by_.erase(wishers);
+  if (const auto& prefix = wish.keys.prefix()) {
+    const auto range = ranges_.find(*prefix);
+    range->second.erase(wish.keys.size());
+    if (range->second.empty()) ranges_.erase(range);
+  } else {
+    for (std::uint32_t i = 0; i < wish.keys.size(); ++i) {
+      const auto wishers = wished_by_.find(wish.keys.at(i));
+      if (wishers == wished_by_.end()) continue;
+      wishers->second.erase(number);
+      if (wishers->second.empty()) wished_by_.erase(wishers);
+    }
   }
-  if (!wish.shared.empty()) shared_.erase(wish.shared);
   wishes_.erase(number);
+}
+
+bool Store::fulfilled(Wish& wish, std::uint32_t index) {
+  if (!wish.lacks[index]) return false;  // it was there before
+  wish.lacks[index] = false;
+  return --wish.missing == 0;
 }
 
 std::vector<Store::Granted> Store::granted_by(const std::string& key) {
   std::vector<Granted> granted;
-  const auto at = wished_by_.find(key);
-  if (at == wished_by_.end()) return granted;
-  for (const auto number : at->second) {
+  const auto look = [&](std::uint64_t number, std::uint32_t index) {
     auto& wish = wishes_.at(number);
-    if (--wish.missing == 0) granted.push_back({wish.keys, wish.waiters});
+    if (fulfilled(wish, index)) granted.push_back({wish.keys, wish.waiters});
+  };
+  if (const auto at = wished_by_.find(key); at != wished_by_.end()) {
+    for (const auto& [number, index] : at->second) look(number, index);
+    wished_by_.erase(at);
   }
-  wished_by_.erase(at);
+  // As a member of ranges: each way to see a decimal number at its end ("a12" is a1+2 and a+12).
+  for (std::size_t digits = 1; digits <= key.size() && digits <= max_world_digits; ++digits) {
+    const auto cut = key.size() - digits;
+    if (key[cut] < '0' || key[cut] > '9') break;
+    if (key[cut] == '0' && digits > 1) continue;
+    const auto range = ranges_.find(key.substr(0, cut));
+    const auto index = parse_unsigned<std::uint32_t>(std::string_view(key).substr(cut));
+    if (range == ranges_.end() || !index) continue;
+    for (auto wish = range->second.upper_bound(*index); wish != range->second.end(); ++wish)
+      look(wish->second, *index);
+  }
   return granted;
 }
 
-const std::vector<std::string>& Store::wanted(WaiterNumber waiter) const {
-  return wishes_.at(wish_of_.at(waiter)).keys;
-}
+const Keys& Store::wanted(WaiterNumber waiter) const { return wishes_.at(wish_of_.at(waiter)).keys; }
 
 }  // namespace trainrun::rendezvous

@@ -14,43 +14,65 @@ namespace trainrun::rendezvous {
 
 using WaiterNumber = std::uint64_t;
 
+// Keys in an order: a list, or prefix0 ... prefix<count-1>, which is not written out: a request of a kilobyte
+// may name 16384 long keys so.
+class Keys {
+ public:
+  explicit Keys(std::vector<std::string> list)
+      : list_(std::move(list)), count_(static_cast<std::uint32_t>(list_.size())) {}
+  Keys(std::string prefix, std::uint32_t count) : prefix_(std::move(prefix)), count_(count) {}
+
+  [[nodiscard]] std::uint32_t size() const { return count_; }
+  [[nodiscard]] std::string at(std::uint32_t index) const {
+    return prefix_ ? *prefix_ + std::to_string(index) : list_[index];
+  }
+  [[nodiscard]] const std::optional<std::string>& prefix() const { return prefix_; }
+
+ private:
+  std::vector<std::string> list_;
+  std::optional<std::string> prefix_;
+  std::uint32_t count_ = 0;
+};
+
 class Store {
  public:
   [[nodiscard]] const std::string* find(const std::string& key) const;
   // Replaces what was there. An Error when the store would grow above its limits; then nothing has changed.
   Result<void> put(const std::string& key, std::string value);
 
-  // `waiter` wants all of `keys`, which do not all exist. Those who want under the same non-empty name want
-  // the same keys, which are kept once: for all but the first `keys` is not looked at.
-  void want(WaiterNumber waiter, const std::string& shared, std::vector<std::string> keys);
-  [[nodiscard]] bool somebody_wants(const std::string& shared) const { return shared_.contains(shared); }
+  // `waiter` wants all of `keys`, which do not all exist. The same prefix and count are kept once for all who
+  // want them.
+  void want(WaiterNumber waiter, Keys keys);
   void forget(WaiterNumber waiter);
   struct Granted {
-    std::vector<std::string> keys;
+    Keys keys;
     std::vector<WaiterNumber> waiters;
   };
   // After a put of `key`: the waiters that now have all their keys. They are still to be forgotten.
   [[nodiscard]] std::vector<Granted> granted_by(const std::string& key);
 
-  [[nodiscard]] const std::vector<std::string>& wanted(WaiterNumber waiter) const;
-  [[nodiscard]] bool has_all(const std::vector<std::string>& keys) const;
+  [[nodiscard]] const Keys& wanted(WaiterNumber waiter) const;
+  [[nodiscard]] bool has_all(const Keys& keys) const;
   // Indices into `keys` of those that do not exist.
-  [[nodiscard]] std::vector<std::uint32_t> lacking(const std::vector<std::string>& keys) const;
+  [[nodiscard]] std::vector<std::uint32_t> lacking(const Keys& keys) const;
 
  private:
-  struct Wish {  // one list of keys that somebody waits for
-    std::string shared;
-    std::vector<std::string> keys;
+  struct Wish {  // keys that somebody waits for
+    Keys keys;
+    std::vector<bool> lacks;  // by index; of a key that a list names twice only the first
     std::size_t missing = 0;
     std::vector<WaiterNumber> waiters;
   };
+  // Has the wish all its keys, now that the one at `index` is there?
+  bool fulfilled(Wish& wish, std::uint32_t index);
 
   std::unordered_map<std::string, std::string> values_;
   std::size_t bytes_ = 0;
   std::uint64_t last_wish_ = 0;
   std::map<std::uint64_t, Wish> wishes_;
-  std::map<std::string, std::uint64_t> shared_;
-  std::unordered_map<std::string, std::vector<std::uint64_t>> wished_by_;  // missing key -> wishes
+  std::unordered_map<std::string, std::map<std::uint32_t, std::uint64_t>> ranges_;  // prefix, count -> wish
+  // A missing key of a list -> wishes, and where it stands in each.
+  std::unordered_map<std::string, std::map<std::uint64_t, std::uint32_t>> wished_by_;
   std::unordered_map<WaiterNumber, std::uint64_t> wish_of_;
 };
 

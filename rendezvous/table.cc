@@ -47,9 +47,6 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
   waiter.by_arrival = !join.rank.has_value();
   waiter.rank = join.rank.value_or(0);
   waiter.elastic = join.elastic;
-  const auto arrivals = std::count_if(waiters_.begin(), waiters_.end(), [&](const auto& entry) {
-    return entry.second.kind == Waiter::Kind::join && entry.second.by_arrival;
-  });
   const bool twice =
       seat_of_.contains(waiter.connection) ||
       std::any_of(waiters_.begin(), waiters_.end(), [&](const auto& entry) {
@@ -68,13 +65,13 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
                   fmt::format("rank {} of generation {} is worker {}, not worker {}", *join.rank,
                               world_.generation, theirs, join.worker));
   if (join.rank && seats_[*join.rank].state != Seat::State::empty)
-    return refuse(waiter, FailureKind::exists,
-                  fmt::format("rank {} is taken by {}", *join.rank, name_ranks({*join.rank})));
-  if (formed_ || absent().size() <= static_cast<std::size_t>(arrivals))
+    return refuse(waiter, FailureKind::exists, fmt::format("{} is taken already", name_ranks({*join.rank})));
+  if (formed_ || in_state(Seat::State::empty).size() <= arrivals())
     return refuse(
         waiter, FailureKind::exists,
         fmt::format("all {} members of generation {} are here already", world_.size, world_.generation));
 
+  if (gave_up_ > 0) --gave_up_;  // most likely one that tries again
   const auto connection = waiter.connection;
   if (join.rank && !described_) world_.members[*join.rank].host = join.host;
   const auto number = add(std::move(waiter), join.wait_ms, now);
@@ -134,7 +131,7 @@ void Table::handle(const Leave&, const Waiter& waiter, Instant) {
 void Table::depart(std::uint32_t rank) {
   seats_[rank].state = Seat::State::left;
   seat_of_.erase(seats_[rank].connection);
-  std::erase_if(suspects_, [&](const auto& suspect) { return suspect.second == rank; });
+  std::erase_if(suspects_, [&](const auto& suspect) { return suspect.rank == rank; });
   // A barrier that needs the member can never be complete.
   std::vector<WaiterNumber> hopeless;
   for (const auto& [name, meeting] : meetings_)
@@ -155,21 +152,26 @@ void Table::handle(const Watch& watch, Waiter waiter, Instant now) {
 }
 
 void Table::handle(const Abort& abort, const Waiter& waiter, Instant) {
-  if (abort.why.size() > max_text || !acceptable_ranks(abort.missing))
-    return refuse(waiter, FailureKind::invalid, "the reason is too long, or a missing rank does not exist");
+  if (abort.why.size() > max_text)
+    return refuse(
+        waiter, FailureKind::limit,
+        fmt::format("the reason of an abort has at most {} bytes, not {}", max_text, abort.why.size()));
+  if (!acceptable_ranks(abort.missing))
+    return refuse(waiter, FailureKind::invalid, "an abort names missing ranks of the world, each once");
   const auto rank = rank_of(waiter.connection);
+  const auto why = one_line(abort.why, max_text);
   answer(waiter, Done{});
   if (!abort.missing.empty()) {
     std::optional<std::uint32_t> culprit;
     if (abort.missing.size() == 1) culprit = abort.missing.front();
-    break_up({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "", abort.why,
-              abort.missing});
+    break_up(
+        {Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "", why, abort.missing});
   } else {
-    break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", abort.why, {}});
+    break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", why, {}});
   }
 }
 
-Outbox Table::closed(std::uint32_t connection, Instant now) {
+Outbox Table::closed(std::uint32_t connection, Instant now, std::string how) {
   const auto rank = rank_of(connection);
   if (const auto mine = waiters_of_.find(connection); mine != waiters_of_.end())
     for (const auto number : std::vector<WaiterNumber>(mine->second.begin(), mine->second.end()))
@@ -177,13 +179,9 @@ Outbox Table::closed(std::uint32_t connection, Instant now) {
   seat_of_.erase(connection);
   if (!rank || verdict_) return take();
   if (!described_) {
-    break_up({Verdict::Kind::lost,
-              *rank,
-              world_.members[*rank].host,
-              "its connection closed and it had not left",
-              {}});
+    break_up({Verdict::Kind::lost, *rank, world_.members[*rank].host, std::move(how), {}});
   } else {
-    suspects_.emplace_back(now + patience_, *rank);
+    suspects_.push_back({now + patience_, *rank, std::move(how)});
   }
   return take();
 }
@@ -194,9 +192,8 @@ Outbox Table::lost(Generation generation, Rank rank, std::string host, std::stri
   return take();
 }
 
-Outbox Table::end(Generation generation, std::string reason) {
-  if (generation.value == world_.generation && !verdict_)
-    finish({Verdict::Kind::ended, {}, {}, std::move(reason), {}});
+Outbox Table::end(Generation generation, std::string reason, Verdict::Kind kind) {
+  if (generation.value == world_.generation && !verdict_) finish({kind, {}, {}, std::move(reason), {}});
   return take();
 }
 
@@ -224,18 +221,14 @@ void Table::break_up(Verdict verdict) {
 std::optional<Instant> Table::next_deadline() const {
   std::optional<Instant> next;
   if (!deadlines_.empty()) next = deadlines_.begin()->first;
-  if (!suspects_.empty() && (!next || suspects_.front().first < *next)) next = suspects_.front().first;
+  if (!suspects_.empty() && (!next || suspects_.front().until < *next)) next = suspects_.front().until;
   return next;
 }
 
 Outbox Table::advance(Instant now) {
-  if (!suspects_.empty() && suspects_.front().first <= now) {
-    const auto rank = suspects_.front().second;
-    break_up({Verdict::Kind::lost,
-              rank,
-              world_.members[rank].host,
-              "its connection closed and it had not left",
-              {}});
+  if (!suspects_.empty() && suspects_.front().until <= now) {
+    const auto suspect = suspects_.front();
+    break_up({Verdict::Kind::lost, suspect.rank, world_.members[suspect.rank].host, suspect.how, {}});
   }
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) time_out(deadlines_.begin()->second);
   return take();
@@ -248,16 +241,15 @@ void Table::time_out(WaiterNumber number) {
   switch (waiter.kind) {
     case Waiter::Kind::join:
       missing = absent();
-      message = fmt::format("{} of {} members have not joined generation {}: {}", missing.size(), world_.size,
-                            world_.generation, name_ranks(missing));
+      message = not_joined();
+      if (gave_up_ < world_.size) ++gave_up_;
       break;
     case Waiter::Kind::keys: {
       const auto& keys = store_.wanted(number);
       const auto lacking = store_.lacking(keys);
       std::vector<std::string> names;
-      for (const auto index : lacking) names.push_back(quoted(keys[index]));
-      // In a gather over the whole world key i is rank i's.
-      if (!waiter.name.empty() && keys.size() == world_.size) missing = lacking;
+      for (const auto index : lacking) names.push_back(quoted(keys.at(index)));
+      if (waiter.of_all) missing = lacking;
       message = fmt::format("nobody has put {}{}", list_names(names),
                             missing.empty() ? "" : fmt::format(" (missing: {})", name_ranks(missing)));
       break;
@@ -306,17 +298,45 @@ std::optional<std::uint32_t> Table::rank_of(std::uint32_t connection) const {
   return at->second;
 }
 
-std::vector<std::uint32_t> Table::absent() const {
+std::vector<std::uint32_t> Table::in_state(Seat::State state) const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < world_.size; ++rank)
-    if (seats_[rank].state == Seat::State::empty) ranks.push_back(rank);
+    if (seats_[rank].state == state) ranks.push_back(rank);
   return ranks;
+}
+
+std::size_t Table::arrivals() const {
+  return static_cast<std::size_t>(std::count_if(waiters_.begin(), waiters_.end(), [](const auto& entry) {
+    return entry.second.kind == Waiter::Kind::join && entry.second.by_arrival;
+  }));
+}
+
+// While one waits that has no rank yet, nobody can say which of the free ranks are still to come.
+std::vector<std::uint32_t> Table::absent() const {
+  return arrivals() > 0 ? std::vector<std::uint32_t>{} : in_state(Seat::State::empty);
+}
+
+std::string Table::not_joined() const {
+  const auto count = in_state(Seat::State::empty).size() - arrivals();
+  const auto names = name_ranks(absent());
+  const auto tired = std::min<std::size_t>(gave_up_, count);
+  return fmt::format("{} of {} member{} {} not joined generation {}{}{}", count, world_.size,
+                     world_.size == 1 ? "" : "s", count == 1 ? "has" : "have", world_.generation,
+                     names.empty() ? "" : ": " + names,
+                     tired == 0 ? "" : fmt::format(" ({} of them came and gave up waiting)", tired));
+}
+
+std::string Table::outstanding() const {
+  if (!formed_) return not_joined();
+  const auto here = in_state(Seat::State::taken);
+  return fmt::format("{} of {} member{} {} not left: {}", here.size(), world_.size,
+                     world_.size == 1 ? "" : "s", here.size() == 1 ? "has" : "have", name_ranks(here));
 }
 
 std::string Table::name_ranks(const std::vector<std::uint32_t>& ranks) const {
   std::vector<std::string> names;
   for (const auto rank : ranks) {
-    const auto& host = world_.members[rank].host;
+    const auto host = one_line(world_.members[rank].host, max_name);
     names.push_back(host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host));
   }
   return list_names(names);

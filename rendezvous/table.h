@@ -41,10 +41,13 @@ class Table {
   // with none, the first `size` that come.
   Outbox begin(World world, Instant now);
   Outbox apply(std::uint32_t connection, const Request& request, Instant now);
-  Outbox closed(std::uint32_t connection, Instant now);
+  // `how` it ended, should it be a member that had not left.
+  Outbox closed(std::uint32_t connection, Instant now,
+                std::string how = "its connection closed and it had not left");
   // The launcher's word about a member. Ignored for another generation, and when the verdict is out already.
   Outbox lost(Generation generation, Rank rank, std::string host, std::string how);
-  Outbox end(Generation generation, std::string reason);
+  // `kind`: ended as planned, or aborted by nobody in particular.
+  Outbox end(Generation generation, std::string reason, Verdict::Kind kind = Verdict::Kind::ended);
   // The worker gets no place in any later generation.
   Outbox dismiss(WorkerId worker);
   // Members of the generation are told; those of `stopping` with `stop` set. Ignored for another generation
@@ -63,6 +66,8 @@ class Table {
   [[nodiscard]] const std::optional<Verdict>& verdict() const { return verdict_; }
   // All members came and left again.
   [[nodiscard]] bool everybody_left() const;
+  // One line for people: who has not joined, or not left, as far as that is known.
+  [[nodiscard]] std::string outstanding() const;
 
  private:
   struct Seat {
@@ -82,7 +87,14 @@ class Table {
     std::uint32_t worker = 0;  // next
     std::uint32_t after = 0;   // next: the generation that is left; news: the notice that was seen
     Member member{};           // join
-    std::string name{};        // barrier, ids, gather: for messages
+    std::string name{};        // barrier, ids: for messages
+    std::size_t bytes = 0;     // keys: what they hold together
+    bool of_all = false;       // a gather over the whole world, where key i is rank i's
+  };
+  struct Suspect {  // its connection closed
+    Instant until;  // we wait for lost()
+    std::uint32_t rank = 0;
+    std::string how;
   };
   struct Told {  // a notice
     Change change = Change::none;
@@ -117,12 +129,12 @@ class Table {
   }
   void refuse(const Waiter& waiter, FailureKind kind, std::string message,
               std::vector<std::uint32_t> missing = {});
-  [[nodiscard]] ReplyBody values_of(const std::vector<std::string>& keys) const;
-  void wait_for_keys(Waiter waiter, const std::string& shared, std::vector<std::string> keys,
-                     std::uint32_t wait_ms, Instant now);
+  [[nodiscard]] ReplyBody values_of(const Keys& keys) const;
+  void wait_for_keys(Waiter waiter, Keys keys, std::uint32_t wait_ms, Instant now);
   void grant_waits_for(const std::string& key);
   bool store_put(const Waiter& waiter, const std::string& key, const std::string& value);
   bool acceptable_key(const Waiter& waiter, const std::string& key, bool to_write);
+  bool acceptable_group(const Waiter& waiter, const std::string& group);
   [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;
 
   WaiterNumber add(Waiter waiter, std::uint32_t wait_ms, Instant now);
@@ -137,7 +149,10 @@ class Table {
   void depart(std::uint32_t rank);
   [[nodiscard]] Notice notice_for(std::uint32_t rank, std::uint32_t number) const;
   [[nodiscard]] std::optional<std::uint32_t> rank_of(std::uint32_t connection) const;
-  [[nodiscard]] std::vector<std::uint32_t> absent() const;  // ranks that have not joined
+  [[nodiscard]] std::vector<std::uint32_t> in_state(Seat::State state) const;  // ranks
+  [[nodiscard]] std::size_t arrivals() const;               // joins that wait and have no rank yet
+  [[nodiscard]] std::vector<std::uint32_t> absent() const;  // ranks that have not joined, if that is known
+  [[nodiscard]] std::string not_joined() const;
   [[nodiscard]] std::string name_ranks(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] Outbox take() { return std::exchange(outbox_, {}); }
 
@@ -148,11 +163,11 @@ class Table {
   std::vector<Seat> seats_;
   std::unordered_map<std::uint32_t, std::uint32_t> seat_of_;  // connection -> rank, taken or waiting
   std::unordered_map<std::uint32_t, std::uint32_t> rank_of_worker_;
-  bool elastic_ = true;  // all that have joined are
+  std::uint32_t gave_up_ = 0;  // joins whose time has passed and that were not tried again
+  bool elastic_ = true;        // all that have joined are
   std::vector<Told> notices_;
   std::optional<Verdict> verdict_;
-  // Ranks whose connection closed, in the order of time: until when we wait for lost().
-  std::vector<std::pair<Instant, std::uint32_t>> suspects_;
+  std::vector<Suspect> suspects_;  // in the order of time
 
   Store store_;
   std::map<std::string, Meeting> meetings_;

@@ -34,6 +34,17 @@ bool Table::acceptable_key(const Waiter& waiter, const std::string& key, bool to
   return false;
 }
 
+bool Table::acceptable_group(const Waiter& waiter, const std::string& group) {
+  if (group.size() > max_name)
+    refuse(waiter, FailureKind::limit,
+           fmt::format("the name of a group has at most {} bytes, not {}", max_name, group.size()));
+  else if (group.empty() || group.find('/') != std::string::npos)
+    refuse(waiter, FailureKind::invalid, "the name of a group is not empty and has no slash");
+  else
+    return true;
+  return false;
+}
+
 bool Table::acceptable_ranks(const std::vector<std::uint32_t>& ranks) const {
   const std::set<std::uint32_t> distinct(ranks.begin(), ranks.end());
   return distinct.size() == ranks.size() && (distinct.empty() || *distinct.rbegin() < world_.size);
@@ -62,7 +73,7 @@ void Table::handle(const Get& get, const Waiter& waiter, Instant) {
   if (!acceptable_key(waiter, get.key, false)) return;
   if (store_.find(get.key) == nullptr)
     return refuse(waiter, FailureKind::not_found, fmt::format("nobody has put {}", quoted(get.key)));
-  answer(waiter, values_of({get.key}));
+  answer(waiter, values_of(Keys(std::vector{get.key})));
 }
 
 void Table::handle(const Wait& wait, Waiter waiter, Instant now) {
@@ -72,11 +83,15 @@ void Table::handle(const Wait& wait, Waiter waiter, Instant now) {
   for (const auto& key : wait.keys)
     if (!acceptable_key(waiter, key, false)) return;
   waiter.kind = Waiter::Kind::keys;
-  wait_for_keys(std::move(waiter), "", wait.keys, wait.wait_ms, now);
+  for (const auto& key : wait.keys) waiter.bytes += key.size();
+  wait_for_keys(std::move(waiter), Keys(wait.keys), wait.wait_ms, now);
 }
 
 void Table::handle(const CompareAndSet& swap, const Waiter& waiter, Instant) {
   if (!acceptable_key(waiter, swap.key, true)) return;
+  if (swap.expected && swap.expected->size() > max_value)
+    return refuse(waiter, FailureKind::limit,
+                  fmt::format("a value has at most {} bytes, not {}", max_value, swap.expected->size()));
   const auto* present = store_.find(swap.key);
   const bool same = present == nullptr ? !swap.expected : swap.expected == *present;
   if (!same) return answer(waiter, Swapped{false, present ? std::optional(*present) : std::nullopt});
@@ -86,44 +101,47 @@ void Table::handle(const CompareAndSet& swap, const Waiter& waiter, Instant) {
 }
 
 void Table::handle(const Gather& gather, Waiter waiter, Instant now) {
-  if (gather.prefix.size() + 10 > max_key || gather.count == 0 || gather.count > max_world)
+  if (gather.prefix.size() > max_prefix || gather.count == 0 || gather.count > max_world)
     return refuse(
         waiter, FailureKind::limit,
-        fmt::format("a gather has a prefix of at most {} bytes and 1 to {} keys", max_key - 10, max_world));
+        fmt::format("a gather has a prefix of at most {} bytes and 1 to {} keys", max_prefix, max_world));
   waiter.kind = Waiter::Kind::keys;
-  waiter.name = fmt::format("gather {} {}", gather.count, gather.prefix);
-  const auto shared = waiter.name;
-  if (store_.somebody_wants(shared))  // spares the keys of all but the first
-    return store_.want(add(std::move(waiter), gather.wait_ms, now), shared, {});
-  std::vector<std::string> keys;
-  for (std::uint32_t i = 0; i < gather.count; ++i) keys.push_back(fmt::format("{}{}", gather.prefix, i));
-  wait_for_keys(std::move(waiter), shared, std::move(keys), gather.wait_ms, now);
+  waiter.of_all = gather.count == world_.size;
+  waiter.bytes = gather.prefix.size();
+  wait_for_keys(std::move(waiter), Keys(gather.prefix, gather.count), gather.wait_ms, now);
 }
 
 void Table::handle(const FetchIds& fetch, Waiter waiter, Instant now) {
-  if (fetch.group.empty() || fetch.group.size() > max_name || fetch.size == 0 || fetch.size > world_.size ||
-      fetch.first >= world_.size)
+  if (!acceptable_group(waiter, fetch.group)) return;
+  if (fetch.size == 0 || fetch.size > world_.size || fetch.first >= world_.size)
     return refuse(waiter, FailureKind::invalid,
-                  fmt::format("no group of this world has the name {}, {} ranks and the first rank {}",
-                              quoted(fetch.group), fetch.size, fetch.first));
+                  fmt::format("no group of a world of {} has {} ranks and the first rank {}", world_.size,
+                              fetch.size, fetch.first));
   waiter.kind = Waiter::Kind::ids;
   waiter.name = fetch.group;
   waiter.rank = fetch.first;
   const auto count = nccl_id_count(fetch.size);
-  std::vector<std::string> keys;
-  for (std::uint32_t i = 0; i < count; ++i) keys.push_back(id_key(world_.generation, fetch.group, i));
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < count; ++i) names.push_back(id_key(world_.generation, fetch.group, i));
+  Keys keys(std::move(names));
   // All ids of a group come at once, so a group of another size shows at once as well.
-  if (store_.find(keys.front()) != nullptr &&
+  if (store_.find(keys.at(0)) != nullptr &&
       (!store_.has_all(keys) || store_.find(id_key(world_.generation, fetch.group, count)) != nullptr))
     return refuse(waiter, FailureKind::invalid,
                   fmt::format("group {} was published with another number of ranks", quoted(fetch.group)));
-  wait_for_keys(std::move(waiter), "", std::move(keys), fetch.wait_ms, now);
+  wait_for_keys(std::move(waiter), std::move(keys), fetch.wait_ms, now);
 }
 
-void Table::wait_for_keys(Waiter waiter, const std::string& shared, std::vector<std::string> keys,
-                          std::uint32_t wait_ms, Instant now) {
+void Table::wait_for_keys(Waiter waiter, Keys keys, std::uint32_t wait_ms, Instant now) {
   if (store_.has_all(keys)) return answer(waiter, values_of(keys));
-  store_.want(add(std::move(waiter), wait_ms, now), shared, std::move(keys));
+  auto wanted = waiter.bytes;
+  if (const auto mine = waiters_of_.find(waiter.connection); mine != waiters_of_.end())
+    for (const auto number : mine->second) wanted += waiters_.at(number).bytes;
+  if (wanted > max_wanted)
+    return refuse(waiter, FailureKind::limit,
+                  fmt::format("the keys that one connection waits for have at most {} bytes, not {}",
+                              max_wanted, wanted));
+  store_.want(add(std::move(waiter), wait_ms, now), std::move(keys));
 }
 
 void Table::grant_waits_for(const std::string& key) {
@@ -136,9 +154,9 @@ void Table::grant_waits_for(const std::string& key) {
   }
 }
 
-ReplyBody Table::values_of(const std::vector<std::string>& keys) const {
+ReplyBody Table::values_of(const Keys& keys) const {
   std::size_t bytes = 64;
-  for (const auto& key : keys) bytes += store_.find(key)->size() + 4;
+  for (std::uint32_t i = 0; i < keys.size(); ++i) bytes += store_.find(keys.at(i))->size() + 4;
   if (bytes > max_reply)
     return Failure{
         FailureKind::limit,
@@ -147,7 +165,7 @@ ReplyBody Table::values_of(const std::vector<std::string>& keys) const {
         {},
         {}};
   Values values;
-  for (const auto& key : keys) values.values.push_back(*store_.find(key));
+  for (std::uint32_t i = 0; i < keys.size(); ++i) values.values.push_back(*store_.find(keys.at(i)));
   return values;
 }
 
@@ -197,10 +215,7 @@ void Table::meet_if_complete(const std::string& name) {
 void Table::handle(const PublishIds& publish, const Waiter& waiter, Instant) {
   const auto rank = rank_of(waiter.connection);
   const auto& ranks = publish.ranks;
-  if (publish.group.empty() || publish.group.size() > max_name ||
-      publish.group.find('/') != std::string::npos)
-    return refuse(waiter, FailureKind::invalid,
-                  fmt::format("the name of a group has 1 to {} bytes and no slash", max_name));
+  if (!acceptable_group(waiter, publish.group)) return;
   if (!rank || ranks.empty() || !acceptable_ranks(ranks) || ranks.front() != *rank)
     return refuse(waiter, FailureKind::invalid, "NCCL ids are published by the first rank of their group");
   if (publish.ids.size() != nccl_id_count(static_cast<std::uint32_t>(ranks.size())))

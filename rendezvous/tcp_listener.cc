@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "rendezvous/own_address.h"
 #include "rendezvous/socket.h"
 
 namespace trainrun::rendezvous {
@@ -18,8 +19,6 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// A member that takes nothing while this much waits for it is given up; the largest reply fits several times.
-constexpr std::size_t max_queued = std::size_t{64} << 20;
 constexpr Duration accept_pause = milliseconds(100);  // after accept failed, e.g. for lack of descriptors
 
 struct Peer {
@@ -28,6 +27,7 @@ struct Peer {
   std::array<char, 16384> input{};
   std::deque<std::string> queue;
   std::size_t queued = 0;
+  bool paused = false;   // not read, until it has taken enough of what is queued for it
   bool closing = false;  // goes when the queue is empty
 };
 
@@ -72,7 +72,8 @@ struct TcpListener::State : std::enable_shared_from_this<State> {
         state->lose(number);
       } else {
         state->service->received(number, {peer->input.data(), size}, io::Loop::now());
-        if (!peer->closing) state->read(number, peer);
+        peer->paused = peer->queued >= Service::pause_above;
+        if (!peer->closing && !peer->paused) state->read(number, peer);
       }
       state->hooks.touched();
     });
@@ -93,8 +94,20 @@ struct TcpListener::State : std::enable_shared_from_this<State> {
                         if (!peer->queue.empty())
                           state->write(number, peer);
                         else if (peer->closing)
-                          state->finish(number);
+                          return state->finish(number);
+                        if (peer->paused) state->resume(number, peer);
                       });
+  }
+
+  // What the peer has asked meanwhile comes before what it will ask.
+  void resume(std::uint32_t number, const std::shared_ptr<Peer>& peer) {
+    if (peer->closing || !service || peer->queued >= Service::pause_above) return;
+    service->drained(number, io::Loop::now());
+    if (!peer->closing && peer->queued < Service::pause_above) {
+      peer->paused = false;
+      read(number, peer);
+    }
+    hooks.touched();
   }
 
   // The peer has gone: the service hears it, unless it closed the connection itself.
@@ -142,8 +155,9 @@ Result<std::unique_ptr<TcpListener>> TcpListener::listen(io::Loop& loop, const s
   if (!error) state->acceptor.listen(1024, error);
   const auto bound = error ? endpoint : state->acceptor.local_endpoint(error);
   if (error) return fail(Code::try_again, fmt::format("cannot listen on {}: {}", address, error.message()));
-  state->address = host.is_v6() ? fmt::format("[{}]:{}", host.to_string(), bound.port())
-                                : fmt::format("{}:{}", host.to_string(), bound.port());
+  const auto name = host.is_unspecified() ? own_address(host.is_v6()) : host.to_string();
+  state->address = name.find(':') == std::string::npos ? fmt::format("{}:{}", name, bound.port())
+                                                       : fmt::format("[{}]:{}", name, bound.port());
   return std::unique_ptr<TcpListener>(new TcpListener(std::move(state)));
 }
 
@@ -163,11 +177,6 @@ void TcpListener::send(std::uint32_t connection, std::string bytes) {
   const auto at = state_->peers.find(connection);
   if (at == state_->peers.end() || at->second->closing) return;
   const auto peer = at->second;
-  if (peer->queued + bytes.size() > max_queued) {
-    error_code ignored;  // the read that waits ends with an error, and that path tells the service
-    peer->socket.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-    return;
-  }
   peer->queued += bytes.size();
   peer->queue.push_back(std::move(bytes));
   if (peer->queue.size() == 1) state_->write(connection, peer);
@@ -180,6 +189,10 @@ void TcpListener::close(std::uint32_t connection) {
   if (at->second->queue.empty()) state_->finish(connection);
 }
 
+std::size_t TcpListener::unsent(std::uint32_t connection) const {
+  const auto at = state_->peers.find(connection);
+  return at == state_->peers.end() ? 0 : at->second->queued;
+}
 const std::string& TcpListener::address() const { return state_->address; }
 std::size_t TcpListener::connections() const { return state_->peers.size(); }
 

@@ -32,8 +32,10 @@ class TcpListener {
   // For the service's callbacks.
   void send(std::uint32_t connection, std::string bytes);
   void close(std::uint32_t connection);
+  [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
 
-  [[nodiscard]] const std::string& address() const;  // with the real port
+  // With the real port, and for all of this host's addresses (0.0.0.0, [::]) one that others reach.
+  [[nodiscard]] const std::string& address() const;
   [[nodiscard]] std::size_t connections() const;
 
  private:

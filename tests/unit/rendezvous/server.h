@@ -27,7 +27,8 @@ class Server {
                        {},
                        [this](const Event& event) {
                          if (on_event) on_event(event);
-                       }}),
+                       },
+                       [this](std::uint32_t c) { return listener_->unsent(c); }}),
         wake_(loop_) {
     World world{1, size, "job", {}};
     for (const auto& host : hosts) {

@@ -211,3 +211,79 @@ TEST_CASE("a watch has a deadline too") {
   scene.pass(milliseconds(100));
   CHECK(scene.only_a<Failure>(5).kind == FailureKind::timeout);
 }
+
+TEST_CASE("in an open world those who wait for a rank count as here, and no rank is called missing") {
+  Scene scene(8);
+  for (std::uint32_t c = 10; c < 17; ++c) scene.ask(c, Join{{}, "h", "", 500 + c});
+  CHECK(scene.table.outstanding() == "1 of 8 members has not joined generation 1");
+  scene.pass(milliseconds(510));
+  const auto first = scene.only_a<Failure>(10);
+  CHECK(first.message == "1 of 8 members has not joined generation 1");
+  CHECK(first.missing.empty());
+  scene.pass(milliseconds(1));
+  CHECK(scene.only_a<Failure>(11).message ==
+        "2 of 8 members have not joined generation 1 (1 of them came and gave up waiting)");
+  scene.ask(10, Join{{}, "h", "", 5000});
+  CHECK(scene.table.outstanding() ==
+        "2 of 8 members have not joined generation 1 (1 of them came and gave up waiting)");
+}
+
+TEST_CASE("a world that is complete says who has not left") {
+  Scene scene(3, {"a", "b", "c"});
+  CHECK(scene.table.outstanding() ==
+        "3 of 3 members have not joined generation 1: rank 0 on a, rank 1 on b and rank 2 on c");
+  scene.join_all(3);
+  scene.ask(1, Leave{});
+  CHECK(scene.table.outstanding() == "2 of 3 members have not left: rank 0 on a and rank 2 on c");
+}
+
+TEST_CASE("an end that nobody planned is an abort by nobody in particular") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(0, Watch{1000});
+  scene.take(scene.table.end({1}, "the server got SIGTERM", Verdict::Kind::aborted));
+  const auto verdict = scene.only_a<Over>(0).verdict;
+  CHECK(verdict.kind == Verdict::Kind::aborted);
+  CHECK_FALSE(verdict.culprit);
+  CHECK(describe(verdict) == "the generation was aborted: the server got SIGTERM");
+}
+
+TEST_CASE("what members call themselves and why they abort is shown as one line that no terminal obeys") {
+  Scene scene(2);
+  scene.ask(0, Join{0, "a\x1b[31m", "", 1000});
+  scene.ask(1, Join{{}, "b", "", 1000});
+  scene.told.clear();
+  scene.ask(1, Watch{1000});
+  SUBCASE("host of a lost member") {
+    scene.take(scene.table.closed(0, scene.now));
+    CHECK(describe(scene.only_a<Over>(1).verdict) ==
+          "rank 0 on a\\x1b[31m was lost: its connection closed and it had not left");
+  }
+  SUBCASE("host of a missing member") {
+    scene.ask(1, Barrier{"b", {}, 100});
+    scene.pass(milliseconds(100));
+    CHECK(scene.only_a<Failure>(1).message == "barrier 'b': rank 0 on a\\x1b[31m did not come");
+  }
+  SUBCASE("reason") {
+    scene.ask(0, Abort{"first\nsecond\xff", {}});
+    CHECK(scene.only_a<Over>(1).verdict.how == "first\\x0asecond\\xff");
+  }
+  SUBCASE("long reason") {
+    scene.ask(0, Abort{std::string(max_text, '\n'), {}});
+    CHECK(scene.only_a<Over>(1).verdict.how.size() == max_text);
+  }
+}
+
+TEST_CASE("an abort that does not fit is refused with what is wrong about it") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(0, Abort{std::string(max_text + 1, 'x'), {}});
+  CHECK(scene.only_a<Failure>(0).kind == FailureKind::limit);
+  for (const auto& missing : {Ranks{1, 1}, Ranks{2}}) {
+    scene.ask(0, Abort{"x", missing});
+    const auto failure = scene.only_a<Failure>(0);
+    CHECK(failure.kind == FailureKind::invalid);
+    CHECK(failure.message == "an abort names missing ranks of the world, each once");
+  }
+  CHECK_FALSE(scene.table.verdict());
+}

@@ -1,6 +1,7 @@
 // Blobs, barriers, NCCL ids, limits.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "rendezvous/protocol.h"
 #include "tests/unit/rendezvous/scene.h"
@@ -216,6 +217,10 @@ TEST_CASE("sizes and numbers above the limits are refused") {
   refused(Gather{"p", max_world + 1, 1});
   refused(Barrier{std::string(max_name + 1, 'b'), {}, 1});
   refused(Join{0, std::string(max_name + 1, 'h'), "", 1});
+  refused(CompareAndSet{"k", std::string(max_value + 1, 'v'), "w"});
+  refused(Gather{std::string(max_prefix + 1, 'p'), 1, 1});
+  refused(PublishIds{std::string(max_name + 1, 'g'), {0}, {}});
+  refused(FetchIds{std::string(max_name + 1, 'g'), 0, 1, 1});
 }
 
 TEST_CASE("the store and the waits of one connection are bounded") {
@@ -231,6 +236,16 @@ TEST_CASE("the store and the waits of one connection are bounded") {
     scene.ask(5, Gather{"", 17, 1});  // 17 MiB in one reply
     CHECK(scene.only_a<Failure>(5).kind == FailureKind::limit);
   }
+  SUBCASE("keys that are waited for") {
+    std::vector<std::string> keys;
+    for (std::size_t i = 0; i < max_wait_keys; ++i) keys.push_back(fmt::format("{:01024}", i));
+    for (std::size_t i = 0; i < max_wanted / max_key / max_wait_keys; ++i) scene.ask(5, Wait{keys, 1000});
+    CHECK(scene.silent(5));
+    scene.ask(5, Wait{{"k"}, 1000});
+    CHECK(scene.only_a<Failure>(5).kind == FailureKind::limit);
+    scene.ask(6, Wait{{"k"}, 1000});
+    CHECK(scene.silent(6));
+  }
   SUBCASE("waits") {
     for (std::size_t i = 0; i < max_waits; ++i) scene.ask(5, Watch{1000});
     CHECK(scene.silent(5));
@@ -239,4 +254,56 @@ TEST_CASE("the store and the waits of one connection are bounded") {
     scene.take(scene.table.closed(5, scene.now));
     CHECK_FALSE(scene.table.next_deadline());
   }
+}
+
+TEST_CASE(
+    "gathers of one prefix and several counts, of lists of keys among them, each end with their last key") {
+  Scene scene(1);
+  scene.ask(10, Gather{"a1", 3, 1000});  // a10 a11 a12
+  scene.ask(11, Gather{"a", 13, 1000});  // a0 ... a12
+  scene.ask(12, Gather{"a", 13, 1000});
+  scene.ask(13, Gather{"a", 2, 1000});  // a0 a1
+  scene.ask(14, Wait{{"a12", "a1", "a12"}, 1000});
+  const auto put = [&](const std::string& key) {
+    scene.ask(5, Put{key, "v" + key});
+    scene.only_a<Done>(5);
+  };
+  for (const auto* key : {"a010", "a13", "a", "b1", "a10", "a10", "a11"}) put(key);
+  for (std::uint32_t c = 10; c < 15; ++c) CHECK(scene.silent(c));
+  put("a12");
+  CHECK(scene.only_a<Values>(10).values == std::vector<std::string>{"va10", "va11", "va12"});
+  put("a1");
+  CHECK(scene.only_a<Values>(14).values == std::vector<std::string>{"va12", "va1", "va12"});
+  put("a0");
+  CHECK(scene.only_a<Values>(13).values == std::vector<std::string>{"va0", "va1"});
+  scene.take(scene.table.closed(12, scene.now));
+  for (int i = 2; i < 10; ++i) {
+    CHECK(scene.silent(11));
+    put(fmt::format("a{}", i));
+  }
+  CHECK(scene.only_a<Values>(11).values.size() == 13);
+  CHECK(scene.silent(12));
+  CHECK_FALSE(scene.table.next_deadline());
+}
+
+TEST_CASE("a fetch of ids from a group that can never be published is refused at once") {
+  Scene scene(2);
+  for (const auto* group : {"a/b", ""}) {
+    scene.ask(5, FetchIds{group, 0, 2, 1000});
+    CHECK(scene.only_a<Failure>(5).kind == FailureKind::invalid);
+  }
+}
+
+TEST_CASE("gathers of many long keys are held as what was asked, not as the keys") {
+  Scene scene(1);
+  const auto peak = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // KiB
+  };
+  const auto before = peak();
+  for (std::uint32_t i = 0; i < 64; ++i)
+    scene.ask(i / 16, Gather{fmt::format("{:0{}}", i, max_prefix), max_world, 1000});
+  for (std::uint32_t c = 0; c < 4; ++c) CHECK(scene.silent(c));
+  CHECK(peak() - before < 1024 * 1024);  // written out they are 2 GiB
 }
