@@ -98,6 +98,7 @@ void Console::begin_world(const core::Placement& placement, const std::vector<Wo
     const bool hidden =
         !only.empty() && std::find(only.begin(), only.end(), static_cast<int>(rank)) == only.end();
     mux_.open(lane.number, fresh, labels[rank], static_cast<std::uint32_t>(rank), hidden);
+    empty_files(lane.rank);
   }
 }
 
@@ -139,18 +140,26 @@ Result<void> Console::open_files() {
     if (!make(directory)) return refuse(directory);
     for (const auto stream : {wire::Output::out, wire::Output::err}) {
       const auto path = directory + (stream == wire::Output::out ? "/stdout" : "/stderr");
-      Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+      Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
       if (!fd) return refuse(path);
-      files_[{static_cast<std::uint32_t>(rank), stream}] = std::move(fd);
+      files_[{static_cast<std::uint32_t>(rank), stream}].fd = std::move(fd);
     }
   }
   return {};
 }
 
+void Console::empty_files(Rank rank) {
+  for (const auto stream : {wire::Output::out, wire::Output::err}) {
+    const auto it = files_.find({rank.value, stream});
+    if (it == files_.end() || std::exchange(it->second.ours, true)) continue;
+    [[maybe_unused]] const int refused = ::ftruncate(it->second.fd.get(), 0);  // it is no file, as /dev/null
+  }
+}
+
 void Console::file_output(Rank rank, wire::Output stream, std::string_view bytes) {
   const auto it = files_.find({rank.value, stream});
   if (it == files_.end() || files_failed_) return;
-  const auto written = write_all(it->second.get(), bytes);
+  const auto written = write_all(it->second.fd.get(), bytes);
   if (written) return;
   files_failed_ = true;  // a full disk must not end a training run; it is said once
   say(fmt::format("--output-filename: {}; the files end here, the screen goes on", written.error().message));
