@@ -294,6 +294,9 @@ void JobMachine::settle_verdict() {
     verdict_.cause = failures[first_cause(failures)];
   else if (verdict_.kind == Outcome::Kind::worker_failed)
     verdict_.cause = last_cause_;
+  // A rank's own time, which another host's clock may put before all.
+  const auto when = verdict_.cause ? verdict_.cause->at : phase_ == Phase::draining ? drained_at_ : now_;
+  verdict_.after = std::max(when - began_, Duration::zero());
   auto& tally = verdict_.others;
   for (const auto& [id, worker] : workers_) {
     if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
@@ -313,7 +316,6 @@ void JobMachine::settle_verdict() {
 
 void JobMachine::close() {
   for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
-  verdict_.ran = now_ - began_;
   // Members that had no place any more are ended by their agents.
   for (auto& [id, worker] : workers_) worker.state = WorkerState::finished;
   enter(Phase::closing);
@@ -382,7 +384,7 @@ void JobMachine::leave_at_once() {
     }
     settle_verdict();
     for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
-    verdict_.ran = now_ - began_;
+    verdict_.after = now_ - began_;
     enter(Phase::closing);
   }
   for (std::uint32_t i = 0; i < hosts_.size(); ++i)

@@ -109,7 +109,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   const auto& host = job.hosts.hosts[cause.host.value].name;
   const auto advice = advise(job, cause, host, facts.last_words);
   lines.push_back(fmt::format("trainrun: rank {} on {} {}, {} after the start", cause.rank.value, host,
-                              advice.how, format_duration(outcome.ran)));
+                              advice.how, format_duration(outcome.after)));
   lines.push_back(fmt::format("  first       rank {}  host {}{}{}", cause.rank.value, host,
                               cause.pid != 0 ? fmt::format("  pid {}", cause.pid) : "",
                               facts.wall_clock.empty() ? "" : "  at " + facts.wall_clock));
@@ -166,7 +166,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::host_lost:
       lines.push_back(fmt::format("trainrun: host {} was lost {} after the start: {}{}",
-                                  job.hosts.hosts[outcome.host.value].name, format_duration(outcome.ran),
+                                  job.hosts.hosts[outcome.host.value].name, format_duration(outcome.after),
                                   outcome.reason, then));
       add_hint(lines,
                "see whether the host still answers; its agent, if it lives, ends what is left there within "
@@ -186,7 +186,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::user_signal:
       lines.push_back(fmt::format("trainrun: ended by {} {} after the start{}", signal_name(outcome.signal),
-                                  format_duration(outcome.ran), then));
+                                  format_duration(outcome.after), then));
       break;
     case Outcome::Kind::output_closed:
       lines.push_back("trainrun: the reader of our stdout went away; the job was ended" + then);
@@ -198,7 +198,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::hung:
       lines.push_back(fmt::format("trainrun: {}, {} after the start{}", outcome.reason,
-                                  format_duration(outcome.ran), then));
+                                  format_duration(outcome.after), then));
       add_hint(lines, "see the evidence above; a slow step or start needs a longer --hang-timeout");
       break;
     case Outcome::Kind::no_hosts:

@@ -23,7 +23,7 @@ Outcome failed(const ExitStatus& status) {
   Outcome outcome;
   outcome.kind = Outcome::Kind::worker_failed;
   outcome.cause = core::Failure{WorkerId{4}, Rank{3}, HostIndex{1}, 4242, status};
-  outcome.ran = seconds(3);
+  outcome.after = seconds(3);
   return outcome;
 }
 
@@ -131,7 +131,7 @@ TEST_SUITE("report") {
     outcome.kind = Outcome::Kind::host_lost;
     outcome.host = HostIndex{1};
     outcome.reason = "no answer for 10 s";
-    outcome.ran = seconds(90);
+    outcome.after = seconds(90);
     outcome.others.lost = 2;
     CHECK(
         text(outcome).starts_with("trainrun: host gpu2 was lost 1m30s after the start: no answer for 10 s; 2 "
@@ -152,7 +152,7 @@ TEST_SUITE("report") {
 
   TEST_CASE("the user's own endings are one line each") {
     Outcome outcome;
-    outcome.ran = seconds(3);
+    outcome.after = seconds(3);
     outcome.others.terminated = 4;
     outcome.kind = Outcome::Kind::user_signal;
     outcome.signal = SIGINT;
