@@ -148,7 +148,8 @@ enum class Deadline : std::uint8_t {
   world,    // hosts that can hold a world must be there
   join,     // all members must be in the rendezvous
   leave,    // workers on a host that leaves must be gone
-  inspect   // the evidence must be there
+  inspect,  // the evidence must be there
+  notice    // the end takes so long that it is worth a line
 };
 struct DeadlinePassed {
   Deadline deadline = Deadline::start;

@@ -11,7 +11,7 @@
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _workers: deaths; _worlds: what
 // follows from a failure or a change, the next generation; _members: what the rendezvous and the inspection
-// tell; _end: signals, deadlines, the verdict.
+// tell; _end: signals, deadlines, the verdict; _words: what is said of it.
 #pragma once
 
 #include <map>
@@ -42,6 +42,8 @@ class JobMachine {
     std::uint32_t generation = 0;
     int hosts = 0, hosts_ready = 0;
     int ranks = 0, started = 0, alive = 0, finished = 0;
+    int ending = 0;        // of those who must end
+    Instant drained_at{};  // draining: when that began
   };
 
   // For whoever asks what the world looks like.
@@ -231,6 +233,10 @@ class JobMachine {
   void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
   void kill_now();
+  [[nodiscard]] int still_to_end() const;
+  [[nodiscard]] std::vector<Rank> ranks_on(HostIndex host) const;
+  [[nodiscard]] std::string what_ended_it() const;
+  void tell_ending();
   void after_worker_change();
   void close();
   void finish_if_all_gone();

@@ -246,7 +246,7 @@ void JobMachine::blame() {
   if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return;
   if (forgiven().contains(cause.host)) return;  // the smallest world cannot do without it
   const auto until = ledger_.rests_until(cause.host, now_);
-  say(fmt::format("{} rests for {}: {} of its workers failed within {}", host_name(cause.host),
+  say(fmt::format("{} rests for {}: {} of its ranks failed within {}", host_name(cause.host),
                   format_duration(until ? *until - now_ : Duration::zero()), HostLedger::tolerated + 1,
                   format_duration(HostLedger::window)));
 }

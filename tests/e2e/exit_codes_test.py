@@ -94,7 +94,7 @@ class ExitCodes(LocalTest):
     def test_grace_passes_before_the_kill_and_the_kill_is_said(self):
         done = self.assertEnds(
             self.run_job("-np", 3, "--grace", "1", WORKER, "on", 1, "exit", 6, "--", "stubborn"), 6)
-        self.assertSays(done, "KILL")
+        self.assertSays(done, "exited with code 6; ", "KILL")
 
     def test_the_reader_of_our_stdout_goes_away_and_the_job_drains_with_141(self):
         job = self.start("-np", 2, "--grace", "2", WORKER, "lines", 10000000, 100)
