@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/output/status_line.h"
 
 namespace trainrun::output {
 namespace {
@@ -39,6 +40,9 @@ MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
   style.timestamp = job.timestamp;
   return style;
 }
+
+// The shell has the terminal while we are in the background: nothing may be drawn over its prompt.
+bool in_foreground() { return ::tcgetpgrp(STDERR_FILENO) == ::getpgrp(); }
 
 // The largest world that the job may have.
 int most_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
@@ -236,7 +240,7 @@ void Console::tick() {
     draw();
   } else if (now - last_output_ >= long_silence) {
     last_output_ = now;
-    say(fmt::format("still running: {} of {} ranks, {}", progress_.alive, progress_.ranks,
+    say(fmt::format("still running: {} of {}, {}", progress_.alive, core::count_ranks(progress_.ranks),
                     format_duration(now - started_)));
   }
   timer_.arm(live_ ? now + redraw_interval : last_output_ + long_silence, [this] { tick(); });
@@ -246,19 +250,17 @@ void Console::draw() {
   const auto elapsed = io::Loop::now() - started_;
   if (elapsed < redraw_interval || backlog() > 0) return;  // a short job needs no status line
   if (!line_ended_) return;                                // a worker's prompt or bar stands there
-  const auto& p = progress_;
-  const auto text = p.phase == core::JobMachine::Phase::gathering
-                        ? fmt::format("connecting: {} of {} hosts", p.hosts_ready, p.hosts)
-                        : fmt::format("{}{}: {} started, {} running, {} done of {} ranks", to_string(p.phase),
-                                      p.generation > 1 ? fmt::format(" (generation {})", p.generation) : "",
-                                      p.started, p.alive, p.finished, p.ranks);
-  err_.write(fmt::format("\r\x1b[K\x1b[2m{}  {}\x1b[0m", text, format_duration(elapsed)));
+  if (!in_foreground()) {
+    drawn_ = false;  // the shell has written since
+    return;
+  }
+  err_.write(
+      fmt::format("\r\x1b[K\x1b[2m{}\x1b[0m", status_line(progress_, io::Loop::now(), elapsed, job_.grace)));
   drawn_ = true;
 }
 
 void Console::wipe() {
-  if (!drawn_) return;
-  drawn_ = false;
+  if (!std::exchange(drawn_, false) || !in_foreground()) return;
   err_.write("\r\x1b[K");
 }
 

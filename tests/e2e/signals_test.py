@@ -141,6 +141,17 @@ class Terminal(LocalTest):
         self.assertIn(b"code=0=", self.read_until(terminal, b"code="  b"0="))
         process.wait(timeout=60)
 
+    def test_the_status_line_is_drawn_in_the_foreground_alone(self):
+        process, terminal = self.on_terminal(
+            f"TERM=xterm {TRAINRUN} -np 1 sh -c 'sleep 1; echo later; exec {WORKER} when {self.folder}/go exit 0' & "
+            "read line; fg; echo code=$?=")
+        self.assertNotIn(b"running", self.read_until(terminal, b"later"))
+        os.write(terminal, b"\n")
+        self.read_until(terminal, b"1 of 1 rank running")
+        open(self.folder + "/go", "w").close()
+        self.read_until(terminal, b"code=0=")
+        process.wait(timeout=60)
+
     def test_control_c_on_the_terminal_drains_the_job(self):
         process, terminal = self.on_terminal(f"{TRAINRUN} -np 2 {WORKER} signals 0; echo code=$?=")
         shown = b""
