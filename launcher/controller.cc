@@ -46,7 +46,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
               [this](HostIndex host, const wire::Frame& frame) { message(host, frame); },
               [this](HostIndex host, const wire::Stopped& stopped) {
                 rendezvous_.host_gone(host);
-                event(core::HostStopped{host, stopped.leftovers, stopped.killed});
+                event(core::HostStopped{host, stopped.leftovers, stopped.killed, stopped.names});
               },
               [this](const std::string& text) {
                 if (job_.verbose > 0) console_.say(text);

@@ -61,6 +61,7 @@ struct HostStopped {
   HostIndex host;
   std::uint32_t leftovers = 0;
   bool killed = false;
+  std::vector<std::string> names{};  // of the leftovers' programs; they may be anything
 };
 // What the dead workers of a host left behind is gone; the answer to Sweep.
 struct HostSwept {

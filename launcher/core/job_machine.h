@@ -237,6 +237,8 @@ class JobMachine {
   [[nodiscard]] std::vector<Rank> ranks_on(HostIndex host) const;
   [[nodiscard]] std::string what_ended_it() const;
   void tell_ending();
+  void tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
+                      bool killed);
   void after_worker_change();
   void close();
   void finish_if_all_gone();

@@ -323,12 +323,7 @@ void JobMachine::on(const HostStopped& event) {
     case Phase::closing:
       host.state = HostState::gone;
       verdict_.leftovers += event.leftovers;
-      if (event.leftovers > 0) {
-        act(Say{fmt::format("{}: ended {} {} that outlived {} worker{}", host_name(event.host),
-                            event.leftovers, event.leftovers == 1 ? "process" : "processes",
-                            event.leftovers == 1 ? "its" : "their",
-                            event.killed ? " (SIGKILL was needed)" : "")});
-      }
+      tell_leftovers(event.host, event.leftovers, event.names, event.killed);
       return finish_if_all_gone();
     case Phase::gathering:
     case Phase::forming:

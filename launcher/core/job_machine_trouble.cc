@@ -177,10 +177,7 @@ void JobMachine::on(const HostSwept& event) {
     return ignore("host swept", "it was not asked to, or was given up");
   host.sweeping = false;
   verdict_.leftovers += event.leftovers;
-  if (event.leftovers > 0)
-    say(fmt::format("{}: ended {} that outlived {} worker", host_name(event.host),
-                    event.leftovers == 1 ? "a process" : fmt::format("{} processes", event.leftovers),
-                    event.leftovers == 1 ? "its" : "their"));
+  tell_leftovers(event.host, event.leftovers, {}, event.killed);
   if (phase_ == Phase::draining) after_worker_change();
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 #include "launcher/core/job_machine.h"
 
 namespace trainrun::core {
@@ -84,6 +86,20 @@ void JobMachine::tell_ending() {
   if (const int left = still_to_end(); left > 0)
     say(fmt::format("{}; ending {}: SIGKILL in {}", what_ended_it(), count_ranks(left),
                     format_duration(drained_at_ + spec_.grace - now_)));
+}
+
+// What a rank left in the background is cut short, also when all is well: who expected it to go on must know.
+void JobMachine::tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
+                                bool killed) {
+  if (count == 0) return;
+  const auto ranks = ranks_on(host);
+  std::vector<std::string> shown;
+  for (const auto& name : names) shown.push_back(harmless(std::string_view(name).substr(0, 16)));
+  say(fmt::format("{} on {} ended and left {} {}{}: ended too{}",
+                  ranks.size() == 1 ? fmt::format("rank {}", ranks.front().value) : "ranks", host_name(host),
+                  count, count == 1 ? "process" : "processes",
+                  shown.empty() ? "" : fmt::format(" ({})", list_names(shown)),
+                  killed ? ", by SIGKILL" : ""));
 }
 
 }  // namespace trainrun::core

@@ -161,6 +161,23 @@ TEST_SUITE("core.job_machine") {
     }
   }
 
+  TEST_CASE("what ranks left in the background is told when it is ended") {
+    Bench bench(1);
+    bench.all_running();
+    for (std::uint32_t id : {1u, 2u}) bench.end(id, ExitStatus::exited(0));
+    const auto told = [&bench](const std::string& line) {
+      return bench.count<Say>([&line](const auto& it) { return it.text == line && !it.detail; });
+    };
+    SUBCASE("with names, which are made harmless") {
+      bench.tell(HostStopped{HostIndex{0}, 3, true, {"sh", "sl\x1b"}});
+      CHECK(told("ranks on gpu0 ended and left 3 processes (sh and sl\\x1b): ended too, by SIGKILL") == 1);
+    }
+    SUBCASE("nothing when there was nothing") {
+      bench.tell(HostStopped{HostIndex{0}});
+      CHECK(bench.count<Say>([](const auto& it) { return !it.detail; }) == 0);
+    }
+  }
+
   TEST_CASE("a rank that even KILL does not end holds nobody up") {
     Bench bench(2);
     bench.all_running();
