@@ -115,7 +115,7 @@ void Session::receive(const wire::Frame& frame) {
         const auto failed = handlers_.failed;
         close();
         return failed({Code::try_again,
-                       fmt::format("{}: no port on loopback for its workers' rendezvous: {}", host_name_,
+                       fmt::format("{}: no port on loopback for its ranks' rendezvous: {}", host_name_,
                                    errno_text(door->error)),
                        "widen --port-range"});
       }

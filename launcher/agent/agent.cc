@@ -208,7 +208,7 @@ void Agent::on_signal(int number) {
 }
 
 void Agent::end_by_signal(int number) {
-  link_.send(wire::Note{"the agent got " + signal_name(number) + " and ends its workers"});
+  link_.send(wire::Note{"the agent got " + signal_name(number) + " and ends its ranks"});
   link_.flush_and_close(milliseconds(200));
   lose_link("ended by a signal");
 }

@@ -184,7 +184,7 @@ class JobMachine {
   struct Trouble {
     Outcome::Kind kind = Outcome::Kind::worker_failed;
     std::string what;      // for the line that tells it, and for the tally of causes
-    std::string cause;     // "worker failed"
+    std::string cause;     // "rank failed"
     bool planned = false;  // no failure: no budget, no blame
     HostIndex host{};      // host_lost
   };

@@ -227,7 +227,7 @@ std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
   }
   if (failures.empty()) return why;
   last_cause_ = failures[first_cause(failures)];
-  return Trouble{Outcome::Kind::worker_failed, last_cause_->status.describe(), "worker failed", false};
+  return Trouble{Outcome::Kind::worker_failed, last_cause_->status.describe(), "rank failed", false};
 }
 
 // The first cause alone is blamed: those that lost a peer are its victims.

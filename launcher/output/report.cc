@@ -151,7 +151,7 @@ std::string tally(int number, std::string_view noun, const std::vector<std::pair
                      each.empty() ? "" : fmt::format(" ({})", fmt::join(each, ", ")));
 }
 
-// "4 generations; 2 restarts (host lost 1, worker failed 1), 3.4 s lost; 1 change (hosts came 1)".
+// "4 generations; 2 restarts (host lost 1, rank failed 1), 3.4 s lost; 1 change (hosts came 1)".
 void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
   if (!job.elastic.enabled() || outcome.generation.value < 2) return;
   if (job.quiet && outcome.kind == Outcome::Kind::success) return;
