@@ -22,7 +22,7 @@ class Ending(LocalTest):
                 job.signal(number)
                 done = self.assertEnds(job.wait(), code)
                 self.assertEqual(done.out.count("got TERM"), 2, str(done))
-                self.assertQuietOn(done, "KILL")
+                self.assertQuietOn(done, "did not end", "needed SIGKILL")
 
     def test_the_second_kills(self):
         for number, code in ENDING.items():
