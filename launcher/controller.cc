@@ -46,7 +46,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
               [this](HostIndex host, const wire::Frame& frame) { message(host, frame); },
               [this](HostIndex host, const wire::Stopped& stopped) {
                 rendezvous_.host_gone(host);
-                event(core::HostStopped{host, stopped.leftovers, stopped.killed});
+                event(core::HostStopped{host, stopped.leftovers, stopped.killed, stopped.names});
               },
               [this](const std::string& text) {
                 if (job_.verbose > 0) console_.say(text);
@@ -121,7 +121,7 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       return handle(static_cast<wire::Swept*>(nullptr), [this, host](const auto& it) {
         if (it.stuck > 0)
           console_.say(fmt::format(
-              "{}: {} of a dead worker's processes did not end even by SIGKILL (stuck in the kernel?)",
+              "{}: {} of a dead rank's processes did not end even by SIGKILL (stuck in the kernel?)",
               job_.hosts.hosts[host.value].name, it.stuck));
         // 0: a sweep that nobody waits for.
         if (it.sequence != 0) event(core::HostSwept{host, Generation{it.sequence}, it.leftovers, it.killed});

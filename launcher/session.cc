@@ -10,6 +10,21 @@
 namespace trainrun {
 namespace {
 
+// What helps depends on why the directory cannot be made; `path` is the one that was tried last.
+std::string advice_for_job_directory(const std::string& path, int error) {
+  const auto parent = path.substr(0, path.rfind('/'));
+  if (error == ENOSPC || error == EDQUOT)
+    return fmt::format("free space in {} there, or name another directory with -x TMPDIR=DIR",
+                       quoted(parent, 300));
+  if (parent == "/tmp" || parent == "/dev/shm")  // the last resort, when no TMPDIR is set
+    return fmt::format("see why {} cannot be written there, or name another directory with -x TMPDIR=DIR",
+                       quoted(parent, 300));
+  return fmt::format(
+      "TMPDIR is {} there: make that a directory which you may write to, or name another "
+      "with -x TMPDIR=DIR",
+      quoted(parent, 300));
+}
+
 Error explain(const std::string& host, const wire::Problem& problem) {
   const auto why = errno_text(problem.error);
   switch (problem.kind) {
@@ -34,7 +49,7 @@ Error explain(const std::string& host, const wire::Problem& problem) {
       return {Code::bootstrap,
               fmt::format("{}: cannot make the job's private directory {}: {}", host,
                           quoted(problem.what, 300), why),
-              "free space in /tmp there, or forward a TMPDIR that can be written (-x TMPDIR)"};
+              advice_for_job_directory(problem.what, problem.error)};
   }
   return {};
 }
@@ -105,7 +120,7 @@ void Session::receive(const wire::Frame& frame) {
         const auto failed = handlers_.failed;
         close();
         return failed({Code::try_again,
-                       fmt::format("{}: no port on loopback for its workers' rendezvous: {}", host_name_,
+                       fmt::format("{}: no port on loopback for its ranks' rendezvous: {}", host_name_,
                                    errno_text(door->error)),
                        "widen --port-range"});
       }

@@ -16,6 +16,7 @@ namespace {
 // The launcher finds a silent agent first, so that it can name the host; the agent waits a little longer.
 constexpr Duration longer_than_launcher = milliseconds(500);
 constexpr Duration goodbye = seconds(2);
+constexpr std::size_t most_names = 8;
 // Beyond the grace that its workers are given, for the launcher to end an agent that said Leaving.
 constexpr Duration leaving_slack = seconds(2);
 
@@ -207,7 +208,7 @@ void Agent::on_signal(int number) {
 }
 
 void Agent::end_by_signal(int number) {
-  link_.send(wire::Note{"the agent got " + signal_name(number) + " and ends its workers"});
+  link_.send(wire::Note{"the agent got " + signal_name(number) + " and ends its ranks"});
   link_.flush_and_close(milliseconds(200));
   lose_link("ended by a signal");
 }
@@ -228,6 +229,7 @@ void Agent::end_everything() {
   inspector_.drop();
   supervisor_.reap();
   if (no_children_left()) return leave();
+  leftover_names_ = names_of(descendants(::getpid()), most_names);
   leftovers_ = signal_descendants(SIGTERM);
   signal_descendants(SIGCONT);
   ladder_.arm(io::Loop::now() + grace_, [this] {
@@ -251,7 +253,7 @@ void Agent::leave() {
   ladder_.disarm();
   remove_tree(legacy_.job_directory());
   if (mode_ == Mode::stopping) {
-    link_.send(wire::Stopped{static_cast<std::uint32_t>(leftovers_), killed_});
+    link_.send(wire::Stopped{static_cast<std::uint32_t>(leftovers_), killed_, leftover_names_});
     link_.flush_and_close(goodbye);
   }
   loop_.stop();

@@ -68,6 +68,7 @@ class Agent {
   bool paused_ = false, is_set_up_ = false, left_ = false;
   bool elastic_ = false, told_leaving_ = false, must_leave_ = false, told_refusal_ = false;
   std::size_t leftovers_ = 0;
+  std::vector<std::string> leftover_names_;
   bool killed_ = false;
   int exit_code_ = 0;
 };

@@ -36,6 +36,9 @@ std::size_t signal_all(const std::function<std::vector<pid_t>()>& look, int numb
 // The same for every descendant of this process.
 std::size_t signal_descendants(int number);
 
+// The names of their programs, each once, at most `most`; a program may choose its own.
+std::vector<std::string> names_of(const std::vector<pid_t>& processes, std::size_t most);
+
 // This process has no child left, neither running nor to be reaped; since it is a subreaper, none of the job
 // is.
 bool no_children_left();

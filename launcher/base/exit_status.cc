@@ -43,6 +43,8 @@ int ExitStatus::exit_code() const {
     case Kind::killed:
       return 128 + number;
     case Kind::not_started:
+      // Without a process or a descriptor to spare nothing is wrong with the program.
+      if (stage == SpawnStage::fork || stage == SpawnStage::files) return 75;
       return number == ENOENT && stage == SpawnStage::exec ? 127 : 126;
     case Kind::lost:
       return 69;

@@ -29,8 +29,8 @@ struct ExitStatus {
   static ExitStatus from_wait(int raw);  // what waitpid gave for a process that ended
 
   [[nodiscard]] bool success() const { return kind == Kind::exited && number == 0; }
-  // The shell's convention: code, 128+signal, 127 not found, 126 not executable or otherwise not started, 69
-  // lost.
+  // The shell's convention: code, 128+signal, 127 not found, 126 not executable or otherwise not started; 75
+  // no process or open file to spare, 69 lost.
   [[nodiscard]] int exit_code() const;
   // "exited with code 3", "was killed by SIGSEGV (core dumped)", "could not be started: ...".
   [[nodiscard]] std::string describe() const;

@@ -61,6 +61,7 @@ struct HostStopped {
   HostIndex host;
   std::uint32_t leftovers = 0;
   bool killed = false;
+  std::vector<std::string> names{};  // of the leftovers' programs; they may be anything
 };
 // What the dead workers of a host left behind is gone; the answer to Sweep.
 struct HostSwept {
@@ -148,7 +149,8 @@ enum class Deadline : std::uint8_t {
   world,    // hosts that can hold a world must be there
   join,     // all members must be in the rendezvous
   leave,    // workers on a host that leaves must be gone
-  inspect   // the evidence must be there
+  inspect,  // the evidence must be there
+  notice    // the end takes so long that it is worth a line
 };
 struct DeadlinePassed {
   Deadline deadline = Deadline::start;

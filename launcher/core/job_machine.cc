@@ -57,6 +57,8 @@ JobMachine::Progress JobMachine::progress() const {
   p.phase = phase_;
   p.generation = world_.generation.value;
   p.ranks = static_cast<int>(world_.seats.size());
+  p.ending = still_to_end();
+  p.drained_at = drained_at_;
   for (const auto& host : hosts_) {
     p.hosts += host.listed ? 1 : 0;
     p.hosts_ready += host.state == HostState::ready ? 1 : 0;

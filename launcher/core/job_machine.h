@@ -11,7 +11,7 @@
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _workers: deaths; _worlds: what
 // follows from a failure or a change, the next generation; _members: what the rendezvous and the inspection
-// tell; _end: signals, deadlines, the verdict.
+// tell; _end: signals, deadlines, the verdict; _words: what is said of it.
 #pragma once
 
 #include <map>
@@ -42,6 +42,8 @@ class JobMachine {
     std::uint32_t generation = 0;
     int hosts = 0, hosts_ready = 0;
     int ranks = 0, started = 0, alive = 0, finished = 0;
+    int ending = 0;        // of those who must end
+    Instant drained_at{};  // draining: when that began
   };
 
   // For whoever asks what the world looks like.
@@ -182,7 +184,7 @@ class JobMachine {
   struct Trouble {
     Outcome::Kind kind = Outcome::Kind::worker_failed;
     std::string what;      // for the line that tells it, and for the tally of causes
-    std::string cause;     // "worker failed"
+    std::string cause;     // "rank failed"
     bool planned = false;  // no failure: no budget, no blame
     HostIndex host{};      // host_lost
   };
@@ -231,6 +233,12 @@ class JobMachine {
   void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
   void kill_now();
+  [[nodiscard]] int still_to_end() const;
+  [[nodiscard]] std::vector<Rank> ranks_on(HostIndex host) const;
+  [[nodiscard]] std::string what_ended_it() const;
+  void tell_ending();
+  void tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
+                      bool killed);
   void after_worker_change();
   void close();
   void finish_if_all_gone();

@@ -11,6 +11,8 @@ namespace {
 
 // An agent that was told to stop needs the grace for what workers left behind, and this to say so.
 constexpr Duration to_say_goodbye = seconds(3);
+// When ending the ranks takes longer, the user is told why they end and what is waited for.
+constexpr Duration patience = seconds(1);
 
 }  // namespace
 
@@ -30,8 +32,9 @@ void JobMachine::on(const UserSignal& event) {
     case Phase::running:
     case Phase::cooling:
       if (progress().started > 0) {
-        act(Say{fmt::format("{}: ending {} ranks (again to kill them)", signal_name(event.number),
-                            progress().alive)});
+        act(Say{fmt::format("{}: ending {}; SIGKILL in {} (again to kill them now)",
+                            signal_name(event.number), count_ranks(progress().alive),
+                            format_duration(spec_.grace))});
       }
       verdict_.host_errors.clear();
       return end_because(Outcome::Kind::user_signal);
@@ -156,6 +159,8 @@ void JobMachine::on(const DeadlinePassed& event) {
       return grace_of_leavers_over();
     case Deadline::inspect:
       return inspection_over();
+    case Deadline::notice:
+      return tell_ending();
   }
 }
 
@@ -237,49 +242,23 @@ void JobMachine::drain(Outcome::Kind kind) {
                     generation_end_reason()});
   act(SignalWorkers{SIGTERM, false});
   arm(Deadline::grace, now_ + spec_.grace);
+  // A signal was answered when it came.
+  if (kind != Outcome::Kind::user_signal) arm(Deadline::notice, now_ + patience);
   if (user_signals_ >= 2) kill_now();
-}
-
-std::string JobMachine::generation_end_reason() const {
-  switch (verdict_.kind) {
-    case Outcome::Kind::worker_failed:
-      for (const auto& [id, worker] : workers_) {
-        if (worker.member && worker.failure) return worker.failure->status.describe();
-      }
-      return "a rank failed";
-    case Outcome::Kind::host_lost:
-      return fmt::format("host {} was lost: {}", host_name(verdict_.host), verdict_.reason);
-    case Outcome::Kind::user_signal:
-      return "the launcher was asked to end the job by " + signal_name(verdict_.signal);
-    case Outcome::Kind::output_closed:
-      return "the reader of the job's output went away";
-    case Outcome::Kind::timed_out:
-      return "the job's time limit passed";
-    case Outcome::Kind::hung:
-    case Outcome::Kind::no_hosts:
-      return verdict_.reason;
-    case Outcome::Kind::success:
-    case Outcome::Kind::hosts_failed:
-    case Outcome::Kind::port_refused:
-      break;
-  }
-  return "the job ended";
 }
 
 void JobMachine::kill_now() {
   if (kill_sent_) return;
   kill_sent_ = true;
-  int alive = 0;
-  for (auto& [id, worker] : workers_) {
-    if (worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned)) {
-      worker.killed = true;
-      ++alive;
-    }
+  const bool explained = !armed_.contains(Deadline::notice);
+  for (const auto deadline : {Deadline::grace, Deadline::notice}) disarm(deadline);
+  if (const int alive = still_to_end(); alive > 0) {
+    say(fmt::format("{}{} did not end within {} of {}: SIGKILL", explained ? "" : what_ended_it() + "; ",
+                    count_ranks(alive), format_duration(now_ - drained_at_), signal_name(drain_signal_)));
   }
-  disarm(Deadline::grace);
-  if (alive > 0) {
-    act(Say{fmt::format("{} {} did not end within {} of {}: SIGKILL", alive, alive == 1 ? "rank" : "ranks",
-                        format_duration(now_ - drained_at_), signal_name(drain_signal_))});
+  for (auto& [id, worker] : workers_) {
+    if (worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned))
+      worker.killed = true;
   }
   act(SignalWorkers{SIGKILL, true});
   arm(Deadline::kill, now_ + after_kill);
@@ -294,6 +273,10 @@ void JobMachine::settle_verdict() {
     verdict_.cause = failures[first_cause(failures)];
   else if (verdict_.kind == Outcome::Kind::worker_failed)
     verdict_.cause = last_cause_;
+  // A rank's own time, which another host's clock may put before all.
+  const auto when = verdict_.cause ? verdict_.cause->at : phase_ == Phase::draining ? drained_at_ : now_;
+  if (verdict_.kind == Outcome::Kind::host_lost) verdict_.ranks = ranks_on(verdict_.host);
+  verdict_.after = std::max(when - began_, Duration::zero());
   auto& tally = verdict_.others;
   for (const auto& [id, worker] : workers_) {
     if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
@@ -313,7 +296,6 @@ void JobMachine::settle_verdict() {
 
 void JobMachine::close() {
   for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
-  verdict_.ran = now_ - began_;
   // Members that had no place any more are ended by their agents.
   for (auto& [id, worker] : workers_) worker.state = WorkerState::finished;
   enter(Phase::closing);
@@ -341,12 +323,7 @@ void JobMachine::on(const HostStopped& event) {
     case Phase::closing:
       host.state = HostState::gone;
       verdict_.leftovers += event.leftovers;
-      if (event.leftovers > 0) {
-        act(Say{fmt::format("{}: ended {} {} that outlived {} worker{}", host_name(event.host),
-                            event.leftovers, event.leftovers == 1 ? "process" : "processes",
-                            event.leftovers == 1 ? "its" : "their",
-                            event.killed ? " (SIGKILL was needed)" : "")});
-      }
+      tell_leftovers(event.host, event.leftovers, event.names, event.killed);
       return finish_if_all_gone();
     case Phase::gathering:
     case Phase::forming:
@@ -382,7 +359,7 @@ void JobMachine::leave_at_once() {
     }
     settle_verdict();
     for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
-    verdict_.ran = now_ - began_;
+    verdict_.after = now_ - began_;
     enter(Phase::closing);
   }
   for (std::uint32_t i = 0; i < hosts_.size(); ++i)

@@ -177,10 +177,7 @@ void JobMachine::on(const HostSwept& event) {
     return ignore("host swept", "it was not asked to, or was given up");
   host.sweeping = false;
   verdict_.leftovers += event.leftovers;
-  if (event.leftovers > 0)
-    say(fmt::format("{}: ended {} that outlived {} worker", host_name(event.host),
-                    event.leftovers == 1 ? "a process" : fmt::format("{} processes", event.leftovers),
-                    event.leftovers == 1 ? "its" : "their"));
+  tell_leftovers(event.host, event.leftovers, {}, event.killed);
   if (phase_ == Phase::draining) after_worker_change();
 }
 
@@ -230,7 +227,7 @@ std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
   }
   if (failures.empty()) return why;
   last_cause_ = failures[first_cause(failures)];
-  return Trouble{Outcome::Kind::worker_failed, last_cause_->status.describe(), "worker failed", false};
+  return Trouble{Outcome::Kind::worker_failed, last_cause_->status.describe(), "rank failed", false};
 }
 
 // The first cause alone is blamed: those that lost a peer are its victims.
@@ -246,7 +243,7 @@ void JobMachine::blame() {
   if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return;
   if (forgiven().contains(cause.host)) return;  // the smallest world cannot do without it
   const auto until = ledger_.rests_until(cause.host, now_);
-  say(fmt::format("{} rests for {}: {} of its workers failed within {}", host_name(cause.host),
+  say(fmt::format("{} rests for {}: {} of its ranks failed within {}", host_name(cause.host),
                   format_duration(until ? *until - now_ : Duration::zero()), HostLedger::tolerated + 1,
                   format_duration(HostLedger::window)));
 }

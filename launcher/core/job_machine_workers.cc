@@ -110,7 +110,7 @@ void JobMachine::worker_trouble(WorkerId id) {
   trouble({Outcome::Kind::worker_failed,
            fmt::format("rank {} on {} {}", worker.seat.rank.value, host_name(worker.seat.host),
                        worker.status.describe()),
-           "worker failed", false});
+           "rank failed", false});
 }
 
 // Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was

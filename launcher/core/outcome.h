@@ -65,11 +65,12 @@ struct Outcome {
   Generation generation;
   std::optional<Failure> cause{};                          // worker_failed
   HostIndex host{};                                        // host_lost
+  std::vector<Rank> ranks{};                               // host_lost: those that it had
   std::string reason{};                                    // host_lost, port_refused, hung, no_hosts
   std::string hint{};                                      // port_refused
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
-  Duration ran{};                                          // since Begin
+  Duration after{};                                        // Begin: when what ended the job happened
   Tally others{};
   std::uint32_t leftovers = 0;   // processes that outlived their workers and were ended by us
   bool out_of_restarts = false;  // the cause would have been survived, had --reset-limit allowed it

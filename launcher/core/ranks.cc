@@ -1,5 +1,7 @@
 #include "launcher/core/ranks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -36,6 +38,21 @@ std::uint32_t number_seats(std::vector<Seat>& seats) {
     seat.cross_size = cross_sizes[seat.local_rank];
   }
   return groups;
+}
+
+std::string count_ranks(int count) { return fmt::format("{} {}", count, count == 1 ? "rank" : "ranks"); }
+
+std::string name_with_ranks(const std::string& host, const std::vector<Rank>& ranks) {
+  std::string list;
+  for (std::size_t first = 0, last = 0; first < ranks.size(); first = last + 1) {
+    last = first;
+    while (last + 1 < ranks.size() && ranks[last + 1].value == ranks[last].value + 1) ++last;
+    if (!list.empty()) list += ",";
+    list += fmt::format("{}", ranks[first].value);
+    if (last > first) list += fmt::format("-{}", ranks[last].value);
+  }
+  if (list.empty()) return host;
+  return fmt::format("{} (rank{} {})", host, ranks.size() == 1 ? "" : "s", list);
 }
 
 }  // namespace trainrun::core

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "launcher/base/id.h"
@@ -27,5 +28,10 @@ struct Seat {
 // order of their first rank), cross_rank and cross_size from `rank` and `host`, which are set, with
 // seats[i].rank == i. Gives the number of hosts that have ranks.
 std::uint32_t number_seats(std::vector<Seat>& seats);
+
+// "1 rank", "8 ranks".
+std::string count_ranks(int count);
+// "gpu2 (ranks 8-15)", "gpu2 (rank 3)", "gpu2 (ranks 0-1,4)"; "gpu2" without ranks. `ranks` ascend.
+std::string name_with_ranks(const std::string& host, const std::vector<Rank>& ranks);
 
 }  // namespace trainrun::core

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/output/status_line.h"
 
 namespace trainrun::output {
 namespace {
@@ -38,6 +39,13 @@ MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
   style.colour = terminal.colour;
   style.timestamp = job.timestamp;
   return style;
+}
+
+// The shell has the terminal while we are in the background: nothing may be drawn over its prompt. A terminal
+// that is not our session's has no foreground to ask for (-1).
+bool in_foreground() {
+  const auto group = ::tcgetpgrp(STDERR_FILENO);
+  return group < 0 || group == ::getpgrp();
 }
 
 // The largest world that the job may have.
@@ -98,6 +106,7 @@ void Console::begin_world(const core::Placement& placement, const std::vector<Wo
     const bool hidden =
         !only.empty() && std::find(only.begin(), only.end(), static_cast<int>(rank)) == only.end();
     mux_.open(lane.number, fresh, labels[rank], static_cast<std::uint32_t>(rank), hidden);
+    empty_files(lane.rank);
   }
 }
 
@@ -139,18 +148,26 @@ Result<void> Console::open_files() {
     if (!make(directory)) return refuse(directory);
     for (const auto stream : {wire::Output::out, wire::Output::err}) {
       const auto path = directory + (stream == wire::Output::out ? "/stdout" : "/stderr");
-      Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+      Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
       if (!fd) return refuse(path);
-      files_[{static_cast<std::uint32_t>(rank), stream}] = std::move(fd);
+      files_[{static_cast<std::uint32_t>(rank), stream}].fd = std::move(fd);
     }
   }
   return {};
 }
 
+void Console::empty_files(Rank rank) {
+  for (const auto stream : {wire::Output::out, wire::Output::err}) {
+    const auto it = files_.find({rank.value, stream});
+    if (it == files_.end() || std::exchange(it->second.ours, true)) continue;
+    [[maybe_unused]] const int refused = ::ftruncate(it->second.fd.get(), 0);  // it is no file, as /dev/null
+  }
+}
+
 void Console::file_output(Rank rank, wire::Output stream, std::string_view bytes) {
   const auto it = files_.find({rank.value, stream});
   if (it == files_.end() || files_failed_) return;
-  const auto written = write_all(it->second.get(), bytes);
+  const auto written = write_all(it->second.fd.get(), bytes);
   if (written) return;
   files_failed_ = true;  // a full disk must not end a training run; it is said once
   say(fmt::format("--output-filename: {}; the files end here, the screen goes on", written.error().message));
@@ -227,7 +244,7 @@ void Console::tick() {
     draw();
   } else if (now - last_output_ >= long_silence) {
     last_output_ = now;
-    say(fmt::format("still running: {} of {} ranks, {}", progress_.alive, progress_.ranks,
+    say(fmt::format("still running: {} of {}, {}", progress_.alive, core::count_ranks(progress_.ranks),
                     format_duration(now - started_)));
   }
   timer_.arm(live_ ? now + redraw_interval : last_output_ + long_silence, [this] { tick(); });
@@ -237,19 +254,17 @@ void Console::draw() {
   const auto elapsed = io::Loop::now() - started_;
   if (elapsed < redraw_interval || backlog() > 0) return;  // a short job needs no status line
   if (!line_ended_) return;                                // a worker's prompt or bar stands there
-  const auto& p = progress_;
-  const auto text = p.phase == core::JobMachine::Phase::gathering
-                        ? fmt::format("connecting: {} of {} hosts", p.hosts_ready, p.hosts)
-                        : fmt::format("{}{}: {} started, {} running, {} done of {} ranks", to_string(p.phase),
-                                      p.generation > 1 ? fmt::format(" (generation {})", p.generation) : "",
-                                      p.started, p.alive, p.finished, p.ranks);
-  err_.write(fmt::format("\r\x1b[K\x1b[2m{}  {}\x1b[0m", text, format_duration(elapsed)));
+  if (!in_foreground()) {
+    drawn_ = false;  // the shell has written since
+    return;
+  }
+  err_.write(
+      fmt::format("\r\x1b[K\x1b[2m{}\x1b[0m", status_line(progress_, io::Loop::now(), elapsed, job_.grace)));
   drawn_ = true;
 }
 
 void Console::wipe() {
-  if (!drawn_) return;
-  drawn_ = false;
+  if (!std::exchange(drawn_, false) || !in_foreground()) return;
   err_.write("\r\x1b[K");
 }
 

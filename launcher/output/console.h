@@ -29,7 +29,8 @@ class Console {
   Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers);
   ~Console();
 
-  // Opens --output-filename's files; an Error names the one that cannot be made.
+  // Opens --output-filename's files; an Error names the one that cannot be made. What a run before left in
+  // them stays until their rank starts: a start that fails costs no log.
   Result<void> open_files();
   // From here on these workers have these ranks, by which their lines are marked. A line that a survivor has
   // begun stays its own.
@@ -55,6 +56,7 @@ class Console {
   void tick();
   void show_bars();
   void show_prompt(std::uint32_t lane);
+  void empty_files(Rank rank);  // once
   void file_output(Rank rank, wire::Output stream, std::string_view bytes);
 
   // A lane of the mux for each worker, given again when its worker's world is over.
@@ -78,7 +80,11 @@ class Console {
   bool drawn_ = false;
   Instant started_, last_output_;
   core::JobMachine::Progress progress_;
-  std::map<std::pair<std::uint32_t, wire::Output>, Fd> files_;
+  struct File {
+    Fd fd;
+    bool ours = false;  // what is in it is of this job
+  };
+  std::map<std::pair<std::uint32_t, wire::Output>, File> files_;
   bool files_failed_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/ranks.h"
 #include "launcher/core/restart_budget.h"
 
 namespace trainrun::output {
@@ -46,10 +47,10 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
       }
       if (status.number == SIGKILL)
         return {
-            status.describe() + ", sent by somebody else",
-            fmt::format(
-                "see on {} who did: a batch system's limit, an administrator, or the kernel's log (dmesg)",
-                host)};
+            status.describe() + ", not sent by trainrun",
+            fmt::format("see on {} who did: a limit on CPU time or memory (ulimit -t, a batch system's), the "
+                        "program itself, an administrator, or the kernel's log (dmesg)",
+                        host)};
       if (status.number == SIGSEGV || status.number == SIGBUS || status.number == SIGABRT ||
           status.number == SIGFPE || status.number == SIGILL) {
         return {status.describe(),
@@ -83,17 +84,15 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
   return {};
 }
 
-std::string ranks(int count) { return fmt::format("{} {}", count, count == 1 ? "rank" : "ranks"); }
-
 std::string what_became_of_others(const core::Tally& tally) {
   std::vector<std::string> parts;
   const auto add = [&parts](int count, std::string_view what) {
-    if (count > 0) parts.push_back(fmt::format("{} {}", ranks(count), what));
+    if (count > 0) parts.push_back(fmt::format("{} {}", core::count_ranks(count), what));
   };
   add(tally.terminated, "ended by SIGTERM");
   add(tally.killed, "needed SIGKILL");
   add(tally.failed, "failed too");
-  add(tally.lost, "lost with their host");
+  add(tally.lost, tally.lost == 1 ? "lost with its host" : "lost with their host");
   add(tally.finished, "had finished");
   add(tally.not_started, "never started");
   return list_names(parts);
@@ -109,7 +108,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   const auto& host = job.hosts.hosts[cause.host.value].name;
   const auto advice = advise(job, cause, host, facts.last_words);
   lines.push_back(fmt::format("trainrun: rank {} on {} {}, {} after the start", cause.rank.value, host,
-                              advice.how, format_duration(outcome.ran)));
+                              advice.how, format_duration(outcome.after)));
   lines.push_back(fmt::format("  first       rank {}  host {}{}{}", cause.rank.value, host,
                               cause.pid != 0 ? fmt::format("  pid {}", cause.pid) : "",
                               facts.wall_clock.empty() ? "" : "  at " + facts.wall_clock));
@@ -121,6 +120,20 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   const auto others = what_became_of_others(outcome.others);
   if (!others.empty()) lines.push_back("  then        " + others);
   add_hint(lines, advice.hint);
+}
+
+// What helps many of them is said once, after the last.
+void hosts_failed(std::vector<std::string>& lines, const Outcome& outcome) {
+  const auto& errors = outcome.host_errors;
+  for (auto it = errors.begin(); it != errors.end(); ++it) {
+    const auto& error = it->second;
+    lines.push_back("  " + error.message);
+    if (error.hint.empty() || std::any_of(std::next(it), errors.end(), [&error](const auto& later) {
+          return later.second.hint == error.hint;
+        }))
+      continue;
+    lines.push_back("      try: " + error.hint);
+  }
 }
 
 void no_restart_left(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
@@ -138,7 +151,7 @@ std::string tally(int number, std::string_view noun, const std::vector<std::pair
                      each.empty() ? "" : fmt::format(" ({})", fmt::join(each, ", ")));
 }
 
-// "4 generations; 2 restarts (host lost 1, worker failed 1), 3.4 s lost; 1 change (hosts came 1)".
+// "4 generations; 2 restarts (host lost 1, rank failed 1), 3.4 s lost; 1 change (hosts came 1)".
 void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
   if (!job.elastic.enabled() || outcome.generation.value < 2) return;
   if (job.quiet && outcome.kind == Outcome::Kind::success) return;
@@ -165,9 +178,10 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       worker_failed(lines, job, outcome, facts);
       break;
     case Outcome::Kind::host_lost:
-      lines.push_back(fmt::format("trainrun: host {} was lost {} after the start: {}{}",
-                                  job.hosts.hosts[outcome.host.value].name, format_duration(outcome.ran),
-                                  outcome.reason, then));
+      lines.push_back(
+          fmt::format("trainrun: host {} was lost {} after the start: {}{}",
+                      core::name_with_ranks(job.hosts.hosts[outcome.host.value].name, outcome.ranks),
+                      format_duration(outcome.after), outcome.reason, then));
       add_hint(lines,
                "see whether the host still answers; its agent, if it lives, ends what is left there within "
                "--grace");
@@ -175,10 +189,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
     case Outcome::Kind::hosts_failed:
       lines.push_back(fmt::format("trainrun: {} of {} hosts could not be used; nothing was started",
                                   outcome.host_errors.size(), job.hosts.hosts.size()));
-      for (const auto& [host, error] : outcome.host_errors) {
-        lines.push_back("  " + error.message);
-        if (!error.hint.empty()) lines.push_back("      try: " + error.hint);
-      }
+      hosts_failed(lines, outcome);
       break;
     case Outcome::Kind::port_refused:
       lines.push_back("trainrun: " + outcome.reason);
@@ -186,10 +197,11 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::user_signal:
       lines.push_back(fmt::format("trainrun: ended by {} {} after the start{}", signal_name(outcome.signal),
-                                  format_duration(outcome.ran), then));
+                                  format_duration(outcome.after), then));
       break;
     case Outcome::Kind::output_closed:
-      lines.push_back("trainrun: the reader of our stdout went away; the job was ended" + then);
+      lines.push_back("trainrun: nobody reads the output any more (as with | head): the job was ended" +
+                      then);
       break;
     case Outcome::Kind::timed_out:
       lines.push_back(fmt::format("trainrun: the time limit passed (--timeout {}){}",
@@ -198,7 +210,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::hung:
       lines.push_back(fmt::format("trainrun: {}, {} after the start{}", outcome.reason,
-                                  format_duration(outcome.ran), then));
+                                  format_duration(outcome.after), then));
       add_hint(lines, "see the evidence above; a slow step or start needs a longer --hang-timeout");
       break;
     case Outcome::Kind::no_hosts:

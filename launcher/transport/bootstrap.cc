@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::transport {
 
@@ -158,12 +159,13 @@ Error BootstrapDialogue::explain(std::string_view report) const {
     return Error{Code::bootstrap, fmt::format("{}: {}", host_, what), std::move(hint)};
   };
   const auto said = quoted(words, 300);
+  const auto system = harmless(words.substr(0, 300));  // its own words: it has put quotes where they belong
   if (stage == "machine") {
     return error(fmt::format("it is a {} machine, and this trainrun's agent is for {}", said, machine_),
                  "use hosts of one kind, or a trainrun that was built for that machine");
   }
   if (stage == "directory" || stage == "create") {
-    return error(fmt::format("the agent's directory cannot be written: {}", said), elsewhere);
+    return error(fmt::format("the agent's directory cannot be written: {}", system), elsewhere);
   }
   if (stage == "owner")
     return error(fmt::format("the agent's directory {} is another user's", said), elsewhere);
@@ -172,7 +174,7 @@ Error BootstrapDialogue::explain(std::string_view report) const {
                  fmt::format("chmod go-w it there, or {}", elsewhere));
   }
   if (stage == "write" || stage == "size" || stage == "rename") {
-    return error(fmt::format("the agent ({} bytes) could not be stored: {}", size_, said),
+    return error(fmt::format("the agent ({} bytes) could not be stored: {}", size_, system),
                  fmt::format("is the disk full, or a quota reached? Make room there, or {}", elsewhere));
   }
   if (stage == "hash") {
@@ -185,12 +187,12 @@ Error BootstrapDialogue::explain(std::string_view report) const {
   }
   if (stage == "exec") {
     return error(
-        fmt::format("the agent {}", said),
+        fmt::format("the agent {}", system),
         fmt::format("is that file system mounted noexec? Then {}. Does `uname -m` there say {}? If not, "
                     "remove that file",
                     elsewhere, machine_));
   }
-  return error(fmt::format("the agent could not be started: {}", quoted(report, 300)), {});
+  return error("the agent could not be started: " + harmless(report.substr(0, 300)), {});
 }
 
 Error BootstrapDialogue::closed(std::string_view words) const {

@@ -257,9 +257,10 @@ struct StreamOpened {
 };
 
 struct Stopped {
-  std::uint32_t leftovers = 0;  // processes that outlived their worker and had to be ended
-  bool killed = false;          // some of them only by KILL
-  TRAINRUN_MESSAGE(53) { v("leftovers", leftovers), v("killed", killed); }
+  std::uint32_t leftovers = 0;       // processes that outlived their worker and had to be ended
+  bool killed = false;               // some of them only by KILL
+  std::vector<std::string> names{};  // of their programs, each once, a few
+  TRAINRUN_MESSAGE(53) { v("leftovers", leftovers), v("killed", killed), v("names", names); }
 };
 
 struct Swept {

@@ -12,7 +12,7 @@ class Restart(ElasticLabTest):
         self.strike(self.workers_of("node2")[0])
         self.await_generation(self.job, 2, 6)
         self.end([0, 1], r"rank [23] on node2 was killed by SIGKILL; all ranks start anew",
-                 "generation 2: 6 ranks on 3 hosts; rank [23] on node2 was killed", r"1 restart .*worker failed 1")
+                 "generation 2: 6 ranks on 3 hosts; rank [23] on node2 was killed", r"1 restart .*rank failed 1")
 
     def test_a_worker_that_exits_with_1(self):
         self.job = self.start(*COMMON, *self.POLICY, "-np", 6, "-H", "node1:2,node2:2,node3:2", WORKER, "before", 2, "on", 3,
@@ -21,7 +21,7 @@ class Restart(ElasticLabTest):
         self.finish()
         done = self.assertEnds(self.job.wait(), 0)
         self.assertInOrder(done.err, "rank 3 on node2 exited with code 1", "generation 2: 6 ranks on 3 hosts",
-                           r"1 restart .*worker failed 1")
+                           r"1 restart .*rank failed 1")
 
     def test_a_worker_that_is_stopped(self):
         self.begin("--hang-timeout", "2s")

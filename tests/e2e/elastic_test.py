@@ -55,7 +55,7 @@ class Restarts(ElasticTest):
         self.assertInOrder(done.err, "generation 1: 2 ranks on 1 host$",
                            r"rank 1 on \S+ was killed by SIGKILL.*all ranks start anew \(restart 1 of 10 in 1h00m\)",
                            r"generation 2: 2 ranks on 1 host; rank 1 on \S+ was killed by SIGKILL.*; [\d.]+ s$",
-                           r"2 generations; 1 restart \(worker failed 1\), [\d.]+ s lost$")
+                           r"2 generations; 1 restart \(rank failed 1\), [\d.]+ s lost$")
         self.assertGenerationsFit([0, 1])
 
     def test_workers_that_end_by_themselves(self):
@@ -64,7 +64,7 @@ class Restarts(ElasticTest):
                 done = self.run_job("-np", 2, *RESTARTS, WORKER, "before", 2, "on", 1, *verb.split(), "--",
                                     *self.train()[1:], "then", *self.train(3)[1:])
                 self.assertSays(self.assertEnds(done, 0), rf"generation 2: .*; rank 1 on \S+ {words}",
-                                r"1 restart \(worker failed 1\)")
+                                r"1 restart \(rank failed 1\)")
                 for name in ("starts", "checkpoint", "lockstep.1", "lockstep.2"):
                     if os.path.exists(f"{self.folder}/{name}"):  # rank 0 may have been ended before it made one
                         os.unlink(f"{self.folder}/{name}")

@@ -91,10 +91,17 @@ class ExitCodes(LocalTest):
         done = self.assertEnds(self.run_job("-np", 2, "--timeout", "1", WORKER, "wait"), 124)
         self.assertSays(done, "time")
 
+    def test_what_a_rank_leaves_in_the_background_is_ended_and_that_is_said(self):
+        for left, name in (("sleep 60 &", "sleep"), ("setsid sleep 60 < /dev/null > /dev/null 2>&1 &", r"\w+")):
+            with self.subTest(left=left):
+                done = self.assertEnds(self.run_job("-np", 1, "sh", "-c", left), 0)
+                self.assertSays(done, rf"^trainrun: rank 0 on \S+ ended and left 1 process \({name}\): ended too$")
+        self.assertEqual(self.assertEnds(self.run_job("-q", "-np", 1, "sh", "-c", "sleep 60 &"), 0).err, "")
+
     def test_grace_passes_before_the_kill_and_the_kill_is_said(self):
         done = self.assertEnds(
             self.run_job("-np", 3, "--grace", "1", WORKER, "on", 1, "exit", 6, "--", "stubborn"), 6)
-        self.assertSays(done, "KILL")
+        self.assertSays(done, "exited with code 6; ", "KILL")
 
     def test_the_reader_of_our_stdout_goes_away_and_the_job_drains_with_141(self):
         job = self.start("-np", 2, "--grace", "2", WORKER, "lines", 10000000, 100)

@@ -37,7 +37,7 @@ class Deaths(InPlaceTest):
         self.await_world(self.job, 2, 6)
         self.assertKept("node1", "node2", "node3", but=[victim])
         self.end(r"rank [23] on node2 was killed by SIGKILL; the others go on without it",
-                 "generation 2: 6 ranks on 3 hosts; rank .* SIGKILL; state kept by 5 survivors", "worker failed 1")
+                 "generation 2: 6 ranks on 3 hosts; rank .* SIGKILL; state kept by 5 survivors", "rank failed 1")
 
     def test_a_worker_that_exits_with_1(self):
         self.write("wrapper", f'''if [ "$RANK" = 3 ] && mkdir "{self.folder}/once" 2>/dev/null; then
@@ -48,7 +48,7 @@ fi; exec "$@"
         self.write("go", "")
         self.await_world(self.job, 2, 6)
         self.assertKept("node1", "node3")
-        self.end("rank 3 on node2 exited with code 1; the others go on", "state kept by 5 survivors", "worker failed 1")
+        self.end("rank 3 on node2 exited with code 1; the others go on", "state kept by 5 survivors", "rank failed 1")
 
     def test_a_worker_that_is_stopped(self):
         self.begin("--hang-timeout", "2s")
@@ -193,7 +193,7 @@ class Worst(InPlaceTest):
             self.strike(self.workers_of(host)[0])
             self.await_world(self.job, generation, 6)
         self.end("generation 2: 6 ranks", "generation 3: 6 ranks", "generation 4: 6 ranks",
-                 "4 generations; 3 restarts .*worker failed 3")
+                 "4 generations; 3 restarts .*rank failed 3")
 
 
 if __name__ == "__main__":

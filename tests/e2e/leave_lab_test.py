@@ -64,7 +64,7 @@ class Plain(LeaveTest):
         self.end("node3 leaves", "generation 2: 4 ranks on 2 hosts; node3 leaves",
                  "hosts no longer listed: node2", "generation 3: 2 ranks on 1 host; node2 left",
                  "killed by SIGKILL", "generation 4: 2 ranks on 1 host",
-                 r"4 generations; 1 restart .*worker failed 1.*2 changes .hosts left 2")
+                 r"4 generations; 1 restart .*rank failed 1.*2 changes .hosts left 2")
 
     def test_an_agent_that_is_told_by_its_host(self):
         """As by a notice of pre-emption: SIGUSR1, or SIGTERM, after which the agent goes in any case."""

@@ -89,6 +89,17 @@ class Output(LocalTest):
                 self.assertEqual(file.read(), f"{rank}:0:\n{rank}:1:\n")
             self.assertTrue(os.path.exists(f"{logs}/rank.{rank}/stderr"))
 
+    def test_a_start_that_fails_leaves_the_files_of_the_run_before(self):
+        def stdout_of(rank):
+            with open(f"{self.folder}/logs/rank.{rank}/stdout") as file:
+                return file.read()
+        run = lambda *words: self.run_job("-np", 2, "--output-filename", self.folder + "/logs", *words)
+        self.assertEnds(run("echo", "precious"), 0)
+        self.assertEnds(run("./no-such-program"), 127)
+        self.assertEqual(stdout_of(1), "precious\n")
+        self.assertEnds(run("echo", "new"), 0)
+        self.assertEqual(stdout_of(1), "new\n")
+
     def test_only_rank_shows_that_rank(self):
         done = self.assertEnds(self.run_job("-np", 3, "--only-rank", 1, WORKER, "lines", 1), 0)
         self.assertIn("1:0:", done.out)

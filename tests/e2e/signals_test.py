@@ -36,7 +36,7 @@ class Ending(LocalTest):
                 job.signal(number)
                 done = self.assertEnds(job.wait(), code)
                 self.assertEqual(done.out.count("got TERM"), 2, str(done))
-                self.assertQuietOn(done, "KILL")
+                self.assertQuietOn(done, "did not end", "needed SIGKILL")
 
     def test_the_children_of_a_program_do_not_get_its_term_and_the_program_can_use_them(self):
         # As a trainer with data-loader workers, which must live for the step that it finishes before it saves.
@@ -163,6 +163,17 @@ class Terminal(LocalTest):
         os.write(terminal, b"typed for nobody\n")
         open(self.folder + "/go", "w").close()
         self.assertIn(b"code=0=", self.read_until(terminal, b"code="  b"0="))
+        process.wait(timeout=60)
+
+    def test_the_status_line_is_drawn_in_the_foreground_alone(self):
+        process, terminal = self.on_terminal(
+            f"TERM=xterm {TRAINRUN} -np 1 sh -c 'sleep 1; echo later; exec {WORKER} when {self.folder}/go exit 0' & "
+            "read line; fg; echo code=$?=")
+        self.assertNotIn(b"running", self.read_until(terminal, b"later"))
+        os.write(terminal, b"\n")
+        self.read_until(terminal, b"1 of 1 rank running")
+        open(self.folder + "/go", "w").close()
+        self.read_until(terminal, b"code=0=")
         process.wait(timeout=60)
 
     def test_control_c_on_the_terminal_drains_the_job(self):

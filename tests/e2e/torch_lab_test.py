@@ -35,7 +35,7 @@ class Torch(ElasticLabTest):
         done = self.assertEnds(self.job.wait(150), 0)
         self.assertInOrder(done.err, r"generation 2: 3 ranks on 3 hosts; rank 1 on node2 was killed by SIGKILL",
                            r"generation 3: 2 ranks on 2 hosts; node3 lost \(no answer",
-                           r"3 generations; 2 restarts \(worker failed 1, host lost 1\)")
+                           r"3 generations; 2 restarts \(rank failed 1, host lost 1\)")
         self.assertGreaterEqual(float(re.search(r"held-out accuracy ([\d.]+)", done.out).group(1)), 95)
 
 

@@ -23,7 +23,7 @@ TEST_SUITE("leaving") {
     scene.link->send(wire::Ping{1});
     scene.until_said("pong 1");
     ::kill(scene.agent_pid, SIGINT);
-    scene.until_said("note the agent got SIGINT and ends its workers");
+    scene.until_said("note the agent got SIGINT and ends its ranks");
     scene.run([&] { return scene.closed; });
     CHECK(scene.wait_for_watcher() == 1);
     for (const auto worker : {1U, 2U}) CHECK_FALSE(is_alive(scene.pids[worker]));
@@ -38,7 +38,7 @@ TEST_SUITE("leaving") {
     const auto before = io::Loop::now();
     ::kill(scene.agent_pid, SIGTERM);
     scene.until_said("leaving the agent got SIGTERM");
-    scene.until_said("note the agent got SIGTERM and ends its workers");
+    scene.until_said("note the agent got SIGTERM and ends its ranks");
     CHECK(io::Loop::now() - before >= milliseconds(2100));
     CHECK(scene.wait_for_watcher() == 1);
     CHECK_FALSE(is_alive(scene.pids[1]));
@@ -63,7 +63,7 @@ TEST_SUITE("leaving") {
     scene.until_said("pong 1");
     CHECK(is_alive(scene.pids[1]));
     ::kill(scene.watcher, SIGTERM);
-    scene.until_said("note the agent got SIGTERM and ends its workers");
+    scene.until_said("note the agent got SIGTERM and ends its ranks");
     CHECK(scene.wait_for_watcher() == 1);
     CHECK_FALSE(is_alive(scene.pids[1]));
   }

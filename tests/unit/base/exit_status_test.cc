@@ -49,6 +49,10 @@ TEST_CASE("each kind of end has its exit code and its words") {
        "could not be started (exec): Permission denied"},
       {ExitStatus::not_started(SpawnStage::directory, ENOENT), 126,
        "could not be started (directory): No such file or directory"},
+      {ExitStatus::not_started(SpawnStage::files, EMFILE), 75,
+       "could not be started (files): Too many open files"},
+      {ExitStatus::not_started(SpawnStage::fork, EAGAIN), 75,
+       "could not be started (fork): Resource temporarily unavailable"},
       {ExitStatus::lost("no answer for 3 s"), 69, "was lost: no answer for 3 s"},
       {ExitStatus::lost(""), 69, "was lost"},
   };

@@ -22,6 +22,7 @@ struct JobBench {
     placement = *place(spec, Generation{1});
     machine.emplace(spec, placement);
     tell(Begin{});
+    begun = now;
   }
 
   void tell(const JobEvent& event) {
@@ -74,7 +75,7 @@ struct JobBench {
   JobSpec spec;
   Placement placement;
   std::optional<JobMachine> machine;
-  Instant now{seconds(1000)};
+  Instant now{seconds(1000)}, begun{};
   JobActions actions;
   std::map<Deadline, Instant> armed;
   std::optional<Outcome> outcome;

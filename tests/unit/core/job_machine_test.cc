@@ -99,7 +99,8 @@ TEST_SUITE("core.job_machine") {
   TEST_CASE("a rank that ignores TERM is killed after the grace, and counted so") {
     Bench bench(1);
     bench.all_running();
-    bench.end(1, ExitStatus::exited(1), bench.now);
+    const auto failed = bench.now;
+    bench.end(1, ExitStatus::exited(1), failed);
     CHECK(bench.signals(SIGKILL) == 0);
     bench.pass(Deadline::grace);
     CHECK(bench.signals(SIGKILL) == 1);
@@ -108,6 +109,7 @@ TEST_SUITE("core.job_machine") {
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->others.killed == 1);
     CHECK(bench.outcome->exit_code == 1);
+    CHECK(bench.outcome->after == failed - bench.begun);  // the grace is not counted
   }
 
   TEST_CASE("a rank that even KILL does not end holds nobody up") {
@@ -167,6 +169,7 @@ TEST_SUITE("core.job_machine") {
     Bench bench(2);
     bench.all_running();
     bench.tell(HostLost{HostIndex{1}, "no answer for 10.0 s"});
+    const auto lost = bench.now;
     CHECK(bench.signals(SIGTERM) == 1);
     bench.end(1, ExitStatus::killed(SIGTERM, false));
     bench.end(2, ExitStatus::killed(SIGTERM, false));
@@ -175,6 +178,7 @@ TEST_SUITE("core.job_machine") {
     CHECK(bench.outcome->kind == Outcome::Kind::host_lost);
     CHECK(bench.outcome->exit_code == 69);
     CHECK(bench.outcome->others.lost == 2);
+    CHECK(bench.outcome->after == lost - bench.begun);
   }
 
   TEST_CASE("a host that is lost before any worker was started ends the job") {

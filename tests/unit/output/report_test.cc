@@ -23,7 +23,7 @@ Outcome failed(const ExitStatus& status) {
   Outcome outcome;
   outcome.kind = Outcome::Kind::worker_failed;
   outcome.cause = core::Failure{WorkerId{4}, Rank{3}, HostIndex{1}, 4242, status};
-  outcome.ran = seconds(3);
+  outcome.after = seconds(3);
   return outcome;
 }
 
@@ -64,8 +64,8 @@ TEST_SUITE("report") {
         {ExitStatus::killed(SIGSEGV, false), "was killed by SIGSEGV", "ulimit -c unlimited", {}},
         {ExitStatus::killed(SIGABRT, true), "was killed by SIGABRT (core dumped)", "", {}},
         {ExitStatus::killed(SIGKILL, false),
-         "was killed by SIGKILL, sent by somebody else",
-         "see on gpu2 who did",
+         "was killed by SIGKILL, not sent by trainrun",
+         "see on gpu2 who did: a limit on CPU time",
          {}},
         {ExitStatus::killed(SIGTERM, false), "was killed by SIGTERM,", "", {}},
         {ExitStatus::not_started(SpawnStage::exec, ENOENT),
@@ -131,11 +131,19 @@ TEST_SUITE("report") {
     outcome.kind = Outcome::Kind::host_lost;
     outcome.host = HostIndex{1};
     outcome.reason = "no answer for 10 s";
-    outcome.ran = seconds(90);
-    outcome.others.lost = 2;
-    CHECK(
-        text(outcome).starts_with("trainrun: host gpu2 was lost 1m30s after the start: no answer for 10 s; 2 "
-                                  "ranks lost with their host\n"));
+    outcome.after = seconds(90);
+    outcome.ranks = {Rank{1}, Rank{2}, Rank{5}};
+    outcome.others.lost = 3;
+    CHECK(text(outcome).starts_with(
+        "trainrun: host gpu2 (ranks 1-2,5) was lost 1m30s after the start: no answer for 10 s; 3 ranks lost "
+        "with their host\n"));
+    outcome.ranks = {Rank{1}};
+    outcome.others.lost = 1;
+    CHECK(text(outcome).starts_with(
+        "trainrun: host gpu2 (rank 1) was lost 1m30s after the start: no answer for 10 s; 1 rank lost with "
+        "its host\n"));
+    outcome.ranks.clear();  // it had none yet
+    CHECK(text(outcome).starts_with("trainrun: host gpu2 was lost"));
   }
 
   TEST_CASE("hosts that failed are all named, each with its advice") {
@@ -150,16 +158,30 @@ TEST_SUITE("report") {
           "  gpu2: no route");
   }
 
+  TEST_CASE("hosts that failed alike share one advice") {
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::hosts_failed;
+    for (std::uint32_t i = 0; i < 2; ++i)
+      outcome.host_errors.emplace_back(HostIndex{i},
+                                       Error{Code::auth, fmt::format("gpu{}: no key", i + 1), "ssh-add"});
+    CHECK(text(outcome) ==
+          "trainrun: 2 of 2 hosts could not be used; nothing was started\n"
+          "  gpu1: no key\n"
+          "  gpu2: no key\n"
+          "      try: ssh-add");
+  }
+
   TEST_CASE("the user's own endings are one line each") {
     Outcome outcome;
-    outcome.ran = seconds(3);
+    outcome.after = seconds(3);
     outcome.others.terminated = 4;
     outcome.kind = Outcome::Kind::user_signal;
     outcome.signal = SIGINT;
     CHECK(text(outcome) == "trainrun: ended by SIGINT 3.0 s after the start; 4 ranks ended by SIGTERM");
     outcome.kind = Outcome::Kind::output_closed;
     CHECK(text(outcome) ==
-          "trainrun: the reader of our stdout went away; the job was ended; 4 ranks ended by SIGTERM");
+          "trainrun: nobody reads the output any more (as with | head): the job was ended; 4 ranks ended by "
+          "SIGTERM");
     outcome.kind = Outcome::Kind::timed_out;
     auto job = job_of_two();
     job.timeout = seconds(120);

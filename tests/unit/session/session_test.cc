@@ -156,6 +156,25 @@ TEST_SUITE("session") {
     }
   }
 
+  TEST_CASE("the advice for a job's directory fits what is wrong with it") {
+    struct Row {
+      std::string path;
+      int error;
+      std::string_view hint;
+    };
+    for (const Row& row : {Row{"/scratch/me/trainrun.x", ENOSPC, "free space in '/scratch/me' there"},
+                           Row{"/scratch/me/trainrun.x", EDQUOT, "free space in '/scratch/me' there"},
+                           Row{"/nonexist/trainrun.x", ENOENT, "TMPDIR is '/nonexist' there: make that"},
+                           Row{"/ro/trainrun.x", EROFS, "TMPDIR is '/ro' there: make that"},
+                           Row{"/tmp/trainrun.x", EACCES, "see why '/tmp' cannot be written there"}}) {
+      CAPTURE(row.path);
+      Scene scene;
+      scene.prepared.problems = {{wire::Problem::Kind::job_directory, row.path, row.error}};
+      scene.run([&] { return scene.agent_closed; });
+      CHECK(scene.error.hint.starts_with(row.hint));
+    }
+  }
+
   TEST_CASE("an agent of another version, or one that goes before it is ready, is a failed start") {
     Scene other;
     other.version = 99;

@@ -313,7 +313,8 @@ TEST_SUITE("bootstrap dialogue") {
          {Row{"write head: error: No space left on device", "No space left on device", "--agent-dir"},
           Row{"noexec /home/u", "may not be executed", "noexec"},
           Row{"machine aarch64", "it is a 'aarch64' machine", "hosts of one kind"},
-          Row{"directory mkdir: Permission denied", "Permission denied", "--agent-dir"},
+          Row{"directory mkdir: cannot create '/x': \x1b[1mNo",
+              "written: mkdir: cannot create '/x': \\x1b[1mNo", "--agent-dir"},
           Row{"owner /x", "another user's", "--agent-dir"}, Row{"open /x", "other users", "chmod go-w"},
           Row{"exec cannot be executed: /x", "cannot be executed", "uname -m"},
           Row{"nonsense", "could not be started", ""}}) {

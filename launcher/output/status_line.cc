@@ -1,0 +1,47 @@
+#include "launcher/output/status_line.h"
+
+#include <fmt/format.h>
+
+namespace trainrun::output {
+namespace {
+
+// Drawn several times a second: fractions would only flicker.
+std::string whole_seconds(Duration duration) {
+  const auto whole = std::chrono::floor<seconds>(duration);
+  return whole < seconds(60) ? fmt::format("{} s", whole.count()) : format_duration(whole);
+}
+
+std::string activity(const core::JobMachine::Progress& p, Instant now, Duration elapsed, Duration grace) {
+  using Phase = core::JobMachine::Phase;
+  const auto time = whole_seconds(elapsed);
+  switch (p.phase) {
+    case Phase::gathering:
+      return fmt::format("connecting: {} of {} hosts, {}", p.hosts_ready, p.hosts, time);
+    case Phase::forming:
+      return fmt::format("starting: {} of {}, {}", p.started, core::count_ranks(p.ranks), time);
+    case Phase::running:
+      return fmt::format("{} of {} running,{} {}", p.alive, core::count_ranks(p.ranks),
+                         p.finished > 0 ? fmt::format(" {} done,", p.finished) : "", time);
+    case Phase::draining:
+      if (p.ending > 0)
+        return fmt::format("ending {}, {} of {}", core::count_ranks(p.ending),
+                           whole_seconds(now - p.drained_at), whole_seconds(grace));
+      break;
+    case Phase::cooling:
+      return fmt::format("waiting for the next generation, {}", time);
+    case Phase::closing:
+    case Phase::done:
+      break;
+  }
+  return fmt::format("clearing up, {}", time);
+}
+
+}  // namespace
+
+std::string status_line(const core::JobMachine::Progress& progress, Instant now, Duration elapsed,
+                        Duration grace) {
+  return (progress.generation > 1 ? fmt::format("generation {}: ", progress.generation) : "") +
+         activity(progress, now, elapsed, grace);
+}
+
+}  // namespace trainrun::output

@@ -1,0 +1,73 @@
+#include "tests/unit/core/job_bench.h"
+
+using namespace trainrun;
+using namespace trainrun::core;
+using Bench = JobBench;
+
+TEST_SUITE("core.job_words") {
+  TEST_CASE("an end that takes more than a second is explained, once") {
+    Bench bench(2);
+    bench.spec.timeout = seconds(60);
+    bench.tell(Begin{});
+    bench.all_running();
+    const auto last_said = [&] {
+      std::string text;
+      for (const auto& action : bench.actions)
+        if (const auto* it = std::get_if<Say>(&action); it != nullptr && !it->detail) text = it->text;
+      return text;
+    };
+    SUBCASE("a rank failed") {
+      bench.end(2, ExitStatus::exited(4));
+      bench.pass(Deadline::notice);
+      CHECK(last_said() == "rank 1 on gpu0 exited with code 4; ending 3 ranks: SIGKILL in 9.0 s");
+      bench.pass(Deadline::grace);
+      CHECK(last_said() == "3 ranks did not end within 10.0 s of SIGTERM: SIGKILL");
+    }
+    SUBCASE("a host was lost") {
+      bench.tell(HostLost{HostIndex{1}, "gone"});
+      bench.end(1, ExitStatus::killed(SIGTERM, false));
+      bench.pass(Deadline::notice);
+      CHECK(last_said() == "host gpu1 (ranks 2-3) was lost: gone; ending 1 rank: SIGKILL in 9.0 s");
+    }
+    SUBCASE("the time is over") {
+      bench.pass(Deadline::job);
+      bench.pass(Deadline::notice);
+      CHECK(last_said() == "the time limit passed (--timeout 1m00s); ending 4 ranks: SIGKILL in 9.0 s");
+    }
+    SUBCASE("a grace that is shorter explains its KILL") {
+      bench.spec.grace = milliseconds(500);
+      bench.tell(OutputClosed{});
+      bench.pass(Deadline::grace);
+      CHECK(last_said() ==
+            "nobody reads the output any more; 4 ranks did not end within 0.51 s of SIGTERM: SIGKILL");
+      CHECK_FALSE(bench.armed.contains(Deadline::notice));
+    }
+    SUBCASE("a signal is answered at once") {
+      bench.tell(UserSignal{SIGINT});
+      CHECK(last_said() == "SIGINT: ending 4 ranks; SIGKILL in 10.0 s (again to kill them now)");
+      CHECK_FALSE(bench.armed.contains(Deadline::notice));
+    }
+    SUBCASE("nothing is said when all have ended by then") {
+      for (std::uint32_t id = 1; id <= 4; ++id) bench.end(id, ExitStatus::exited(1), bench.now);
+      CHECK_FALSE(bench.armed.contains(Deadline::notice));
+      CHECK(last_said().empty());
+    }
+  }
+
+  TEST_CASE("what ranks left in the background is told when it is ended") {
+    Bench bench(1);
+    bench.all_running();
+    for (std::uint32_t id : {1u, 2u}) bench.end(id, ExitStatus::exited(0));
+    const auto told = [&bench](const std::string& line) {
+      return bench.count<Say>([&line](const auto& it) { return it.text == line && !it.detail; });
+    };
+    SUBCASE("with names, which are made harmless") {
+      bench.tell(HostStopped{HostIndex{0}, 3, true, {"sh", "sl\x1b"}});
+      CHECK(told("ranks on gpu0 ended and left 3 processes (sh and sl\\x1b): ended too, by SIGKILL") == 1);
+    }
+    SUBCASE("nothing when there was nothing") {
+      bench.tell(HostStopped{HostIndex{0}});
+      CHECK(bench.count<Say>([](const auto& it) { return !it.detail; }) == 0);
+    }
+  }
+}

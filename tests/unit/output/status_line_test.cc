@@ -1,0 +1,28 @@
+#include "launcher/output/status_line.h"
+
+#include <doctest/doctest.h>
+
+using namespace trainrun;
+using Phase = core::JobMachine::Phase;
+
+TEST_CASE("the status line says what is done, by whom, and since when") {
+  const Instant now{seconds(100)};
+  core::JobMachine::Progress p;
+  const auto line = [&](Phase phase, Duration elapsed = milliseconds(1900)) {
+    p.phase = phase;
+    return output::status_line(p, now, elapsed, seconds(10));
+  };
+  p.hosts = 2, p.hosts_ready = 1, p.ranks = 2, p.started = 1, p.alive = 2;
+  CHECK(line(Phase::gathering) == "connecting: 1 of 2 hosts, 1 s");
+  CHECK(line(Phase::forming) == "starting: 1 of 2 ranks, 1 s");
+  CHECK(line(Phase::running) == "2 of 2 ranks running, 1 s");
+  p.alive = p.finished = p.ending = 1;
+  CHECK(line(Phase::running, seconds(65)) == "1 of 2 ranks running, 1 done, 1m05s");
+  p.drained_at = now - seconds(3);
+  CHECK(line(Phase::draining) == "ending 1 rank, 3 s of 10 s");
+  p.ending = 0;
+  CHECK(line(Phase::draining) == "clearing up, 1 s");
+  CHECK(line(Phase::closing) == "clearing up, 1 s");
+  p.generation = 3;
+  CHECK(line(Phase::cooling) == "generation 3: waiting for the next generation, 1 s");
+}
