@@ -165,7 +165,7 @@ Result<Request> read_request(const Inputs& inputs) {
   }
   resolved->program_origin = program_origin;
   if (out.action == Action::print_config) {
-    out.text = print_config(*settings, *resolved);
+    out.text = print_config(*settings, *parts, *resolved);
     if (!is_utf8(out.text))
       return fail(Code::usage,
                   "--print-config: something in this job is not UTF-8, which a TOML file cannot hold",
