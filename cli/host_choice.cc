@@ -58,8 +58,7 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
     }
     if (want.slots_given && want.slots > found->slots) {
       return fail(Code::usage, fmt::format("{} asks for {} on {}, and {} gives it {}", filter,
-                                           plural(static_cast<std::uint64_t>(want.slots), "slot"), want.name,
-                                           source, found->slots));
+                                           plural(want.slots, "slot"), want.name, source, found->slots));
     }
     Host host = *found;
     if (want.slots_given) host.slots = want.slots;

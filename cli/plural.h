@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace trainrun::cli {
 
-inline std::string plural(std::uint64_t count, std::string_view noun) {
+template <class Count>
+std::string plural(Count count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 

@@ -259,8 +259,7 @@ class Resolver {
   void say_smaller(int first) {
     if (first >= out_.job.world_size()) return;
     out_.notes.push_back(fmt::format("-np {}: {} to begin with, all that the hosts hold",
-                                     out_.job.world_size(),
-                                     plural(static_cast<std::uint64_t>(first), "rank")));
+                                     out_.job.world_size(), plural(first, "rank")));
   }
 
   // How many ranks, and between which bounds.
@@ -301,9 +300,8 @@ class Resolver {
       if (job.elastic.spares > 0 && sum > job.elastic.spares) {
         sum -= job.elastic.spares;
         out_.np_origin += " but the spares";
-        out_.notes.push_back(fmt::format("no -np: {}, all slots of the hosts but {}",
-                                         plural(static_cast<std::uint64_t>(sum), "rank"),
-                                         plural(static_cast<std::uint64_t>(job.elastic.spares), "spare")));
+        out_.notes.push_back(fmt::format("no -np: {}, all slots of the hosts but {}", plural(sum, "rank"),
+                                         plural(job.elastic.spares, "spare")));
       }
       return static_cast<int>(sum);
     }

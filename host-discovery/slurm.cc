@@ -62,8 +62,9 @@ Result<std::vector<Host>> component(const std::optional<Variable>& nodes,
   }
   if (slots->size() != hosts.size()) {
     return fail(Code::config,
-                fmt::format("{} has {} counts for the {} hosts of {}: {}", counts->name, slots->size(),
-                            hosts.size(), nodes->name, quoted(counts->value)),
+                fmt::format("{} has {} count{} for the {} host{} of {}: {}", counts->name, slots->size(),
+                            slots->size() == 1 ? "" : "s", hosts.size(), hosts.size() == 1 ? "" : "s",
+                            nodes->name, quoted(counts->value)),
                 std::string(way_out));
   }
   for (std::size_t i = 0; i < hosts.size(); ++i) {

@@ -32,9 +32,28 @@ struct Request {
   std::optional<Duration> timeout;
 };
 
+const std::string usage =
+    "usage: trainrun rendezvous --np N [--bind ADDR:PORT] [--key-file FILE] [--timeout TIME]";
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
+// What --help says.
+constexpr std::string_view explanation =
+    "\n"
+    "Serves N members that somebody else starts, such as programs on comm under a batch\n"
+    "system. Prints the variables for them on one line, and ends when they have left.\n"
+    "\n"
+    "  --np N              how many members there are\n"
+    "  --bind ADDR:PORT    where to listen (default: a free port of 127.0.0.1)\n"
+    "  --key-file FILE     the key of the job; made, and removed at the end, if it is not there\n"
+    "  --timeout TIME      end after this time, with exit code 124\n"
+    "\n"
+    "Members that have no TRAINRUN_RANK are numbered in the order of their arrival.\n";
+
 Result<Request> parse(const std::vector<std::string>& words) {
-  const std::string usage =
-      "usage: trainrun rendezvous --np N [--bind ADDR:PORT] [--key-file FILE] [--timeout TIME]";
   Request request;
   for (std::size_t i = 0; i < words.size(); ++i) {
     auto name = words[i];
@@ -195,6 +214,10 @@ int report(const Error& error) {
 }  // namespace
 
 int rendezvous_main(const std::vector<std::string>& words) {
+  if (asks_for_help(words)) {
+    fmt::print("{}\n{}", usage, explanation);
+    return 0;
+  }
   const auto request = parse(words);
   if (!request) return report(request.error());
   io::Loop loop;

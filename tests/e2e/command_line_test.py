@@ -43,7 +43,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(trainrun("-np", "1", "./examples/hosts.txt").returncode, 126)
 
     def test_what_is_asked_for_goes_to_stdout(self):
-        for words in (["--help"], ["--help", "all"], ["--version"], ["completion", "zsh"], ["--print-config", "-np", "2"]):
+        for words in (["--help"], ["--help", "all"], ["help"], ["--version"], ["completion", "zsh"],
+                      ["rendezvous", "--help"], ["ctl", "--help"], ["--print-config", "-np", "2"]):
             done = trainrun(*words)
             self.assertEqual((done.returncode, done.stderr), (0, ""), words)
             self.assertTrue(done.stdout)

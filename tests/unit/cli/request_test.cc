@@ -43,6 +43,8 @@ TEST_CASE("actions other than a run") {
   CHECK(world.read({"--check-hosts", "-H", "a"})->action == Action::check_hosts);
   CHECK(world.read({"ctl", "--job", "0a", "world"})->rest == Words{"--job", "0a", "world"});
   CHECK(world.read({"ctl"})->action == Action::ctl);
+  CHECK(world.read({"help"})->text == world.read({"--help"})->text);
+  CHECK(world.read({"help", "all"})->text == world.read({"--help", "all"})->text);
   CHECK(world.read({"completion", "bash"})->action == Action::completion);
   const auto rendezvous = world.read({"rendezvous", "--port", "3"});
   CHECK(rendezvous->action == Action::rendezvous);

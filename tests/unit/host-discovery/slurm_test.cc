@@ -92,6 +92,8 @@ TEST_CASE("a job's environment that makes no sense is an error that names the va
        "SLURM_TASKS_PER_NODE has 2 counts for the 3 hosts of SLURM_JOB_NODELIST: '2(x2)'"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "2(x3)"}},
        "SLURM_TASKS_PER_NODE has 3 counts for the 2 hosts of SLURM_JOB_NODELIST: '2(x3)'"},
+      {{{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "2"}},
+       "SLURM_TASKS_PER_NODE has 1 count for the 2 hosts of SLURM_JOB_NODELIST: '2'"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_HET_SIZE", "129"}}, "SLURM_HET_SIZE is '129'"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_HET_SIZE", "1"}}, "SLURM_JOB_NODELIST_HET_GROUP_0 is not set"},
   };
