@@ -14,6 +14,8 @@ namespace trainrun::cli {
 
 namespace {
 
+constexpr std::size_t longest_shown = 60;  // of a value
+
 void say_ours(const std::string& what, std::string_view name, std::vector<std::string>& notes) {
   notes.push_back(fmt::format("{} is not passed on: trainrun sets {} itself", what, name));
 }
@@ -26,7 +28,8 @@ std::vector<std::string> exports(const std::vector<Setting>& from, std::vector<s
     const auto parsed = parse_export(setting.value);
     if (parsed && core::is_always_set(parsed->name)) {
       const bool flag = setting.origin.starts_with('-');
-      say_ours(flag ? fmt::format("{} {}", setting.origin, harmless(setting.value))
+      say_ours(flag ? fmt::format("{} {}", setting.origin,
+                                  harmless(std::string_view(setting.value).substr(0, longest_shown)))
                     : fmt::format("{}: {}", setting.origin, parsed->name),
                parsed->name, notes);
     } else {

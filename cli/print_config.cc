@@ -185,13 +185,12 @@ class Printer {
     const auto& programs = resolved_.job.programs;
     for (std::size_t i = 0; i < programs.size(); ++i) {
       const auto& program = programs[i];
-      if (program.argv.empty()) continue;
       if (!in_tables_) {
-        line("command", toml_array(program.argv), resolved_.program_origin);
+        if (!program.argv.empty()) line("command", toml_array(program.argv), resolved_.program_origin);
         continue;
       }
-      out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\ncommand = {}\n", program.np,
-                          toml_string(program.directory), toml_array(program.argv));
+      out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\n", program.np, toml_string(program.directory));
+      if (!program.argv.empty()) out_ += fmt::format("command = {}\n", toml_array(program.argv));
       forwarded("forward", parts_[i].settings);
       variables("env.", parts_[i].settings);
     }

@@ -237,9 +237,11 @@ class Resolver {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Setting* np = last_of(parts_[i], Option::np);
       if (np == nullptr && parts_.size() > 1) {
-        return fail(Code::usage,
-                    fmt::format("part {} ({}) has no -np", i + 1, quoted(job.programs[i].argv.front())),
-                    "with several programs each says its own: -np 1 ./server : -np 7 ./client");
+        const auto& argv = job.programs[i].argv;  // empty where no program is needed, as for --print-config
+        return fail(
+            Code::usage,
+            fmt::format("part {} ({}) has no -np", i + 1, argv.empty() ? "no program" : quoted(argv.front())),
+            "with several programs each says its own: -np 1 ./server : -np 7 ./client");
       }
       if (parts_.size() == 1) np = stronger(np, common);
       if (np == nullptr) break;

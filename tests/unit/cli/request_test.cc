@@ -202,6 +202,17 @@ TEST_CASE("--print-config keeps the variables of each program") {
   CHECK(secret->text.find("hunter2") == std::string::npos);
 }
 
+TEST_CASE("programs without words are no trouble where none is needed") {
+  World world;
+  world.files["/home/u/j.toml"] = "[[program]]\nnp = 2\nenv = { H = \"2\" }\n";
+  const auto printed = world.read({"--print-config", "--config", "j.toml"});
+  REQUIRE(printed.has_value());
+  CHECK(printed->text.find("\n[[program]]\nnp = 2\nwdir = \"/home/u\"\nenv.H = ") != std::string::npos);
+  world.files["/home/u/j.toml"] = "[[program]]\nwdir = \"/\"\n[[program]]\nwdir = \"/\"\n";
+  CHECK(error_of(world, {"--print-config", "--config", "j.toml"})
+            .starts_with("part 1 (no program) has no -np"));
+}
+
 TEST_CASE("two answers of a file to how many ranks are an error") {
   World world;
   const std::string one = "[[program]]\nnp = 1\ncommand = [\"./server\"]\n";
