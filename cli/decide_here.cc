@@ -11,6 +11,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/core/addresses.h"
 #include "launcher/core/binding.h"
+#include "launcher/core/replan.h"
 
 namespace trainrun::cli {
 
@@ -38,14 +39,24 @@ Result<void> suits(const JobSpec& job, const core::Placement& placement, HostInd
   if (const auto address = core::address_of(host, {{host, &facts}}, job);
       !address && !job.network_interface.empty())
     return tl::unexpected(address.error());
+  const Host& machine = job.hosts.hosts[host.value];
+  const auto check = [&](std::uint32_t rank, std::uint32_t ranks) -> Result<void> {
+    auto good = core::gpus_suffice(job, facts, ranks);
+    if (const auto cpus = core::cpus_for(job, facts, rank, ranks); good && !cpus)
+      good = tl::unexpected(cpus.error());
+    if (!good) good.error().message = fmt::format("{}: {}", machine.name, good.error().message);
+    return good;
+  };
+  if (job.elastic.enabled()) {  // any of its slots may come to hold a rank
+    const auto slots = static_cast<std::uint32_t>(core::slots_of(job, machine));
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      if (auto good = check(slot, slots); !good) return good;
+    }
+    return {};
+  }
   for (const auto& seat : placement.seats) {
     if (seat.host != host) continue;
-    auto good = core::gpus_suffice(job, facts, seat.local_size);
-    if (const auto cpus = core::cpus_for(job, facts, seat.local_rank, seat.local_size); good && !cpus)
-      good = tl::unexpected(cpus.error());
-    if (good) continue;
-    good.error().message = fmt::format("{}: {}", job.hosts.hosts[host.value].name, good.error().message);
-    return good;
+    if (auto good = check(seat.local_rank, seat.local_size); !good) return good;
   }
   return {};
 }

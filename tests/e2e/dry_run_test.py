@@ -84,6 +84,7 @@ class DryRun(LocalTest):
     def test_what_this_host_alone_decides_is_the_error_of_a_start(self):
         folder = self.folder + "/logs"
         for words in (("--bind-to", "core", "--cpus-per-rank", 60000, "-np", 2), ("--gpus-per-rank", 1000, "-np", 2),
+                      ("--bind-to", "core", "--cpus-per-rank", 60000, "-np", 1, "--spares", 1),
                       ("--network-interface", "nosuch0", "-np", 2), ("--output-filename", "/proc/nope"),
                       ("--output-filename", "/etc/passwd"), ("--output-filename", folder + "/a/b")):
             with self.subTest(words=words):
