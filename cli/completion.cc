@@ -24,42 +24,65 @@ bool takes_directory(const OptionInfo& row) {
   return row.option == Option::wdir || row.option == Option::output_filename;
 }
 
-// Words to offer as values, without the placeholders of ppr:N:host.
-std::string choices(const OptionInfo& row) {
-  std::string out;
+// Words to offer as values, and the beginnings of values that go on: of ppr:N:host that is ppr:
+struct Words {
+  std::string whole, beginnings;
+};
+Words choices(const OptionInfo& row) {
+  Words out;
   for (const auto choice : row.choices) {
-    if (choice.find(':') == std::string_view::npos) out += (out.empty() ? "" : " ") + std::string(choice);
+    const auto colon = choice.find(':');
+    auto& list = colon == std::string_view::npos ? out.whole : out.beginnings;
+    list += (list.empty() ? "" : " ") +
+            std::string(choice.substr(0, colon == std::string_view::npos ? colon : colon + 1));
+  }
+  return out;
+}
+
+std::string in_bash(const OptionInfo& row) {
+  const auto [whole, beginnings] = choices(row);
+  const auto reply = [](std::string_view what) {
+    return fmt::format("mapfile -t COMPREPLY < <(compgen {} -- \"$cur\")", what);
+  };
+  if (!beginnings.empty()) {  // no blank after them, and no quote before the colon
+    return fmt::format("{}; [[ ${{COMPREPLY[*]}} != *: ]] || compopt -o nospace +o filenames 2>/dev/null",
+                       reply(fmt::format("-W '{} {}'", whole, beginnings)));
+  }
+  if (!whole.empty()) return reply(fmt::format("-W '{}'", whole));
+  if (row.type == Type::path) return reply(takes_directory(row) ? "-d" : "-f");
+  if (row.type == Type::hosts) return reply("-A hostname");
+  return row.type == Type::export_name ? reply("-e") : "";
+}
+
+// The patterns of `case` that the parser of all words needs, in bash and in fish: what takes no value is in
+// none of them.
+struct Patterns {
+  std::vector<std::string> topic, one_word, two_words;
+};
+Patterns patterns() {
+  Patterns out;
+  for (const auto& row : options()) {
+    if (row.hidden || (!row.takes_value() && row.type != Type::topic)) continue;
+    auto& list = row.type == Type::topic ? out.topic : row.takes_two_words() ? out.two_words : out.one_word;
+    for (auto& name : spellings(row)) list.push_back(std::move(name));
   }
   return out;
 }
 
 std::string bash() {
-  std::string flags, with_value, with_two, cases;
+  std::string flags, cases;
   for (const auto& row : options()) {
     if (row.hidden) continue;
     const auto names = spellings(row);
     flags += fmt::format(" {}", fmt::join(names, " "));
-    if (!row.takes_value()) continue;
-    auto& list = row.takes_two_words() ? with_two : with_value;
-    list += fmt::format("{}{}", list.empty() ? "" : "|", fmt::join(names, "|"));
-    std::string reply;
-    if (!choices(row).empty()) {
-      reply = fmt::format("compgen -W '{}' -- \"$cur\"", choices(row));
-    } else if (row.type == Type::path) {
-      reply = takes_directory(row) ? "compgen -d -- \"$cur\"" : "compgen -f -- \"$cur\"";
-    } else if (row.type == Type::hosts) {
-      reply = "compgen -A hostname -- \"$cur\"";
-    } else if (row.type == Type::export_name) {
-      reply = "compgen -e -- \"$cur\"";
-    }
-    if (!reply.empty()) {
-      cases += fmt::format("    {}) mapfile -t COMPREPLY < <({}); return ;;\n", fmt::join(names, "|"), reply);
-    }
+    if (const auto reply = in_bash(row); !reply.empty())
+      cases += fmt::format("    {}) {} ;;\n", fmt::join(names, "|"), reply);
   }
+  const auto known = patterns();
   return fmt::format(R"(# bash completion for trainrun
 _trainrun() {{
   # bash cuts words at : and =, which are inside of ours (a:2, --np=4), so the line is cut again
-  local words=() word cur= prev= at=1 left=0
+  local words=() word cur= prev= before= at=1 left=0
   read -ra words <<<"${{COMP_LINE:0:COMP_POINT}}"
   if [[ ${{COMP_LINE:0:COMP_POINT}} != *[[:space:]] ]]; then cur=${{words[-1]}}; unset 'words[-1]'; fi
   COMPREPLY=()
@@ -76,8 +99,9 @@ _trainrun() {{
       case $word in
         {}) prev=$word left=1 ;;
         {}) prev=$word left=2 ;;
+        {}) prev=$word ;;
         --) at=0 ;;
-        -*) ;;
+        -*) prev= ;;
         *) at=0 ;;
       esac
     fi
@@ -92,19 +116,29 @@ _trainrun() {{
     fi
     return
   fi
+  if [[ -z $prev && $cur == -*=* ]]; then
+    prev=${{cur%%=*}} cur=${{cur#*=}}
+    [[ $COMP_WORDBREAKS == *=* ]] || before=$prev=  # else bash itself keeps what is before the =
+  fi
   case $prev in
-{}    ?*) return ;;
-  esac
-  if [[ $cur == -* ]]; then
+{}  esac
+  if [[ -n $prev ]]; then
+    COMPREPLY=("${{COMPREPLY[@]/#/$before}}")
+  elif [[ $cur == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W '{}' -- "$cur")
   else
-    mapfile -t COMPREPLY < <(compgen -A command -A file -- "$cur")
-    if ((${{#words[@]}} == 1)); then COMPREPLY+=($(compgen -W '{}' -- "$cur")); fi
+    # a program may be in PATH twice, and here as well
+    local -A seen=()
+    while read -r word; do
+      [[ -z $word || -n ${{seen[$word]-}} ]] || COMPREPLY+=("$word")
+      [[ -z $word ]] || seen[$word]=1
+    done < <(((${{#words[@]}} > 1)) || compgen -W '{}' -- "$cur"; compgen -A command -A file -- "$cur")
   fi
 }}
 complete -o filenames -F _trainrun trainrun
 )",
-                     with_value, with_two, of_ctl, cases, flags.substr(1), fmt::join(commands, " "));
+                     fmt::join(known.one_word, "|"), fmt::join(known.two_words, "|"),
+                     fmt::join(known.topic, "|"), of_ctl, cases, flags.substr(1), fmt::join(commands, " "));
 }
 
 // In single quotes, for zsh and fish.
@@ -123,40 +157,56 @@ std::string in_quotes(std::string_view text, bool zsh) {
   return out;
 }
 
+std::string in_zsh(const OptionInfo& row) {
+  const auto [whole, beginnings] = choices(row);
+  if (!beginnings.empty())
+    return fmt::format("{{compadd {}; compadd -S \"\" {}}}", whole, in_quotes(beginnings, true));
+  if (!whole.empty()) return fmt::format("({})", whole);
+  if (row.type == Type::path) return takes_directory(row) ? "_files -/" : "_files";
+  if (row.type == Type::hosts) return "_hosts";
+  return row.type == Type::export_name ? "_parameters -g \"*export*\"" : " ";
+}
+
 std::string zsh() {
   std::string lines;
   for (const auto& row : options()) {
     if (row.hidden) continue;
-    std::string action;
+    std::string values;
+    if (row.type == Type::topic) values = fmt::format("::topic:{}", in_zsh(row));  // it may be left out
     if (row.takes_value()) {
-      std::string what = " ";
-      if (!choices(row).empty()) {
-        what = fmt::format("({})", choices(row));
-      } else if (row.type == Type::path) {
-        what = takes_directory(row) ? "_files -/" : "_files";
-      } else if (row.type == Type::hosts) {
-        what = "_hosts";
-      } else if (row.type == Type::export_name) {
-        what = "_parameters -g \"*export*\"";
-      }
-      for (const auto word : split(row.value_name, row.takes_two_words() ? ' ' : '\0')) {
-        action += fmt::format(":{}:{}", in_quotes(word, true), what);
-      }
+      for (const auto word : split(row.value_name, row.takes_two_words() ? ' ' : '\0'))
+        values += fmt::format(":{}:{}", in_quotes(word, true), in_zsh(row));
     }
+    const bool equals = row.takes_value() && !row.takes_two_words();  // then --np=4 is fine as well
     for (const auto& name : spellings(row)) {
-      lines += fmt::format("    '*{}[{}]{}' \\\n", name, in_quotes(row.help, true), action);
+      lines +=
+          fmt::format("    '*{}{}[{}]{}' \\\n", name, equals ? "=" : "", in_quotes(row.help, true), values);
     }
   }
   return fmt::format(
       "#compdef trainrun\n"
       "# zsh completion for trainrun\n"
+      "_trainrun_program() {{\n"
+      "  (( CURRENT > 2 )) || compadd {}\n"
+      "  _command_names -e\n"
+      "  _files\n"
+      "}}\n"
       "_trainrun() {{\n"
       "  if (( CURRENT == 3 )) && [[ $words[2] == completion ]]; then compadd bash zsh fish; return; fi\n"
       "  if (( CURRENT > 2 )) && [[ $words[2] == ctl ]]; then compadd -- {}; return; fi\n"
-      "  _arguments -S \\\n{}    '(-)1:program:_command_names -e' \\\n    '*::arguments:_normal'\n"
+      "  _arguments -S \\\n{}    '(-)1:program:_trainrun_program' \\\n    '*::arguments:_normal'\n"
       "}}\n"
       "if [[ $funcstack[1] == _trainrun ]]; then _trainrun \"$@\"; else compdef _trainrun trainrun; fi\n",
-      of_ctl, lines);
+      fmt::join(commands, " "), of_ctl, lines);
+}
+
+std::string in_fish(const OptionInfo& row) {
+  if (!row.takes_value()) return "";
+  const auto [whole, beginnings] = choices(row);
+  if (!whole.empty() || !beginnings.empty()) return fmt::format(" -x -a '{} {}'", whole, beginnings);
+  if (row.type == Type::path) return takes_directory(row) ? " -x -a '(__fish_complete_directories)'" : " -r";
+  if (row.type == Type::hosts) return " -x -a '(__fish_print_hostnames)'";
+  return row.type == Type::export_name ? " -x -a '(set -nx)'" : " -x";
 }
 
 std::string fish() {
@@ -172,28 +222,48 @@ std::string fish() {
             name.size() == 2 ? fmt::format(" -s {}", name.substr(1)) : fmt::format(" -o {}", name.substr(1));
       }
     }
-    std::string value;
-    if (row.takes_value()) {
-      if (!choices(row).empty()) {
-        value = fmt::format(" -x -a '{}'", choices(row));
-      } else if (row.type == Type::path) {
-        value = takes_directory(row) ? " -x -a '(__fish_complete_directories)'" : " -r";
-      } else if (row.type == Type::hosts) {
-        value = " -x -a '(__fish_print_hostnames)'";
-      } else if (row.type == Type::export_name) {
-        value = " -x -a '(set -nx)'";
-      } else {
-        value = " -x";
-      }
-    }
-    lines += fmt::format("complete -c trainrun{}{} -d '{}'\n", names, value, in_quotes(row.help, false));
+    lines += fmt::format("complete -c trainrun -n __trainrun_before_program{}{} -d '{}'\n", names,
+                         in_fish(row), in_quotes(row.help, false));
   }
-  return fmt::format(
-      "# fish completion for trainrun\n{}"
-      "complete -c trainrun -n '__fish_is_first_token' -a '{}'\n"
-      "complete -c trainrun -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n"
-      "complete -c trainrun -n '__fish_seen_subcommand_from ctl' -x -a '{}'\n",
-      lines, fmt::join(commands, " "), of_ctl);
+  const auto known = patterns();
+  return fmt::format(R"(# fish completion for trainrun
+# Whether the program is still to come: the first word that is neither a flag nor the value of one.
+function __trainrun_before_program
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -l before 1
+    set -l left 0
+    for word in $words
+        if test "$word" = :
+            set before 1
+            set left 0
+        else if test $before -eq 0
+            continue
+        else if test $left -gt 0
+            set left (math $left - 1)
+        else
+            switch $word
+                case {}
+                    set left 1
+                case {}
+                    set left 2
+                case --
+                    set before 0
+                case '-*'
+                case '*'
+                    set before 0
+            end
+        end
+    end
+    test $before -eq 1
+end
+{}complete -c trainrun -n '__fish_prev_arg_in {}' -x -a all
+complete -c trainrun -n __fish_is_first_token -a '{}'
+complete -c trainrun -n 'string match -q completion -- (commandline -opc)[2]' -x -a 'bash zsh fish'
+complete -c trainrun -n 'string match -q ctl -- (commandline -opc)[2]' -x -a '{}'
+)",
+                     fmt::join(known.one_word, " "), fmt::join(known.two_words, " "), lines,
+                     fmt::join(known.topic, " "), fmt::join(commands, " "), of_ctl);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "cli/argv.h"
 #include "cli/completion.h"
@@ -31,6 +32,9 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
     out.action = Action::rendezvous;
   } else if (words.front() == "ctl") {
     out.action = Action::ctl;
+  } else if (words.front() == "help") {
+    out.action = Action::help;
+    out.text = words.back() == "all" ? long_help() : short_help();
   } else {
     out.action = Action::completion;
     auto script = completion(out.rest.size() == 1 ? out.rest.front() : "");
@@ -41,8 +45,8 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
 }
 
 bool is_subcommand(const std::vector<std::string>& words) {
-  return !words.empty() && (words.front() == "agent" || words.front() == "rendezvous" ||
-                            words.front() == "ctl" || words.front() == "completion");
+  constexpr std::string_view ours[] = {"agent", "rendezvous", "ctl", "completion", "help"};
+  return !words.empty() && std::find(std::begin(ours), std::end(ours), words.front()) != std::end(ours);
 }
 
 bool has_program(const ArgvPart& part) {
@@ -165,7 +169,7 @@ Result<Request> read_request(const Inputs& inputs) {
   }
   resolved->program_origin = program_origin;
   if (out.action == Action::print_config) {
-    out.text = print_config(*settings, *resolved);
+    out.text = print_config(*settings, *parts, *resolved);
     if (!is_utf8(out.text))
       return fail(Code::usage,
                   "--print-config: something in this job is not UTF-8, which a TOML file cannot hold",

@@ -125,6 +125,7 @@ class Reader {
       if (plain == last || plain == flag) elsewhere = row.toml;
     }
     if (section.empty()) {
+      for (const auto& row : options()) candidates.emplace_back(row.toml.substr(0, row.toml.find('.')));
       for (const auto extra : {command_key, env_key, program_key}) candidates.emplace_back(extra);
     }
     std::string hint = "man trainrun-hosts lists the keys";
@@ -160,7 +161,8 @@ class Reader {
       case Type::count:
       case Type::integer:
         if (const auto* value = node.as_integer()) return add(fmt::format("{}", value->get()));
-        return wrong(origin, key, "an integer", node);
+        return fail(Code::config,
+                    fmt::format("{}: {} must be a whole number, as in {} = 2", origin, key, key));
       case Type::duration:
         if (const auto* value = node.as_floating_point()) return add(fmt::format("{}", value->get()));
         if (auto value = scalar(node)) return add(std::move(*value));
@@ -290,12 +292,14 @@ class Reader {
           ok = module(value, part, ignored);
         } else if (name == env_key) {
           ok = environment(value, part.settings);
+        } else if (name == "forward") {
+          ok = setting(info(Option::export_name), name, value, part.settings);
         } else if (name == "np" || name == "wdir") {
           ok = setting(*option_of(name), name, value, part.settings);
         } else {
           ok = fail(Code::config,
                     fmt::format("{}: unknown key {} of a program", at(key.source()), quoted(name)),
-                    "a program has np, command or module, wdir and env");
+                    "a program has np, command or module, wdir, env and forward");
         }
         if (!ok) return ok;
       }

@@ -124,6 +124,7 @@ Env own_env(const JobSpec& job, const core::Placement& placement, const core::Se
        core::worker_env(job, placement, seat.rank, placeholders(job, placement, seat), nullptr)) {
     env[name] = shown_value(name, value);
   }
+  env["TRAINRUN_WORKER"] = "<number of the process in the job>";  // the agent gives it
   return env;
 }
 

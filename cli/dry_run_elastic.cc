@@ -5,6 +5,8 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "cli/plural.h"
+
 namespace trainrun::cli {
 namespace {
 
@@ -77,9 +79,9 @@ double in_seconds(Duration duration) { return std::chrono::duration<double>(dura
 
 std::string sizes(const Elastic& elastic) {
   std::string out = elastic.min_np == elastic.max_np
-                        ? fmt::format("{} rank{}", elastic.max_np, elastic.max_np == 1 ? "" : "s")
+                        ? plural(elastic.max_np, "rank")
                         : fmt::format("{} to {} ranks", elastic.min_np, elastic.max_np);
-  if (elastic.spares > 0) out += fmt::format(", {} spare{}", elastic.spares, elastic.spares == 1 ? "" : "s");
+  if (elastic.spares > 0) out += ", " + plural(elastic.spares, "spare");
   return out;
 }
 
@@ -123,12 +125,11 @@ std::string elastic_text(const Elastic& elastic, const std::string& source) {
     hosts += fmt::format(", looked at every {}", format_duration(discovery.interval));
   }
   if (discovery.kind != DiscoveryKind::none) {
-    hosts += fmt::format("; {} slot{} where no count is given", discovery.default_slots,
-                         discovery.default_slots == 1 ? "" : "s");
+    hosts += fmt::format("; {} where no count is given", plural(discovery.default_slots, "slot"));
   }
   line("hosts", hosts);
-  line("waits",
-       fmt::format("{} for the slots of {} ranks", format_duration(elastic.timeout), elastic.min_np));
+  line("waits", fmt::format("{} for the slots of {}", format_duration(elastic.timeout),
+                            plural(elastic.min_np, "rank")));
   line("cool-down",
        fmt::format("{} to {}", format_duration(elastic.cooldown_min), format_duration(elastic.cooldown_max)));
   line("settle", format_duration(elastic.settle));

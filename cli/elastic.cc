@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/elastic_value.h"
+#include "cli/plural.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/replan.h"
@@ -180,7 +181,7 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
     out.notes.push_back(fmt::format("{} with {} a host: {} to {} ranks{}", words, facts.ppr, min, max,
                                     facts.discovers ? "" : fmt::format(", {} at the start", out.np)));
   } else if (range.max > 1) {
-    out.notes.push_back(fmt::format("{} with {} a host: {} ranks", words, facts.ppr, min));
+    out.notes.push_back(fmt::format("{} with {} a host: {}", words, facts.ppr, plural(min, "rank")));
   }
   return out;
 }
@@ -280,7 +281,7 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
   const auto take = [&](int np, const std::string& origin, const std::string& why) {
     out.np = np;
     out.np_origin = origin;
-    out.notes.push_back(fmt::format("no -np: {} rank{}, {}", np, np == 1 ? "" : "s", why));
+    out.notes.push_back(fmt::format("no -np: {}, {}", plural(np, "rank"), why));
   };
   if (facts.hosts_named) {
     const int spares = settings.number(Option::spares, 0);
@@ -324,7 +325,8 @@ Result<void> check_room(const Settings& settings, const JobSpec& job) {
   const Option by = settings.has(Option::nnodes) ? Option::nnodes : Option::min_np;
   return fail(
       Code::usage,
-      fmt::format("{} needs {} slots, the hosts have {}", said(settings, by), job.elastic.min_np, room),
+      fmt::format("{} needs {}, the hosts have {}", said(settings, by), plural(job.elastic.min_np, "slot"),
+                  room),
       "give the hosts more slots (name:slots), name more hosts, or lower it; hosts that are still to come "
       "need --host-discovery-script or --discover");
 }

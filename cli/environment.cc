@@ -3,10 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "cli/program.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+#include "launcher/core/worker_env.h"
 
 namespace trainrun::cli {
+
+namespace {
+
+// Whether a surrounding job, or a person, tells a worker or a script something by this variable. A
+// TRAINRUN_HOST outside of a job is a slip for TRAINRUN_HOSTS.
+bool is_told(std::string_view name, const std::vector<EnvVar>& environment) {
+  constexpr std::string_view others[] = {
+      "TRAINRUN_CURRENT_HOSTS", "TRAINRUN_FAILED_HOSTS",                           // of discovery scripts
+      "TRAINRUN_OP_TIMEOUT",    "TRAINRUN_INIT_TIMEOUT", "TRAINRUN_COMM_LIBRARY",  // of programs on comm
+      "TRAINRUN_FAULT",         "TRAINRUN_REQUIRE"};                               // of tests
+  if (name == "TRAINRUN_HOST") return !variable(environment, "TRAINRUN_RENDEZVOUS").empty();
+  return core::is_always_set(name) ||
+         std::find(std::begin(others), std::end(others), name) != std::end(others);
+}
+
+}  // namespace
 
 EnvironmentLayer read_environment(const std::vector<EnvVar>& environment) {
   static constexpr std::string_view prefix = "TRAINRUN_";
@@ -33,18 +53,10 @@ EnvironmentLayer read_environment(const std::vector<EnvVar>& environment) {
       }
     }
     if (known) continue;
-    // Everything else may be a worker's variable of a surrounding job, so only one slip of the finger is
-    // spoken of.
-    const std::string_view rest = std::string_view(name).substr(prefix.size());
-    for (const auto& candidate : names) {
-      const auto near = nearest(rest, {candidate});
-      const bool one_slip = near && rest.size() >= 5 && rest.size() <= candidate.size() + 1 &&
-                            candidate.size() <= rest.size() + 1 && rest.front() == candidate.front() &&
-                            rest.back() == candidate.back();
-      if (one_slip)
-        out.notes.push_back(
-            fmt::format("{} is not a setting; did you mean {}{}?", quoted(name), prefix, candidate));
-    }
+    if (is_told(name, environment)) continue;
+    const auto near = nearest(std::string_view(name).substr(prefix.size()), names);
+    out.notes.push_back(fmt::format("{} is no setting of trainrun{}", harmless(name),
+                                    near ? fmt::format(" (did you mean {}{}?)", prefix, *near) : ""));
   }
   return out;
 }

@@ -11,12 +11,12 @@ namespace trainrun::cli {
 
 struct EnvironmentLayer {
   std::vector<Setting> settings;
-  std::vector<std::string> notes;  // a TRAINRUN_ variable that looks like a misspelt setting
+  std::vector<std::string> notes;  // a TRAINRUN_ variable that is none
 };
 
-// Variables that a surrounding job gave to its workers (TRAINRUN_RANK, TRAINRUN_JOB_ID...) are no settings,
-// and an empty value is none. TRAINRUN_EXPORT is a comma list of names; the others are written as on the
-// command line.
+// Variables that a surrounding job gave to its workers and scripts (TRAINRUN_RANK, TRAINRUN_JOB_ID...) are no
+// settings and are not spoken of, and an empty value is none. TRAINRUN_EXPORT is a comma list of names; the
+// others are written as on the command line.
 EnvironmentLayer read_environment(const std::vector<EnvVar>& environment);
 
 }  // namespace trainrun::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cli/plural.h"
 #include "cli/program.h"
 #include "host-discovery/host_list.h"
 #include "host-discovery/hostfile.h"
@@ -36,7 +37,8 @@ Result<std::vector<Host>> from_slurm(const Inputs& inputs) {
   });
 }
 
-// The hosts of `defined` that `wanted` names, in the order of `wanted`; a count in `wanted` lowers the slots.
+// The hosts of `defined` that `wanted` names, in the order of `wanted`; a count in `wanted` lowers the slots,
+// a user or port in it replaces the other.
 Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::vector<Host>& wanted,
                                    const std::string& filter, const std::string& source,
                                    const Inputs& inputs) {
@@ -55,11 +57,13 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
           near ? fmt::format("did you mean {}?", *near) : fmt::format("they are {}", list_names(names)));
     }
     if (want.slots_given && want.slots > found->slots) {
-      return fail(Code::usage, fmt::format("{}: {} has {} slots by {}, not {}", filter, want.name,
-                                           found->slots, source, want.slots));
+      return fail(Code::usage, fmt::format("{} asks for {} on {}, and {} gives it {}", filter,
+                                           plural(want.slots, "slot"), want.name, source, found->slots));
     }
     Host host = *found;
     if (want.slots_given) host.slots = want.slots;
+    if (!want.user.empty()) host.user = want.user;
+    if (want.port != 0) host.port = want.port;
     out.push_back(std::move(host));
   }
   return out;
@@ -109,6 +113,9 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
     hosts = *wanted;
   }
   if (hosts) {
+    const bool counted =
+        std::any_of(wanted->begin(), wanted->end(), [](const Host& host) { return host.slots_given; });
+    if (file != nullptr && !counted) choice.slots_from = choice.origin;
     const bool filter = !wanted->empty() && (file != nullptr || force_slurm);
     if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, here);
     if (hosts && filter) {

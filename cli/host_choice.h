@@ -14,6 +14,7 @@ namespace trainrun::cli {
 struct HostChoice {
   std::vector<Host> hosts;  // merged; empty: nobody named any, so this host alone
   std::string origin;       // "-H", "job.toml:2:9", "SLURM_JOB_NODELIST"; "default" when hosts is empty
+  std::string slots_from;   // the host file, when all counts of slots are its own; else empty
   bool this_host_alone = true;
 };
 

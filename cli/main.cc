@@ -7,6 +7,7 @@
 
 #include "cli/config.h"
 #include "cli/ctl.h"
+#include "cli/decide_here.h"
 #include "cli/dry_run.h"
 #include "cli/elastic.h"
 #include "cli/exit_code.h"
@@ -37,14 +38,16 @@ int print(const std::string& text) {
   return print_error({Code::internal, "stdout cannot be written to: " + errno_text(errno)});
 }
 
+bool needs_no_login(const JobSpec& job, const Host& host, const Inputs& inputs) {
+  return job.transport == TransportKind::local ||
+         (job.transport == TransportKind::automatic && is_this_host(host, inputs));
+}
+
 // What a start would do to get an agent running on `host`; empty when it needs no login.
 std::string remote_command(const JobSpec& job, const Host& host, const Inputs& inputs) {
-  if (job.transport == TransportKind::local) return {};
-  if (job.transport != TransportKind::automatic)
-    return transport::remote_command_for_display(host, job.ssh, job.transport);
-  return is_this_host(host, inputs)
-             ? std::string{}
-             : transport::remote_command_for_display(host, job.ssh, TransportKind::ssh);
+  if (needs_no_login(job, host, inputs)) return {};
+  const bool choose = job.transport == TransportKind::automatic;
+  return transport::remote_command_for_display(host, job.ssh, choose ? TransportKind::ssh : job.transport);
 }
 
 int dry_run(const Request& request, const Inputs& inputs) {
@@ -55,6 +58,8 @@ int dry_run(const Request& request, const Inputs& inputs) {
     if (!placed) return print_error(placed.error());
     first = std::move(*placed);
   }
+  const auto here = [&](const Host& host) { return needs_no_login(job, host, inputs); };
+  if (const auto good = decide_here(job, first, here); !good) return print_error(good.error());
   const RemoteCommand command = [&](const Host& host) { return remote_command(job, host, inputs); };
   return print(request.json ? dry_run_json(job, first, command) : dry_run_text(job, first, command));
 }

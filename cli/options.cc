@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/foreign_flags.h"
 #include "cli/option_table.h"
 #include "launcher/base/check.h"
 #include "launcher/base/strings.h"
@@ -21,28 +22,6 @@ std::string bare(std::string_view spelled) {
   std::replace(word.begin(), word.end(), '_', '-');
   return word;
 }
-
-// Flags of the launchers that people come from, which have no counterpart of that name here.
-struct Foreign {
-  std::string_view name, advice;
-};
-constexpr Foreign foreign[] = {
-    {"node-rank", "one trainrun starts all hosts: name them with -H or --hostfile"},
-    {"rdzv-endpoint", "not needed: trainrun does the rendezvous; leave it out"},
-    {"rdzv-backend", "not needed: trainrun does the rendezvous; leave it out"},
-    {"rdzv-id", "not needed: trainrun does the rendezvous; leave it out"},
-    {"master-addr", "trainrun finds it; --network-interface chooses the network"},
-    {"standalone", "not needed: without hosts a job is on this host alone"},
-    {"allow-run-as-root", "not needed: leave it out"},
-    {"mca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
-    {"genv", "write -x NAME=VALUE"},
-    {"genvall", "write --env all"},
-    {"-N", "write --ppn N"},
-    {"-c", "write -np N, or --cpus-per-rank N"},
-    {"-l", "write --tag rank"},
-    {"tag-output", "write --tag rank"},
-    {"timestamp-output", "write --timestamp"},
-};
 
 }  // namespace
 
@@ -104,9 +83,7 @@ const OptionInfo* find_option(std::string_view spelled) {
 
 std::string hint_for_unknown_flag(std::string_view spelled) {
   const std::string wanted = bare(spelled.substr(0, std::min<std::size_t>(spelled.size(), 64)));
-  for (const auto& row : foreign) {
-    if (row.name == wanted) return std::string(row.advice);
-  }
+  if (const auto advice = advice_for_foreign_flag(wanted); !advice.empty()) return std::string(advice);
   // -np3, -H=a is fine, -Ha is not: a short flag with its value glued on
   std::vector<std::string> candidates;
   for (const auto& row : option_table()) {

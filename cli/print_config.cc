@@ -61,7 +61,8 @@ std::string value_text(const OptionInfo& row, const Settings& settings) {
 
 class Printer {
  public:
-  Printer(const Settings& settings, const Resolved& resolved) : settings_(settings), resolved_(resolved) {}
+  Printer(const Settings& settings, const std::vector<ArgvPart>& parts, const Resolved& resolved)
+      : settings_(settings), parts_(parts), resolved_(resolved), in_tables_(needs_tables(parts)) {}
 
   std::string run() {
     std::string section;
@@ -79,7 +80,9 @@ class Printer {
       }
       if (!in_sections) programs();
     }
-    variables();
+    const auto& exports = settings_.all(Option::export_name);
+    if (std::any_of(exports.begin(), exports.end(), has_value)) out_ += "\n[env]\n";
+    variables("", exports);
     return out_;
   }
 
@@ -90,7 +93,7 @@ class Printer {
 
   void option(const OptionInfo& row, std::string_view key) {
     const JobSpec& job = resolved_.job;
-    if (row.option == Option::np && job.programs.size() == 1) {
+    if (row.option == Option::np && !in_tables_) {
       line(key, fmt::format("{}", job.world_size()), resolved_.np_origin);
     } else if (row.option == Option::host) {
       hosts(key);
@@ -98,7 +101,7 @@ class Printer {
       out_ += fmt::format("# hostfile = {}: its hosts are above  # {}\n",
                           toml_string(settings_.text(row.option, "")), settings_.get(row.option)->origin);
     } else if (row.option == Option::export_name) {
-      forwarded(key);
+      forwarded(key, settings_.all(row.option));
     } else if (elastic(row.option, key)) {
       // printed, as it was resolved
     } else if (row.option == Option::module || row.option == Option::np) {
@@ -117,7 +120,7 @@ class Printer {
   }
 
   // A host's own port and key have no place beside its slots in a host list. The file that they come from
-  // stays in force then, and the list chooses among its hosts.
+  // stays in force then, and the list chooses among its hosts, as it was written.
   [[nodiscard]] bool own_logins() const {
     const auto& hosts = resolved_.job.hosts.hosts;
     return std::any_of(hosts.begin(), hosts.end(),
@@ -131,9 +134,13 @@ class Printer {
       return;
     }
     std::vector<std::string> names;
-    for (const auto& host : hosts) {
-      const bool by_url = host.port != 0 && !settings_.has(Option::hostfile);
-      names.push_back(by_url ? host_url(host) : fmt::format("{}:{}", login_text(host), host.slots));
+    if (settings_.has(Option::hostfile) && settings_.has(Option::host) && own_logins()) {
+      for (const auto& setting : settings_.all(Option::host)) names.push_back(setting.value);
+    } else {
+      for (const auto& host : hosts) {
+        const bool by_url = host.port != 0 && !settings_.has(Option::hostfile);
+        names.push_back(by_url ? host_url(host) : fmt::format("{}:{}", login_text(host), host.slots));
+      }
     }
     line(key, toml_array(names), resolved_.hosts_origin);
     for (const auto& host : hosts) {
@@ -166,23 +173,34 @@ class Printer {
     return true;
   }
 
+  // A directory or variables of its own have no place but in a table of the program.
+  static bool needs_tables(const std::vector<ArgvPart>& parts) {
+    const auto& first = parts.front().settings;
+    return parts.size() > 1 || std::any_of(first.begin(), first.end(), [](const Setting& setting) {
+             return setting.option == Option::wdir || setting.option == Option::export_name;
+           });
+  }
+
   void programs() {
     const auto& programs = resolved_.job.programs;
-    for (const auto& program : programs) {
-      if (program.argv.empty()) continue;
-      if (programs.size() == 1) {
-        line("command", toml_array(program.argv), resolved_.program_origin);
-      } else {
-        out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\ncommand = {}\n", program.np,
-                            toml_string(program.directory), toml_array(program.argv));
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const auto& program = programs[i];
+      if (!in_tables_) {
+        if (!program.argv.empty()) line("command", toml_array(program.argv), resolved_.program_origin);
+        continue;
       }
+      out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\n", program.np, toml_string(program.directory));
+      if (!program.argv.empty()) out_ += fmt::format("command = {}\n", toml_array(program.argv));
+      forwarded("forward", parts_[i].settings);
+      variables("env.", parts_[i].settings);
     }
   }
 
   // Names without a value; those with one are in [env].
-  void forwarded(std::string_view key) {
+  void forwarded(std::string_view key, const std::vector<Setting>& from) {
     std::vector<std::string> names, origins;
-    for (const auto& setting : settings_.all(Option::export_name)) {
+    for (const auto& setting : from) {
+      if (setting.option != Option::export_name) continue;
       const auto parsed = parse_export(setting.value);
       if (!parsed || parsed->value) continue;
       names.emplace_back(parsed->name);
@@ -192,32 +210,39 @@ class Printer {
     if (!names.empty()) line(key, toml_array(names), list_names(origins));
   }
 
-  void variables() {
+  static bool has_value(const Setting& setting) {
+    const auto parsed = parse_export(setting.value);
+    return parsed && parsed->value;
+  }
+
+  void variables(std::string_view before, const std::vector<Setting>& from) {
     std::map<std::string, std::pair<std::string, std::string>> named;
-    for (const auto& setting : settings_.all(Option::export_name)) {
+    for (const auto& setting : from) {
+      if (setting.option != Option::export_name || !has_value(setting)) continue;
       const auto parsed = parse_export(setting.value);
-      if (parsed && parsed->value)
-        named[std::string(parsed->name)] = {std::string(*parsed->value), setting.origin};
+      named[std::string(parsed->name)] = {std::string(*parsed->value), setting.origin};
     }
-    if (!named.empty()) out_ += "\n[env]\n";
     for (const auto& [name, value] : named) {
       if (core::is_secret_name(name) || core::has_password(value.first)) {
-        out_ += fmt::format("# {}: redacted  # {}\n", name, value.second);
+        out_ += fmt::format("# {}{}: redacted  # {}\n", before, name, value.second);
       } else {
-        line(name, toml_string(value.first), value.second);
+        line(fmt::format("{}{}", before, name), toml_string(value.first), value.second);
       }
     }
   }
 
   const Settings& settings_;
+  const std::vector<ArgvPart>& parts_;
   const Resolved& resolved_;
+  const bool in_tables_;  // whether programs are written as [[program]]
   std::string out_;
 };
 
 }  // namespace
 
-std::string print_config(const Settings& settings, const Resolved& resolved) {
-  return Printer(settings, resolved).run();
+std::string print_config(const Settings& settings, const std::vector<ArgvPart>& parts,
+                         const Resolved& resolved) {
+  return Printer(settings, parts, resolved).run();
 }
 
 }  // namespace trainrun::cli

@@ -6,13 +6,13 @@
 #include <numeric>
 
 #include "cli/elastic.h"
-#include "cli/env_file.h"
+#include "cli/forward.h"
 #include "cli/host_choice.h"
+#include "cli/plural.h"
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
-#include "launcher/core/env_forward.h"
 
 namespace trainrun::cli {
 
@@ -35,10 +35,6 @@ const Setting* stronger(const Setting* own, const Setting* common) {
   return strength(*common) > strength(*own) ? common : own;
 }
 
-std::string plural(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 class Resolver {
  public:
   Resolver(const Settings& settings, const std::vector<ArgvPart>& parts, bool needs_program,
@@ -48,11 +44,12 @@ class Resolver {
   Result<Resolved> run() {
     out_.job.id = inputs_.job_id;
     options();
-    Result<void> ok = elastic();
+    Result<void> ok = key_is_there();
+    if (ok) ok = elastic();
     if (ok) ok = hosts();
     if (ok) ok = programs();
     if (ok) ok = counts();
-    if (ok) ok = environment();
+    if (ok) ok = forward(settings_, parts_, choice_.this_host_alone, inputs_, out_.job, out_.notes);
     if (ok) ok = ranks_named();
     if (ok) ok = look_here();
     if (!ok) return tl::unexpected(ok.error());
@@ -138,6 +135,18 @@ class Resolver {
     return rows[0].second;  // not reached: the setting was checked
   }
 
+  // A key that is not there would be noticed only as a login that fails. A public key alone will do: its
+  // other half may be in an ssh-agent. With a %, ssh makes the name of the file.
+  [[nodiscard]] Result<void> key_is_there() const {
+    const Setting* setting = settings_.get(Option::ssh_identity_file);
+    const std::string& path = out_.job.ssh.identity;
+    if (setting == nullptr || path.find('%') != std::string::npos || inputs_.is_file(path) ||
+        inputs_.is_file(path + ".pub"))
+      return {};
+    return fail(Code::config, fmt::format("{}: there is no key {}", setting->origin, quoted(path)),
+                "ls ~/.ssh shows the keys that there are");
+  }
+
   Result<void> elastic() {
     auto read = read_elastic(settings_, inputs_);
     if (!read) return tl::unexpected(read.error());
@@ -178,6 +187,7 @@ class Resolver {
       }
     }
     job.hosts = HostSet{choice_.hosts, 1};
+    job.slots_from = choice_.slots_from;
     return {};
   }
 
@@ -198,21 +208,40 @@ class Resolver {
     return {};
   }
 
+  // An np for the whole job and one for a program of the file: which one is meant? Programs of the command
+  // line overrule the file, and a flag or variable overrules the np of a single program.
+  [[nodiscard]] Result<void> one_answer(const Setting* common) const {
+    if (common == nullptr) return {};
+    const bool in_file = !common->origin.starts_with('-') && !common->origin.starts_with("TRAINRUN_");
+    for (const auto& part : parts_) {
+      const Setting* own = last_of(part, Option::np);
+      if (own == nullptr || own->origin.starts_with('-') || (parts_.size() == 1 && !in_file)) continue;
+      if (in_file) {
+        return fail(Code::config,
+                    fmt::format("{}: np = {} for the whole job, and np = {} for a program at {}",
+                                common->origin, common->value, own->value, own->origin),
+                    "drop the first: each [[program]] has its own np");
+      }
+      return fail(Code::usage, fmt::format("{}: the file names {} programs, each with its own np",
+                                           common->origin, parts_.size()));
+    }
+    return {};
+  }
+
   // How many ranks: asked for, else all slots, else what this host has.
   Result<void> counts() {
     JobSpec& job = out_.job;
     std::int64_t asked = 0;
     const Setting* common = settings_.get(Option::np);
-    if (parts_.size() > 1 && common != nullptr && common->origin.starts_with('-')) {
-      return fail(Code::usage, fmt::format("{}: the file names {} programs, each with its own np",
-                                           common->origin, parts_.size()));
-    }
+    if (auto ok = one_answer(common); !ok) return ok;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Setting* np = last_of(parts_[i], Option::np);
       if (np == nullptr && parts_.size() > 1) {
-        return fail(Code::usage,
-                    fmt::format("part {} ({}) has no -np", i + 1, quoted(job.programs[i].argv.front())),
-                    "with several programs each says its own: -np 1 ./server : -np 7 ./client");
+        const auto& argv = job.programs[i].argv;  // empty where no program is needed, as for --print-config
+        return fail(
+            Code::usage,
+            fmt::format("part {} ({}) has no -np", i + 1, argv.empty() ? "no program" : quoted(argv.front())),
+            "with several programs each says its own: -np 1 ./server : -np 7 ./client");
       }
       if (parts_.size() == 1) np = stronger(np, common);
       if (np == nullptr) break;
@@ -232,8 +261,7 @@ class Resolver {
   void say_smaller(int first) {
     if (first >= out_.job.world_size()) return;
     out_.notes.push_back(fmt::format("-np {}: {} to begin with, all that the hosts hold",
-                                     out_.job.world_size(),
-                                     plural(static_cast<std::uint64_t>(first), "rank")));
+                                     out_.job.world_size(), plural(first, "rank")));
   }
 
   // How many ranks, and between which bounds.
@@ -274,9 +302,8 @@ class Resolver {
       if (job.elastic.spares > 0 && sum > job.elastic.spares) {
         sum -= job.elastic.spares;
         out_.np_origin += " but the spares";
-        out_.notes.push_back(fmt::format("no -np: {}, all slots of the hosts but {}",
-                                         plural(static_cast<std::uint64_t>(sum), "rank"),
-                                         plural(static_cast<std::uint64_t>(job.elastic.spares), "spare")));
+        out_.notes.push_back(fmt::format("no -np: {}, all slots of the hosts but {}", plural(sum, "rank"),
+                                         plural(job.elastic.spares, "spare")));
       }
       return static_cast<int>(sum);
     }
@@ -291,52 +318,6 @@ class Resolver {
     out_.notes.push_back(fmt::format("no -np and no hosts: {} on this host, one a {}", plural(count, "rank"),
                                      by_gpu ? "GPU" : "physical core that may be used"));
     return static_cast<int>(count);
-  }
-
-  Result<void> environment() {
-    JobSpec& job = out_.job;
-    std::vector<EnvVar> file;
-    if (const Setting* setting = settings_.get(Option::env_file)) {
-      auto content = inputs_.read_file(absolute_path(setting->value, inputs_));
-      if (!content)
-        return fail(Code::config, fmt::format("{}: {}", setting->origin, content.error().message));
-      auto read = read_env_file(*content, harmless(setting->value));
-      if (!read) return tl::unexpected(read.error());
-      file = std::move(*read);
-    }
-    EnvPolicy policy = EnvPolicy::by_default;
-    if (settings_.text(Option::env, "default") == "all") policy = EnvPolicy::all;
-    if (settings_.text(Option::env, "default") == "none") policy = EnvPolicy::none;
-
-    auto forwarded = core::forward_environment(inputs_.environment, policy, choice_.this_host_alone,
-                                               exports(settings_.all(Option::export_name)), file);
-    job.env = std::move(forwarded.env);
-    job.not_forwarded = std::move(forwarded.left_behind);
-    job.inherit_all = choice_.this_host_alone && policy != EnvPolicy::none;
-    say_missing(forwarded.missing);
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const auto own = exports(parts_[i].settings);
-      if (own.empty()) continue;
-      auto part = core::forward_environment(inputs_.environment, EnvPolicy::none, false, own, {});
-      job.programs[i].env = std::move(part.env);
-      say_missing(part.missing);
-    }
-    return {};
-  }
-
-  static std::vector<std::string> exports(const std::vector<Setting>& from) {
-    std::vector<std::string> out;
-    for (const auto& setting : from) {
-      if (setting.option == Option::export_name) out.push_back(setting.value);
-    }
-    return out;
-  }
-
-  void say_missing(const std::vector<std::string>& names) {
-    for (const auto& name : names) {
-      out_.notes.push_back(
-          fmt::format("-x {}: nothing of that name is set here, so workers do not get it", name));
-    }
   }
 
   Result<void> ranks_named() const {
@@ -360,12 +341,22 @@ class Resolver {
     for (const auto& program : out_.job.programs) {
       if (!inputs_.is_directory(program.directory)) {
         return fail(Code::config,
-                    fmt::format("the working directory {} does not exist", quoted(program.directory)),
+                    fmt::format("the working directory {} {}", quoted(program.directory),
+                                inputs_.is_file(program.directory) ? "is no directory" : "does not exist"),
                     "--wdir DIR chooses another one");
       }
       if (program.argv.empty()) continue;
       std::string path = variable(program.env, "PATH");
       if (path.empty()) path = variable(out_.job.env, "PATH");
+      const auto& name = program.argv.front();
+      if (path.empty() && name.find('/') == std::string::npos &&
+          !inputs_.is_executable(program.directory + "/" + name)) {
+        const bool taken = !variable(inputs_.environment, "PATH").empty();
+        return fail(
+            Code::not_found, fmt::format("program {} not found in PATH", quoted(name)),
+            fmt::format("{}: write the program with its path, or add -x PATH{}",
+                        taken ? "--env none leaves no PATH" : "PATH is not set", taken ? "" : "=..."));
+      }
       if (auto ok = check_program(program, path, inputs_); !ok) return ok;
     }
     return {};

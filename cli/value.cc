@@ -33,9 +33,17 @@ std::optional<Complaint> check_integer(const OptionInfo& row, std::string_view t
   return Complaint{fmt::format("a whole number from {} to {}", row.min, row.max)};
 }
 
+// With a 1 for its first number it would be a time.
+bool is_too_long(std::string_view text) {
+  const auto rest = text.substr(std::min(text.find_first_not_of("0123456789"), text.size()));
+  return rest.size() < text.size() && parse_duration(fmt::format("1{}", rest));
+}
+
 std::optional<Complaint> check_duration(const OptionInfo& row, std::string_view text) {
   const auto time = parse_duration(text);
   if (time && (row.min == 0 || *time > Duration::zero())) return std::nullopt;
+  if (!time && is_too_long(text))
+    return Complaint{"a time that can be waited for: it is longer than ten years"};
   return Complaint{row.min == 0 ? "a time" : "a time above zero",
                    "write seconds, or 250ms, 90s, 5m, 2h, 1:30:00"};
 }
@@ -43,8 +51,10 @@ std::optional<Complaint> check_duration(const OptionInfo& row, std::string_view 
 std::optional<Complaint> check_choice(const OptionInfo& row, std::string_view text) {
   if (std::find(row.choices.begin(), row.choices.end(), text) != row.choices.end()) return std::nullopt;
   const auto near = nearest(text, {row.choices.begin(), row.choices.end()});
-  return Complaint{fmt::format("one of {}", fmt::join(row.choices, ", ")),
-                   near ? fmt::format("did you mean {}?", *near) : ""};
+  std::string hint = near ? fmt::format("did you mean {}?", *near) : "";
+  if (!near && row.option == Option::env && is_variable_name(text))  // Hydra's -env NAME VALUE
+    hint = fmt::format("a variable is given as -x {}=VALUE", text);
+  return Complaint{fmt::format("one of {}", fmt::join(row.choices, ", ")), std::move(hint)};
 }
 
 std::optional<Complaint> check_text(const OptionInfo& row, std::string_view text) {

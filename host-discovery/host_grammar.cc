@@ -109,7 +109,7 @@ bool is_ipv6(std::string_view text) {
 
 Result<void> check_name(std::string_view name) {
   constexpr std::string_view hint =
-      "a host name has letters, digits, '.', '-' and '_', and begins with none of '.' and '-'";
+      "a host name has letters, digits, '.', '-' and '_', and begins with neither '.' nor '-'";
   if (is_ipv6(name)) return {};
   if (name.empty()) return bad(name, "an empty host name", hint);
   if (name.size() > longest_name) {
@@ -145,7 +145,7 @@ Result<void> check_user(std::string_view user) {
       !std::all_of(user.begin(), user.end(), allowed)) {
     return bad(
         user, "not a user name",
-        "a user name has 1 to 32 letters, digits, '.', '-' and '_', and begins with none of '.' and '-'");
+        "a user name has 1 to 32 letters, digits, '.', '-' and '_', and begins with neither '.' nor '-'");
   }
   return {};
 }

@@ -55,15 +55,16 @@ Result<std::vector<Host>> component(const std::optional<Variable>& nodes,
   for (auto& name : *names) hosts.push_back(Host{std::move(name)});
   if (!counts) return hosts;
 
-  const auto slots = expand_counts(counts->value, hosts.size());
+  const auto slots = expand_counts(counts->value, most_hosts);
   if (!slots) {
     return fail(Code::config, fmt::format("{}: {}", counts->name, slots.error().message),
                 std::string(way_out));
   }
-  if (slots->size() < hosts.size()) {
+  if (slots->size() != hosts.size()) {
     return fail(Code::config,
-                fmt::format("{} has {} counts for the {} hosts of {}: {}", counts->name, slots->size(),
-                            hosts.size(), nodes->name, quoted(counts->value)),
+                fmt::format("{} has {} count{} for the {} host{} of {}: {}", counts->name, slots->size(),
+                            slots->size() == 1 ? "" : "s", hosts.size(), hosts.size() == 1 ? "" : "s",
+                            nodes->name, quoted(counts->value)),
                 std::string(way_out));
   }
   for (std::size_t i = 0; i < hosts.size(); ++i) {

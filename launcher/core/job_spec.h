@@ -85,6 +85,7 @@ struct Elastic {
 struct JobSpec {
   std::string id;  // 16 hex digits, fresh for each job
   HostSet hosts;
+  std::string slots_from;         // the host file that counts their slots, as the user named it; else empty
   std::vector<Program> programs;  // np of all parts is filled in
   std::vector<EnvVar> env;        // what every host gets, sorted by name; without rank variables
   bool inherit_all = false;       // a job on this host alone: env is the launcher's whole environment

@@ -43,6 +43,19 @@ std::string host_list(const std::vector<Host>& hosts, const Counts& counts) {
   return out;
 }
 
+// The same for a file of hosts: only the counts that have to change.
+std::string lines_of_file(const JobSpec& job, const Counts& counts) {
+  const auto& hosts = job.hosts.hosts;
+  if (hosts.size() > most_hosts_in_hint)
+    return fmt::format("give the hosts of {} more slots", job.slots_from);
+  std::string out;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (counts[i] == static_cast<std::uint64_t>(hosts[i].slots)) continue;
+    out += fmt::format("{} slots={} for {}", out.empty() ? "write" : ",", counts[i], hosts[i].name);
+  }
+  return fmt::format("{} in {}", out, job.slots_from);
+}
+
 std::string what_needs(const JobSpec& job, std::uint64_t wanted) {
   if (job.programs.size() == 1) return fmt::format("-np {} needs", wanted);
   return fmt::format("the {} programs need", job.programs.size());
@@ -60,9 +73,10 @@ tl::unexpected<Error> too_few_slots(const JobSpec& job, std::uint64_t wanted, co
   auto counts = room;
   spread_evenly(wanted - sum(room), counts);
   const auto list = host_list(hosts, counts);
-  return fail(Code::usage, std::move(message),
-              list.empty() ? "give the hosts more slots (name:slots), or add --oversubscribe"
-                           : fmt::format("write {}, or add --oversubscribe", list));
+  const auto way = !job.slots_from.empty() ? lines_of_file(job, counts)
+                   : list.empty()          ? "give the hosts more slots (name:slots)"
+                                           : "write " + list;
+  return fail(Code::usage, std::move(message), way + ", or add --oversubscribe");
 }
 
 Result<Counts> count_ranks(const JobSpec& job, std::uint64_t wanted) {

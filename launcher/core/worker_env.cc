@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,17 @@ namespace trainrun::core {
 namespace {
 
 using Env = std::map<std::string, std::string, std::less<>>;
+
+constexpr std::string_view always_set[] = {
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+    "ROLE_WORLD_SIZE", "NODE_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE",
+    // torchelastic's
+    "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
+    // our own
+    "TRAINRUN_JOB_ID", "TRAINRUN_GENERATION", "TRAINRUN_RESTART_COUNT", "TRAINRUN_RANK", "TRAINRUN_SIZE",
+    "TRAINRUN_LOCAL_RANK", "TRAINRUN_LOCAL_SIZE", "TRAINRUN_CROSS_RANK", "TRAINRUN_CROSS_SIZE",
+    "TRAINRUN_HOST", "TRAINRUN_RENDEZVOUS", "TRAINRUN_KEY_FILE", "TRAINRUN_ADDRESS", "TRAINRUN_WORKER"};
 
 std::string thread_count(const JobSpec& job, const Seat& seat, const std::string& host,
                          const wire::HostFacts* facts) {
@@ -114,6 +126,10 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
     if (before == nullptr || *before != value) changed.emplace_back(name, std::move(value));
   }
   return changed;
+}
+
+bool is_always_set(std::string_view name) {
+  return std::find(std::begin(always_set), std::end(always_set), name) != std::end(always_set);
 }
 
 }  // namespace trainrun::core

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/base/id.h"
@@ -37,5 +38,9 @@ struct WorldFacts {
 // `facts` of the rank's host may be null: then what depends on them is a text in <> that gives the rule.
 std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, Rank rank,
                                const WorldFacts& world, const wire::HostFacts* facts);
+
+// Whether every rank has this variable from us, whatever anybody gave it: the rank variables above, and the
+// agent's TRAINRUN_WORKER.
+bool is_always_set(std::string_view name);
 
 }  // namespace trainrun::core

@@ -37,13 +37,27 @@ class CommandLine(unittest.TestCase):
             self.assertTrue(done.stderr.startswith("trainrun: "), done.stderr)
             self.assertEqual(done.stderr.count("trainrun: "), 1, done.stderr)
 
+    def test_the_commonest_errors_of_the_readme_are_what_is_printed(self):
+        rows = SOURCE.joinpath("README.md").read_text().split("## The twelve commonest errors")[1].split("\n## ")[0]
+        for words, says in ((["-np", "4", "-H", "localhost:2", "true"], "-np 4 needs 4 slots, the host has 2"),
+                            (["/home/me/nothere"], "program '/home/me/nothere' not found: it does not exist"),
+                            (["train"], "program 'train' not found in PATH"),
+                            (["--timout", "3", "true"], "unknown flag '--timout'"),
+                            (["--timout", "3", "true"], "try: did you mean --timeout?"),
+                            (["-np", "2", "--gpus-per-rank", "1", "true"],
+                             "2 ranks with 1 GPUs each need 2 GPUs, and the host has 0")):
+            self.assertIn(f"`{says}`", rows)
+            if "GPUs" not in says or not os.path.exists("/dev/nvidia0"):
+                self.assertIn(says, trainrun("--dry-run", *words, env={"CUDA_VISIBLE_DEVICES": ""}).stderr)
+
     def test_a_program_that_is_not_there_or_cannot_be_executed(self):
         self.assertEqual(trainrun("-np", "1", "./nope").returncode, 127)
         self.assertEqual(trainrun("-np", "1", "no-such-program").returncode, 127)
         self.assertEqual(trainrun("-np", "1", "./examples/hosts.txt").returncode, 126)
 
     def test_what_is_asked_for_goes_to_stdout(self):
-        for words in (["--help"], ["--help", "all"], ["--version"], ["completion", "zsh"], ["--print-config", "-np", "2"]):
+        for words in (["--help"], ["--help", "all"], ["help"], ["--version"], ["completion", "zsh"],
+                      ["rendezvous", "--help"], ["ctl", "--help"], ["--print-config", "-np", "2"]):
             done = trainrun(*words)
             self.assertEqual((done.returncode, done.stderr), (0, ""), words)
             self.assertTrue(done.stdout)

@@ -81,6 +81,22 @@ class DryRun(LocalTest):
             with self.subTest(words=words):
                 self.assertSays(self.assertEnds(self.run_job("--dry-run", *words, "./train"), 2), says)
 
+    def test_what_this_host_alone_decides_is_the_error_of_a_start(self):
+        folder = self.folder + "/logs"
+        for words in (("--bind-to", "core", "--cpus-per-rank", 60000, "-np", 2), ("--gpus-per-rank", 1000, "-np", 2),
+                      ("--bind-to", "core", "--cpus-per-rank", 60000, "-np", 1, "--spares", 1),
+                      ("--network-interface", "nosuch0", "-np", 2), ("--output-filename", "/proc/nope"),
+                      ("--output-filename", "/etc/passwd"), ("--output-filename", folder + "/a/b")):
+            with self.subTest(words=words):
+                start = self.assertEnds(self.run_job(*words, "true"), 2).err
+                dry = self.assertEnds(self.run_job("--dry-run", *words, "true"), 2)
+                cause, cure = dry.err.splitlines()[-2:]
+                self.assertIn(cause.removeprefix("trainrun: "), start)
+                self.assertIn(cure.strip(), start)
+        self.assertEnds(self.run_job("--dry-run", "--output-filename", folder, "-np", 1, "true"), 0)
+        self.assertFalse(os.path.exists(folder), "nothing is left by a dry run")
+        self.assertEnds(self.run_job("--dry-run", "--gpus-per-rank", 1000, "-H", "gpu1:2", "./train"), 0)
+
     def test_a_discovery_is_not_asked_and_the_elastic_job_is_described(self):
         script, marker = self.folder + "/hosts.sh", self.folder + "/asked"
         with open(script, "w") as file:

@@ -83,6 +83,10 @@ TEST_CASE("the nearest word is suggested only when it is near") {
   CHECK(nearest("--timout", words) == "--timeout");
   CHECK(nearest("--hots", words) == "--host");
   CHECK(nearest("--completely-else", words) == std::nullopt);
+  CHECK(nearest("wrold", {"world"}) == "world");
+  CHECK(nearest("iface", {"grace"}) == std::nullopt);
+  CHECK(nearest("mpi", {"np"}) == std::nullopt);
+  CHECK(nearest("rf", {"np", "rg"}) == std::nullopt);
   CHECK(nearest("--tag", {}) == std::nullopt);
   CHECK(nearest(std::string(1000, 'x'), words) == std::nullopt);
 }

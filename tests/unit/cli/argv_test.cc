@@ -83,6 +83,43 @@ TEST_CASE("ordinary lines of mpirun, horovodrun, torchrun and hydra are understo
   for (const auto& [words, expected] : rows) CHECK(split_line(words) == expected);
 }
 
+TEST_CASE("the commonest flags of other launchers are answered, in one line") {
+  for (const std::string flag : {"--report-bindings",
+                                 "--display-map",
+                                 "--display-allocation",
+                                 "-prepend-rank",
+                                 "-l",
+                                 "--label",
+                                 "--bynode",
+                                 "--byslot",
+                                 "--npersocket",
+                                 "--rankfile",
+                                 "-rf",
+                                 "--nooversubscribe",
+                                 "--mca",
+                                 "--mpi",
+                                 "-iface",
+                                 "-launcher",
+                                 "-genvlist",
+                                 "--ntasks",
+                                 "--rdzv-conf",
+                                 "--log-dir",
+                                 "--no-python",
+                                 "--check-build",
+                                 "--app",
+                                 "--tcp",
+                                 "--am",
+                                 "-D"}) {
+    CAPTURE(flag);
+    const auto parts = split_argv({flag, "./t"});
+    REQUIRE_FALSE(parts.has_value());
+    CHECK(parts.error().message == "unknown flag '" + flag + "'");
+    CHECK(parts.error().hint.find("did you mean") == std::string::npos);
+    CHECK(parts.error().hint.find("lists every option") == std::string::npos);
+    CHECK(parts.error().hint.size() < 100);
+  }
+}
+
 TEST_CASE("what is no flag of ours before the program is an error that helps") {
   const std::tuple<Words, std::string, std::string> rows[] = {
       {{"--npp", "3", "./t"}, "unknown flag '--npp'", "did you mean --np?"},
@@ -106,6 +143,14 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
       {{"--blacklist-cooldown-range", "10", "-np", "2"},
        "--blacklist-cooldown-range needs a value more",
        "write --blacklist-cooldown-range MIN MAX"},
+      {{"-rf", "hosts", "./t"},
+       "unknown flag '-rf'",
+       "there is none: the order of hosts in -H or --hostfile is the order of ranks"},
+      {{"-prepend-rank", "./t"}, "unknown flag '-prepend-rank'", "write --tag rank"},
+      {{"--rdzv_conf=timeout=3", "./t"},
+       "unknown flag '--rdzv_conf'",
+       "not needed: trainrun does the rendezvous; --start-timeout says how long hosts have"},
+      {{"-D", "/tmp", "./t"}, "unknown flag '-D'", "write --wdir DIR"},
       {{"--allow-run-as-root", "./t"}, "unknown flag '--allow-run-as-root'", "not needed: leave it out"},
       {{"-np"}, "-np needs a value", "write -np N"},
       {{"-np", "-H", "a", "./t"}, "-np needs a value, but the next word is '-H'", "write -np N"},

@@ -70,15 +70,17 @@ TEST_CASE("several programs are an array of tables") {
 
 TEST_CASE("errors of a file say line and column and what was expected") {
   const std::pair<std::string_view, std::string> rows[] = {
-      {"nq = 4", "job.toml:1:1: unknown key 'nq' | did you mean np?"},
+      {"nq = 4", "job.toml:1:1: unknown key 'nq' | man trainrun-hosts lists the keys"},
+      {"host = 4", "job.toml:1:1: unknown key 'host' | it is written hosts"},
+      {"[limit]\ngrace = 5", "job.toml:1:2: unknown key 'limit' | did you mean limits?"},
       {"\n  grace = 5", "job.toml:2:3: unknown key 'grace' | it is written limits.grace"},
       {"ssh-port = 5", "job.toml:1:1: unknown key 'ssh-port' | it is written connect.ssh_port"},
       {"[limits]\ngarce = 5", "job.toml:2:1: unknown key 'limits.garce' | did you mean limits.grace?"},
-      {"np = \"4\"", "job.toml:1:6: np must be an integer, not a string"},
+      {"np = \"4\"", "job.toml:1:6: np must be a whole number, as in np = 2"},
       {"np = 0", "job.toml:1:6: np: '0' is not a whole number from 1 to 1000000"},
       {"np = -1", "job.toml:1:6: np: '-1' is not a whole number from 1 to 1000000"},
-      {"np = 4.0", "job.toml:1:6: np must be an integer, not a number"},
-      {"np = [4]", "job.toml:1:6: np must be an integer, not an array"},
+      {"np = 4.0", "job.toml:1:6: np must be a whole number, as in np = 2"},
+      {"np = [4]", "job.toml:1:6: np must be a whole number, as in np = 2"},
       {"hosts = 3", "job.toml:1:9: hosts must be a string or an array of strings, not an integer"},
       {"hosts = [\"a\", 3]", "job.toml:1:15: hosts must be a string or an array of strings, not an integer"},
       {"[elastic]\nmin-np = 3", "job.toml:2:1: unknown key 'elastic.min-np' | it is written elastic.min_np"},
@@ -115,7 +117,8 @@ TEST_CASE("errors of a file say line and column and what was expected") {
       {"env = 3", "job.toml:1:7: env must be a table of NAME = \"VALUE\", not an integer"},
       {"program = 3", "job.toml:1:11: program must be an array of tables, [[program]], not an integer"},
       {"[[program]]\ngrace = 3",
-       "job.toml:2:1: unknown key 'grace' of a program | a program has np, command or module, wdir and env"},
+       "job.toml:2:1: unknown key 'grace' of a program | a program has np, command or module, wdir, env and "
+       "forward"},
       {"command = [\"a\"]\n[[program]]\ncommand = [\"b\"]",
        "job.toml:1:11: command or module, and [[program]] as well | keep one of them"},
   };

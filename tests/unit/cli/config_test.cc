@@ -291,7 +291,19 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"--hostfile", "nope", "./train"}, "--hostfile: /home/u/nope: No such file or directory"},
       {{"--hostfile", "hosts.txt", "-H", "gpu3", "./train"},
        "-H: host 'gpu3' is not among the hosts of hosts.txt | did you mean gpu1?"},
-      {{"--hostfile", "hosts.txt", "-H", "gpu1:3", "./train"}, "-H: gpu1 has 2 slots by hosts.txt, not 3"},
+      {{"--hostfile", "hosts.txt", "-H", "gpu1:3", "./train"},
+       "-H asks for 3 slots on gpu1, and hosts.txt gives it 2"},
+      {{"--hostfile", "hosts.txt", "-np", "5", "./train"},
+       "-np 5 needs 5 slots, the hosts have 4 | write slots=3 for gpu1 in hosts.txt, or add --oversubscribe"},
+      {{"-i", "/nokey", "./train"}, "-i: there is no key '/nokey' | ls ~/.ssh shows the keys that there are"},
+      {{"--wdir", "/home/u/plain.txt", "./train"},
+       "the working directory '/home/u/plain.txt' is no directory | --wdir DIR chooses another one"},
+      {{"--timeout", "9999999h", "./train"},
+       "--timeout: '9999999h' is not a time that can be waited for: it is longer than ten years"},
+      {{"--timeout", "soon", "./train"},
+       "--timeout: 'soon' is not a time above zero | write seconds, or 250ms, 90s, 5m, 2h, 1:30:00"},
+      {{"-env", "A", "1", "./train"},
+       "-env: 'A' is not one of default, all, none | a variable is given as -x A=VALUE"},
       {{"--config", "nope.toml", "./train"}, "--config: /home/u/nope.toml: No such file or directory"},
       {{"--json", "./train"}, "--json goes with --dry-run | write trainrun --dry-run --json ..."},
       {{""}, "the name of the program is empty | write trainrun [flags] program [arguments]"},
@@ -299,4 +311,41 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
   for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);
   CHECK(error_of({"-np", "9", "-H", "gpu1:2,gpu2:2", "./train"}).find("--oversubscribe") !=
         std::string::npos);
+}
+
+TEST_CASE("a user and a port of -H win over those of the host file, and are kept by --print-config") {
+  World world;
+  world.files["/home/u/hf"] = "a slots=2 user=bob port=22\nb slots=2\n";
+  for (const Words& words :
+       {Words{"-H", "ssh://eve@a:2222,carol@b"}, Words{"-H", "carol@b", "-H", "ssh://eve@a:2222"}}) {
+    Words line = {"--hostfile", "hf", "--print-config", "./train"};
+    line.insert(line.begin(), words.begin(), words.end());
+    const auto printed = world.read(line);
+    REQUIRE(printed.has_value());
+    world.files["/home/u/p.toml"] = printed->text;
+    std::erase(line, "--print-config");
+    for (const Words& way : {line, Words{"--config", "p.toml"}}) {
+      auto hosts = job_of(world, way).hosts.hosts;
+      REQUIRE(hosts.size() == 2);
+      if (hosts[0].name == "b") std::swap(hosts[0], hosts[1]);
+      CHECK(hosts[0].user == "eve");
+      CHECK(hosts[0].port == 2222);
+      CHECK(hosts[0].slots == 2);
+      CHECK(hosts[1].user == "carol");
+    }
+  }
+}
+
+TEST_CASE("without a PATH for the workers, a bare name is an error that says why") {
+  World world;
+  const auto bare = world.read({"--env", "none", "-np", "1", "env"});
+  REQUIRE_FALSE(bare.has_value());
+  CHECK(bare.error().code == Code::not_found);
+  CHECK(bare.error().message == "program 'env' not found in PATH");
+  CHECK(bare.error().hint == "--env none leaves no PATH: write the program with its path, or add -x PATH");
+  CHECK(world.read({"--env", "none", "-np", "1", "/usr/bin/env"}).has_value());
+  CHECK(world.read({"--env", "none", "-x", "PATH", "-np", "1", "env"}).has_value());
+  world.environment.erase(world.environment.begin());
+  CHECK(world.read({"-np", "1", "env"}).error().hint ==
+        "PATH is not set: write the program with its path, or add -x PATH=...");
 }

@@ -55,7 +55,8 @@ TEST_CASE("the long help and the completions name every option that is not hidde
     const bool there = !row.hidden;
     CHECK((long_help().find(name) != std::string::npos) == there);
     CHECK((bash.find(name) != std::string::npos) == there);
-    CHECK((zsh.find("'*" + name + "[") != std::string::npos) == there);
+    const bool equals = row.takes_value() && !row.takes_two_words();
+    CHECK((zsh.find("'*" + name + (equals ? "=[" : "[")) != std::string::npos) == there);
     CHECK((fish.find(" -l " + name.substr(2) + " ") != std::string::npos) == there);
   }
   for (const auto& script : {bash, zsh, fish}) CHECK(script.find("world add remove") != std::string::npos);

@@ -43,6 +43,8 @@ TEST_CASE("actions other than a run") {
   CHECK(world.read({"--check-hosts", "-H", "a"})->action == Action::check_hosts);
   CHECK(world.read({"ctl", "--job", "0a", "world"})->rest == Words{"--job", "0a", "world"});
   CHECK(world.read({"ctl"})->action == Action::ctl);
+  CHECK(world.read({"help"})->text == world.read({"--help"})->text);
+  CHECK(world.read({"help", "all"})->text == world.read({"--help", "all"})->text);
   CHECK(world.read({"completion", "bash"})->action == Action::completion);
   const auto rendezvous = world.read({"rendezvous", "--port", "3"});
   CHECK(rendezvous->action == Action::rendezvous);
@@ -162,4 +164,89 @@ TEST_CASE("--print-config keeps a host's own port and key") {
   CHECK(job.hosts.hosts[0].identity == "/k");
   CHECK(job.hosts.hosts[0].user == "bob");
   CHECK(job_of(again, {"--config", "q.toml"}).hosts.hosts[0].port == 2222);
+}
+
+TEST_CASE("--print-config keeps the variables of each program") {
+  World world;
+  world.environment.emplace_back("KEPT", "from here");
+  const auto same = [&](const Words& words) {
+    Words line = words;
+    line.insert(line.begin(), "--print-config");
+    const auto printed = world.read(line);
+    REQUIRE(printed.has_value());
+    CHECK(printed->text.find("from here") == std::string::npos);
+    CHECK(printed->text.find("hunter2") == std::string::npos);
+    world.files["/home/u/p.toml"] = printed->text;
+    const auto first = job_of(world, words), second = job_of(world, {"--config", "p.toml"});
+    CHECK(first.env == second.env);
+    REQUIRE(first.programs.size() == second.programs.size());
+    for (std::size_t i = 0; i < first.programs.size(); ++i) {
+      CHECK(first.programs[i].env == second.programs[i].env);
+      CHECK(first.programs[i].np == second.programs[i].np);
+      CHECK(first.programs[i].directory == second.programs[i].directory);
+    }
+    return first;
+  };
+  const auto job =
+      same({"-x", "G=1", "-x", "KEPT", "-n", "1", "./server", ":", "-n", "1", "-x", "H=2", "./client"});
+  CHECK(job.programs[0].env == std::vector<EnvVar>{{"G", "1"}, {"KEPT", "from here"}});
+  CHECK(job.programs[1].env == std::vector<EnvVar>{{"H", "2"}});
+  world.files["/home/u/j.toml"] =
+      "[[program]]\nnp = 2\nwdir = \"/\"\ncommand = [\"/bin/true\"]\nenv = { H = \"2\" }\nforward = "
+      "[\"KEPT\"]\n";
+  CHECK(same({"--config", "j.toml"}).programs[0].env ==
+        std::vector<EnvVar>{{"H", "2"}, {"KEPT", "from here"}});
+  const auto secret = world.read(
+      {"--print-config", "-x", "API_KEY=hunter2", "-n", "1", "./server", ":", "-n", "1", "./client"});
+  CHECK(secret->text.find("# env.API_KEY: redacted  # -x\n") != std::string::npos);
+  CHECK(secret->text.find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("programs without words are no trouble where none is needed") {
+  World world;
+  world.files["/home/u/j.toml"] = "[[program]]\nnp = 2\nenv = { H = \"2\" }\n";
+  const auto printed = world.read({"--print-config", "--config", "j.toml"});
+  REQUIRE(printed.has_value());
+  CHECK(printed->text.find("\n[[program]]\nnp = 2\nwdir = \"/home/u\"\nenv.H = ") != std::string::npos);
+  world.files["/home/u/j.toml"] = "[[program]]\nwdir = \"/\"\n[[program]]\nwdir = \"/\"\n";
+  CHECK(error_of(world, {"--print-config", "--config", "j.toml"})
+            .starts_with("part 1 (no program) has no -np"));
+}
+
+TEST_CASE("two answers of a file to how many ranks are an error") {
+  World world;
+  const std::string one = "[[program]]\nnp = 1\ncommand = [\"./server\"]\n";
+  const std::string expected =
+      "j.toml:1:6: np = 4 for the whole job, and np = 1 for a program at j.toml:3:6 | drop the first: each "
+      "[[program]] has its own np";
+  for (const auto& programs : {one, one + one}) {
+    world.files["/home/u/j.toml"] = "np = 4\n" + programs;
+    CHECK(error_of(world, {"--config", "j.toml"}) == expected);
+    world.files["/home/u/j.toml"] = programs;
+    CHECK(world.read({"--config", "j.toml"}).has_value());
+  }
+  world.environment.emplace_back("TRAINRUN_NP", "4");
+  CHECK(error_of(world, {"--config", "j.toml"}) ==
+        "TRAINRUN_NP: the file names 2 programs, each with its own np");
+  CHECK(world.read({"-n", "1", "./server", ":", "-n", "1", "./client"}).has_value());
+}
+
+TEST_CASE("a variable that every rank has from us is not passed on, and a line says so") {
+  World world;
+  world.files["/home/u/j.toml"] = "[env]\nTRAINRUN_SIZE = \"9\"\nMINE = \"1\"\n";
+  world.files["/home/u/e"] = "LOCAL_RANK=3\n";
+  const auto request = world.read({"--config", "j.toml", "--env-file", "e", "-x", "RANK=7", "-x",
+                                   "MASTER_PORT=1", "-n", "1", "/bin/true"});
+  REQUIRE(request.has_value());
+  CHECK(request->notes ==
+        std::vector<std::string>{
+            "e: LOCAL_RANK is not passed on: trainrun sets LOCAL_RANK itself",
+            "j.toml:2:17: TRAINRUN_SIZE is not passed on: trainrun sets TRAINRUN_SIZE itself",
+            "-x RANK=7 is not passed on: trainrun sets RANK itself"});
+  std::string names;
+  for (const auto& [name, value] : request->job.env) names += name + " ";
+  CHECK(names == "HOME MASTER_PORT MINE PATH ");
+  const auto parts = world.read({"-n", "1", "/bin/true", ":", "-n", "1", "-x", "RANK", "/bin/true"});
+  CHECK(parts->notes == std::vector<std::string>{"-x RANK is not passed on: trainrun sets RANK itself"});
+  CHECK(parts->job.programs[1].env.empty());
 }

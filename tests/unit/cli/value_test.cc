@@ -133,7 +133,7 @@ TEST_CASE("the environment gives settings, and a surrounding job's worker variab
                                        {"TRAINRUN_SIZE", "8"},
                                        {"TRAINRUN_HOST", "gpu1"},
                                        {"TRAINRUN_LOCAL_RANK", "1"},
-                                       {"TRAINRUN_WORLD_SIZE", "8"},
+                                       {"TRAINRUN_WORKER", "8"},
                                        {"TRAINRUN_JOB_ID", "0123"},
                                        {"TRAINRUN_FAULT", "a=fail"},
                                        {"TRAINRUN_RENDEZVOUS", "127.0.0.1:1"},
@@ -144,9 +144,20 @@ TEST_CASE("the environment gives settings, and a surrounding job's worker variab
                                          {Option::export_name, "B=1", "TRAINRUN_EXPORT"}};
   CHECK(layer.settings == expected);
   CHECK(layer.notes.empty());
-  const auto typo = read_environment({{"TRAINRUN_TIMOUT", "5"}});
-  REQUIRE(typo.notes.size() == 1);
-  CHECK(typo.notes.front() == "'TRAINRUN_TIMOUT' is not a setting; did you mean TRAINRUN_TIMEOUT?");
+}
+
+TEST_CASE("a variable of ours that is no setting is told, with the nearest one") {
+  const auto layer = read_environment({{"TRAINRUN_GRCE", "3"},
+                                       {"TRAINRUN_HOST", "gpu1"},
+                                       {"TRAINRUN_SOMETHING_ELSE", "3"},
+                                       {"TRAINRUN_JOB_ID", "0123"},
+                                       {"TRAINRUN_FAILED_HOSTS", "a"},
+                                       {"TRAINRUN_REQUIRE", "1"}});
+  CHECK(layer.settings.empty());
+  CHECK(layer.notes ==
+        std::vector<std::string>{"TRAINRUN_GRCE is no setting of trainrun (did you mean TRAINRUN_GRACE?)",
+                                 "TRAINRUN_HOST is no setting of trainrun (did you mean TRAINRUN_HOSTS?)",
+                                 "TRAINRUN_SOMETHING_ELSE is no setting of trainrun"});
 }
 
 TEST_CASE("an env file has NAME=VALUE lines and errors name the line") {

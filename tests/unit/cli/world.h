@@ -15,7 +15,9 @@
 struct World {
   std::map<std::string, std::string> files = {{"/home/u/hosts.txt", "gpu1 slots=2\ngpu2 slots=2\n"},
                                               {"/home/u/train.py", ""},
-                                              {"/home/u/plain.txt", ""}};
+                                              {"/home/u/plain.txt", ""},
+                                              {"/home/u/k", ""},
+                                              {"/home/u/.ssh/id", ""}};
   std::set<std::string> executables = {"/home/u/train",  "/home/u/server", "/home/u/client",
                                        "/home/u/run.py", "/bin/true",      "/usr/bin/python3",
                                        "/usr/bin/env"};

@@ -135,6 +135,11 @@ TEST_CASE("oversubscribing fills the slots, then spreads the rest evenly") {
 }
 
 TEST_CASE("too few slots is an error that says what to write") {
+  const auto in_file = [](std::vector<Host> hosts, int np) {
+    auto job = job_on(std::move(hosts), {np});
+    job.slots_from = "hf";
+    return job;
+  };
   struct Row {
     JobSpec job;
     const char *message, *hint;
@@ -151,6 +156,12 @@ TEST_CASE("too few slots is an error that says what to write") {
       {job_on({{.name = "a"}, {.name = "fd00::1", .user = "bob"}}, {4}),
        "-np 4 needs 4 slots, the hosts have 2 (no count was given for a: it has 1)",
        "write -H a:2,bob@[fd00::1]:2, or add --oversubscribe"},
+      {in_file({host("a", 4), host("b", 4)}, 10), "-np 10 needs 10 slots, the hosts have 8",
+       "write slots=5 for a, slots=5 for b in hf, or add --oversubscribe"},
+      {in_file({host("a", 2), host("b", 4)}, 7), "-np 7 needs 7 slots, the hosts have 6",
+       "write slots=3 for a in hf, or add --oversubscribe"},
+      {in_file(many, 10), "-np 10 needs 10 slots, the hosts have 9",
+       "give the hosts of hf more slots, or add --oversubscribe"},
       {job_on(many, {10}), "-np 10 needs 10 slots, the hosts have 9",
        "give the hosts more slots (name:slots), or add --oversubscribe"},
   };

@@ -167,5 +167,16 @@ TEST_CASE("--gpus-per-rank shows each rank its own GPUs, by both vendors' names"
   CHECK(env_of(job, 1, nullptr).at("CUDA_VISIBLE_DEVICES") == "0,1");
 }
 
+TEST_CASE("what is always set is what a part's own variables cannot change, and the agent's number") {
+  auto job = two_hosts();
+  job.gpus_per_rank = 1;
+  const auto before = env_of(job, 2, nullptr);
+  for (const auto& [name, value] : before) job.programs[0].env.emplace_back(name, "mine");
+  for (const auto& [name, value] : env_of(job, 2, nullptr))
+    CHECK_MESSAGE(is_always_set(name) == (value != "mine"), name);
+  CHECK(is_always_set("TRAINRUN_WORKER"));
+  CHECK_FALSE(is_always_set("TRAINRUN_GRACE"));
+}
+
 }  // namespace
 }  // namespace trainrun::core

@@ -40,7 +40,7 @@ TEST_CASE("the environment of a job gives hosts and slots") {
        "node1:3 node2:1 node3:1"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_NODELIST", "node[1-4]"}, {"SLURM_TASKS_PER_NODE", "8(x4)"}},
        "node1:8 node2:8 node3:8 node4:8"},
-      {{{"SLURM_JOBID", "3"}, {"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "1,2,3,4"}}, "a:1 b:2"},
+      {{{"SLURM_JOBID", "3"}, {"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "1,2"}}, "a:1 b:2"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", "a,b"}}, "a b"},
       // A step of one node in a job of four: Slurm leaves the job's node list in place.
       {{{"SLURM_JOB_ID", "3"},
@@ -90,6 +90,10 @@ TEST_CASE("a job's environment that makes no sense is an error that names the va
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", ",,"}}, "SLURM_JOB_NODELIST names no host: ',,'"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}},
        "SLURM_TASKS_PER_NODE has 2 counts for the 3 hosts of SLURM_JOB_NODELIST: '2(x2)'"},
+      {{{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "2(x3)"}},
+       "SLURM_TASKS_PER_NODE has 3 counts for the 2 hosts of SLURM_JOB_NODELIST: '2(x3)'"},
+      {{{"SLURM_JOB_ID", "3"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "2"}},
+       "SLURM_TASKS_PER_NODE has 1 count for the 2 hosts of SLURM_JOB_NODELIST: '2'"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_HET_SIZE", "129"}}, "SLURM_HET_SIZE is '129'"},
       {{{"SLURM_JOB_ID", "3"}, {"SLURM_HET_SIZE", "1"}}, "SLURM_JOB_NODELIST_HET_GROUP_0 is not set"},
   };

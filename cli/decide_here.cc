@@ -1,0 +1,77 @@
+#include "cli/decide_here.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "launcher/agent/host_facts.h"
+#include "launcher/base/strings.h"
+#include "launcher/core/addresses.h"
+#include "launcher/core/binding.h"
+#include "launcher/core/replan.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+// mkdir alone knows: root may write where access() says so, and yet not in /proc.
+bool can_be_made(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0777) == 0) return ::rmdir(directory.c_str()) == 0;
+  return errno == EEXIST;
+}
+
+Result<void> output_directory(const std::string& directory) {
+  if (directory.empty()) return {};
+  struct stat status {};
+  const bool there = ::stat(directory.c_str(), &status) == 0;
+  const std::string path = there ? directory + "/rank.0" : directory;
+  if (can_be_made(path)) return {};
+  return fail(Code::config,
+              fmt::format("--output-filename: cannot make {}: {}", quoted(path, 300), errno_text(errno)),
+              "choose a directory that you may write to");
+}
+
+Result<void> suits(const JobSpec& job, const core::Placement& placement, HostIndex host,
+                   const wire::HostFacts& facts) {
+  if (const auto address = core::address_of(host, {{host, &facts}}, job);
+      !address && !job.network_interface.empty())
+    return tl::unexpected(address.error());
+  const Host& machine = job.hosts.hosts[host.value];
+  const auto check = [&](std::uint32_t rank, std::uint32_t ranks) -> Result<void> {
+    auto good = core::gpus_suffice(job, facts, ranks);
+    if (const auto cpus = core::cpus_for(job, facts, rank, ranks); good && !cpus)
+      good = tl::unexpected(cpus.error());
+    if (!good) good.error().message = fmt::format("{}: {}", machine.name, good.error().message);
+    return good;
+  };
+  if (job.elastic.enabled()) {  // any of its slots may come to hold a rank
+    const auto slots = static_cast<std::uint32_t>(core::slots_of(job, machine));
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      if (auto good = check(slot, slots); !good) return good;
+    }
+    return {};
+  }
+  for (const auto& seat : placement.seats) {
+    if (seat.host != host) continue;
+    if (auto good = check(seat.local_rank, seat.local_size); !good) return good;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> decide_here(const JobSpec& job, const core::Placement& placement,
+                         const std::function<bool(const Host&)>& is_here) {
+  std::optional<wire::HostFacts> facts;
+  for (const auto& seat : placement.seats) {
+    if (seat.local_rank != 0 || !is_here(job.hosts.hosts[seat.host.value])) continue;
+    if (!facts) facts = agent::read_host_facts({.topology = true, .addresses = true});
+    if (auto good = suits(job, placement, seat.host, *facts); !good) return good;
+  }
+  return output_directory(job.output_directory);
+}
+
+}  // namespace trainrun::cli

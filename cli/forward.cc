@@ -1,0 +1,90 @@
+#include "cli/forward.h"
+
+#include <fmt/format.h>
+
+#include "cli/env_file.h"
+#include "cli/program.h"
+#include "cli/value.h"
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+#include "launcher/core/env_forward.h"
+#include "launcher/core/worker_env.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+constexpr std::size_t longest_shown = 60;  // of a value
+
+void say_ours(const std::string& what, std::string_view name, std::vector<std::string>& notes) {
+  notes.push_back(fmt::format("{} is not passed on: trainrun sets {} itself", what, name));
+}
+
+// The words after -x that count.
+std::vector<std::string> exports(const std::vector<Setting>& from, std::vector<std::string>& notes) {
+  std::vector<std::string> out;
+  for (const auto& setting : from) {
+    if (setting.option != Option::export_name) continue;
+    const auto parsed = parse_export(setting.value);
+    if (parsed && core::is_always_set(parsed->name)) {
+      const bool flag = setting.origin.starts_with('-');
+      say_ours(flag ? fmt::format("{} {}", setting.origin,
+                                  harmless(std::string_view(setting.value).substr(0, longest_shown)))
+                    : fmt::format("{}: {}", setting.origin, parsed->name),
+               parsed->name, notes);
+    } else {
+      out.push_back(setting.value);
+    }
+  }
+  return out;
+}
+
+void say_missing(const std::vector<std::string>& names, std::vector<std::string>& notes) {
+  for (const auto& name : names) {
+    notes.push_back(fmt::format("-x {}: nothing of that name is set here, so workers do not get it", name));
+  }
+}
+
+Result<std::vector<EnvVar>> from_file(const Settings& settings, const Inputs& inputs,
+                                      std::vector<std::string>& notes) {
+  const Setting* setting = settings.get(Option::env_file);
+  if (setting == nullptr) return std::vector<EnvVar>{};
+  auto content = inputs.read_file(absolute_path(setting->value, inputs));
+  if (!content) return fail(Code::config, fmt::format("{}: {}", setting->origin, content.error().message));
+  auto read = read_env_file(*content, harmless(setting->value));
+  if (!read) return read;
+  std::erase_if(*read, [&](const EnvVar& one) {
+    if (!core::is_always_set(one.first)) return false;
+    say_ours(fmt::format("{}: {}", harmless(setting->value), one.first), one.first, notes);
+    return true;
+  });
+  return read;
+}
+
+}  // namespace
+
+Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& parts, bool this_host_alone,
+                     const Inputs& inputs, JobSpec& job, std::vector<std::string>& notes) {
+  const auto file = from_file(settings, inputs, notes);
+  if (!file) return tl::unexpected(file.error());
+  EnvPolicy policy = EnvPolicy::by_default;
+  if (settings.text(Option::env, "default") == "all") policy = EnvPolicy::all;
+  if (settings.text(Option::env, "default") == "none") policy = EnvPolicy::none;
+
+  auto forwarded = core::forward_environment(inputs.environment, policy, this_host_alone,
+                                             exports(settings.all(Option::export_name), notes), *file);
+  job.env = std::move(forwarded.env);
+  job.not_forwarded = std::move(forwarded.left_behind);
+  job.inherit_all = this_host_alone && policy != EnvPolicy::none;
+  say_missing(forwarded.missing, notes);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto own = exports(parts[i].settings, notes);
+    if (own.empty()) continue;
+    auto part = core::forward_environment(inputs.environment, EnvPolicy::none, false, own, {});
+    job.programs[i].env = std::move(part.env);
+    say_missing(part.missing, notes);
+  }
+  return {};
+}
+
+}  // namespace trainrun::cli
