@@ -11,6 +11,7 @@
 #include "cli/dry_run_elastic.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
+#include "launcher/core/env_var.h"
 #include "launcher/core/worker_env.h"
 
 namespace trainrun::cli {
@@ -124,7 +125,10 @@ Env own_env(const JobSpec& job, const core::Placement& placement, const core::Se
        core::worker_env(job, placement, seat.rank, placeholders(job, placement, seat), nullptr)) {
     env[name] = shown_value(name, value);
   }
-  env["TRAINRUN_WORKER"] = "<number of the process in the job>";  // the agent gives it
+  env["TRAINRUN_WORKER"] = "<number of the process in the job>";  // the agent gives it, and these
+  for (const char* name : {"HOME", "LOGNAME", "SHELL", "USER"})
+    if (!job.inherit_all && core::find_variable(job.env, name) == nullptr)
+      env.emplace(name, "<of the login there>");
   return env;
 }
 
