@@ -181,14 +181,17 @@ class JobMachine {
   // worlds
   struct Trouble {
     Outcome::Kind kind = Outcome::Kind::worker_failed;
-    std::string what;      // for the line that tells it, and for the tally of causes
-    std::string cause;     // "worker failed"
-    bool planned = false;  // no failure: no budget, no blame
-    HostIndex host{};      // host_lost
+    std::string what;             // for the line that tells it, and for the tally of causes
+    std::string cause;            // "worker failed"
+    bool planned = false;         // no failure: no budget, no blame
+    HostIndex host{};             // host_lost
+    std::vector<WorkerId> who{};  // worker_failed: whose end it is
   };
   void trouble(const Trouble& trouble);
   void worker_trouble(WorkerId id);
   std::optional<Trouble> why_unfinished();
+  [[nodiscard]] bool of_this_restart(const Trouble& trouble);
+  void restart_paid();
   void count_cause(const Trouble& trouble);
   [[nodiscard]] std::string what_follows(const Trouble& trouble) const;
   [[nodiscard]] std::string before_it_ran() const;
@@ -236,6 +239,7 @@ class JobMachine {
   void finish_if_all_gone();
   void leave_at_once();
   void lose_workers_of(HostIndex host, const std::string& reason);
+  void tell_lost_host(HostIndex host, const std::string& reason, bool had_ranks);
   void settle_verdict();
   void inspection_over();
   void ignore(const char* what, const char* why);
@@ -290,6 +294,10 @@ class JobMachine {
   std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure
   std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
+  // Who was there when the latest restart was paid. Until the world that it pays for has come up, the end of
+  // each of them belongs to it, once: whoever comes anew pays for itself, so that nothing restarts for ever.
+  std::set<WorkerId> workers_of_restart_;
+  std::set<HostIndex> hosts_of_restart_;
   Generation told_{};                       // the latest that the user was told of
   int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous

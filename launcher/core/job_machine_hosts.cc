@@ -187,6 +187,8 @@ void JobMachine::on(const HostLost& event) {
   host.sweeping = host.inspecting = false;
   host.note = event.reason;
   const bool left = host.leaving;
+  const bool had_ranks = has_live_members(event.host);
+  const bool expected = left || !host.listed;
   host_left(event.host);
   if (still_changes()) {
     if (before == HostState::ready && !left)
@@ -206,8 +208,7 @@ void JobMachine::on(const HostLost& event) {
       const bool planned = phase_ == Phase::forming && !begun_ &&
                            std::any_of(world_.seats.begin(), world_.seats.end(),
                                        [&](const Seat& seat) { return seat.host == event.host; });
-      const bool needed = has_live_members(event.host) || planned || !elastic();
-      const bool expected = left || !host.listed;
+      const bool needed = had_ranks || planned || !elastic();
       lose_workers_of(event.host, event.reason);
       if (!needed) {
         if (!expected) say(fmt::format("{} lost ({}); it had no rank", host_name(event.host), event.reason));
@@ -220,9 +221,11 @@ void JobMachine::on(const HostLost& event) {
                       expected ? "hosts left" : "host lost", expected, event.host});
     }
     case Phase::draining:
+      if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
       lose_workers_of(event.host, event.reason);
       return after_worker_change();
     case Phase::cooling:
+      if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
       lose_workers_of(event.host, event.reason);
       return try_form();
     case Phase::closing:
@@ -234,6 +237,23 @@ void JobMachine::on(const HostLost& event) {
     case Phase::done:
       return ignore("host lost", "all is over");
   }
+}
+
+// Another host was lost while what the first failure led to goes on: nothing new follows, but its name is
+// told.
+void JobMachine::tell_lost_host(HostIndex host, const std::string& reason, bool had_ranks) {
+  if (then_ == Then::end && phase_ == Phase::draining) {
+    if (!had_ranks || verdict_.kind == Outcome::Kind::user_signal) return;
+    if (verdict_.kind == Outcome::Kind::host_lost) verdict_.also_lost.push_back(host);
+    return say(fmt::format("{} lost as well ({})", host_name(host), reason));
+  }
+  const bool first = failed_at_ == std::nullopt || !hosts_of_restart_.contains(host);
+  if (!first) {
+    hosts_of_restart_.erase(host);
+    count_cause({Outcome::Kind::host_lost, reason, "host lost", false, host});
+  }
+  say(fmt::format("{} lost{} ({}){}", host_name(host), first ? "" : " as well", reason,
+                  had_ranks || !first ? "" : "; it had no rank"));
 }
 
 void JobMachine::lose_workers_of(HostIndex host, const std::string& reason) {

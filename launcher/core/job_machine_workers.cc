@@ -105,12 +105,14 @@ void JobMachine::on(const WorkerExited& event) {
 }
 
 void JobMachine::worker_trouble(WorkerId id) {
-  auto& worker = workers_.at(id);
-  worker.charged = true;
+  const auto& worker = workers_.at(id);
   trouble({Outcome::Kind::worker_failed,
            fmt::format("rank {} on {} {}", worker.seat.rank.value, host_name(worker.seat.host),
                        worker.status.describe()),
-           "worker failed", false});
+           "worker failed",
+           false,
+           {},
+           {id}});
 }
 
 // Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was

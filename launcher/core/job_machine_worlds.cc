@@ -95,7 +95,7 @@ void JobMachine::tell_what_is_there(int slots) {
 // Some members have finished, and those that the next world was for are gone as well. True when that is the
 // end.
 bool JobMachine::nobody_is_left() {
-  auto why = why_unfinished();
+  auto why = unfinished_ && !unfinished_->planned ? unfinished_ : why_unfinished();
   if (!why) why = unfinished_;
   if (why && why->planned) {  // nothing failed: the program has not ended only because of what we did
     survivors_stay_ = somebody_left_well_ = world_elastic_ = false;

@@ -168,6 +168,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       lines.push_back(fmt::format("trainrun: host {} was lost {} after the start: {}{}",
                                   job.hosts.hosts[outcome.host.value].name, format_duration(outcome.ran),
                                   outcome.reason, then));
+      for (const auto host : outcome.also_lost)
+        lines.push_back("  also lost   " + job.hosts.hosts[host.value].name);
       add_hint(lines,
                "see whether the host still answers; its agent, if it lives, ends what is left there within "
                "--grace");
