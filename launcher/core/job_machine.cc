@@ -316,6 +316,7 @@ void JobMachine::begin_world() {
     }
     ++last_worker_.value;
     workers_[last_worker_].seat = seat;
+    workers_[last_worker_].since = now_;
     begin.workers.push_back(last_worker_);
     starts.push_back({last_worker_, world_.generation, seat.rank});
   }
@@ -346,6 +347,7 @@ void JobMachine::on(const WorkerStarted& event) {
         return ignore("worker started", "it was started before, or its host is lost");
       it->second.state = WorkerState::spawned;
       it->second.pid = event.pid;
+      it->second.since = now_;
       // Its order went out before the drain began, and so before the signal: it hears of the end like the
       // others.
       if (phase_ == Phase::forming || phase_ == Phase::draining) after_worker_change();

@@ -11,7 +11,7 @@
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _workers: deaths; _worlds: what
 // follows from a failure or a change, the next generation; _members: what the rendezvous and the inspection
-// tell; _end: signals, deadlines, the verdict.
+// tell; _words: what the user is told of hosts; _end: signals, deadlines, the verdict.
 #pragma once
 
 #include <map>
@@ -50,13 +50,17 @@ class JobMachine {
     Host host;
     HostState state = HostState::gone;
     bool listed = false;
-    std::string note;  // why it is not used
+    bool leaves = false;                  // it, or the user, said so
+    int stopped = 0;                      // slots that the user gave up
+    std::string note;                     // why it is not used
+    std::optional<Instant> used_again{};  // the earliest moment, of one that rests or left
   };
   struct WorkerView {
     WorkerId worker;
     Seat seat;
     std::uint32_t pid = 0;
     WorkerState state = WorkerState::ordered;
+    Instant since{};  // of the state
   };
 
   // `spec` must outlive the machine. `first` is the placement of a job that is not elastic; an elastic one
@@ -78,6 +82,12 @@ class JobMachine {
   // A generation runs that may be started anew, or one worker of it.
   [[nodiscard]] bool may_restart() const;
   [[nodiscard]] bool may_restart(Rank rank) const;
+  // A rank that is restarted is so alone: the others keep their process.
+  [[nodiscard]] bool restarts_alone() const { return in_place_now(); }
+  // The hosts that are there, and those that may be reached, hold the smallest world without this one ...
+  [[nodiscard]] bool holds_without(HostIndex host) const;
+  // ... or without one slot.
+  [[nodiscard]] bool holds_with_a_slot_less() const;
   // Empty when all invariants hold, else the one that does not; tests ask after every step.
   [[nodiscard]] std::string broken_invariant() const;
 
@@ -91,12 +101,14 @@ class JobMachine {
     bool sweeping = false;
     bool inspecting = false;
     int failed_dials = 0;  // in a row
+    int slots_then = 0;    // when the current world was planned
     Instant retry_at{};
     Instant away_until{};  // it went by its own word
     std::string note;      // what was last said about it
   };
   struct Worker {
     WorkerState state = WorkerState::ordered;
+    Instant since{};  // of the state, as it is told: ended is one
     Seat seat;
     std::uint32_t pid = 0;
     bool member = true;      // of the current world
@@ -120,6 +132,8 @@ class JobMachine {
   void on(const HostSwept&);
   void on(const HostLeaving&);
   void on(const HostsDiscovered&);
+  void on(const DiscoveryProblem& event) { discovery_problem_ = event.what; }
+  void explain_missing_hosts();
   void on(const PortReserved&);
   void on(const PortRefused&);
   void on(const WorkerStarted&);
@@ -156,6 +170,7 @@ class JobMachine {
   void watch_hosts();
   [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
   [[nodiscard]] int slots_on(HostIndex index) const;
+  [[nodiscard]] int slots_without(std::optional<HostIndex> host) const;
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
   [[nodiscard]] std::set<HostIndex> forgiven() const;
   [[nodiscard]] bool any_dialling() const;
@@ -188,7 +203,7 @@ class JobMachine {
     std::vector<WorkerId> who{};  // worker_failed: whose end it is
   };
   void trouble(const Trouble& trouble);
-  void worker_trouble(WorkerId id);
+  void worker_trouble(WorkerId id, const std::string& last_words = {});
   std::optional<Trouble> why_unfinished();
   [[nodiscard]] bool of_this_restart(const Trouble& trouble);
   void restart_paid();
@@ -207,10 +222,11 @@ class JobMachine {
   void tell_generation();
   void consider_change();
   void settled();
-  [[nodiscard]] std::string describe_change(bool come, bool leave) const;
-  [[nodiscard]] bool must_leave(const Worker& worker) const;
+  [[nodiscard]] Trouble describe_change(bool come, bool leave) const;
+  [[nodiscard]] std::set<WorkerId> beyond_slots() const;
+  [[nodiscard]] std::set<WorkerId> leavers() const;
   [[nodiscard]] std::pair<bool, bool> change_needed() const;
-  void change_world(const std::string& why, bool come, bool leave);
+  void change_world(const Trouble& change, bool come, bool leave);
   void dismiss(WorkerId id);
   void dismiss_leavers();
   void await_dismissed();
@@ -304,7 +320,8 @@ class JobMachine {
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process
   bool announced_ = false;                  // members were told that the world is about to change
   std::map<HostIndex, int> stopped_slots_;  // by the user
-  std::vector<std::string> evidence_;       // of the inspection that runs
+  std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
+  std::vector<std::string> evidence_;             // of the inspection that runs
   std::set<WorkerId> stopped_workers_;
 };
 

@@ -149,6 +149,7 @@ void JobMachine::on(const DeadlinePassed& event) {
         return ignore("world deadline", "the world was formed");
       verdict_.reason =
           fmt::format("too few hosts for the smallest world, for {}", format_duration(spec_.elastic.timeout));
+      explain_missing_hosts();
       return end_because(Outcome::Kind::no_hosts);
     case Deadline::join:
       return members_late();

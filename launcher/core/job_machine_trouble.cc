@@ -41,8 +41,9 @@ bool JobMachine::survives(const Worker& worker) {
 // would be lost.
 std::vector<const JobMachine::Worker*> JobMachine::staying() const {
   std::vector<const Worker*> on_listed, all;
+  const auto beyond = beyond_slots();
   for (const auto& [id, worker] : workers_) {
-    if (!survives(worker) || hosts_.at(worker.seat.host.value).leaving) continue;
+    if (!survives(worker) || hosts_.at(worker.seat.host.value).leaving || beyond.contains(id)) continue;
     all.push_back(&worker);
     if (usable(worker.seat.host, {worker.seat.host})) on_listed.push_back(&worker);
   }

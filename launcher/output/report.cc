@@ -126,9 +126,10 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
 void no_restart_left(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
   if (!outcome.out_of_restarts) return;
   const auto& limit = job.elastic.limit;
-  lines.push_back(limit.count == 0 ? "  restarts    none is allowed (--reset-limit 0)"
-                                   : fmt::format("  restarts    none is left: {} within {} (--reset-limit)",
-                                                 limit.count, format_duration(limit.window)));
+  const auto flag = core::flag_of(limit);
+  lines.push_back(limit.count == 0 ? fmt::format("  restarts    none is allowed ({} 0)", flag)
+                                   : fmt::format("  restarts    none is left: {} {} ({})", limit.count,
+                                                 core::describe_window(limit), flag));
 }
 
 std::string tally(int number, std::string_view noun, const std::vector<std::pair<std::string, int>>& causes) {
