@@ -150,7 +150,7 @@ std::string ctl_help() {
   out +=
       "\n  --job ID              the job, by its id or a beginning of it: see list\n"
       "  --json                the launcher's answer as it is\n"
-      "  --force               remove and stop: also when the rest cannot hold --min-np ranks\n"
+      "  --force               remove and stop: even below --min-np\n"
       "  --help                this text\n\n"
       "man trainrun-ctl\n";
   return out;

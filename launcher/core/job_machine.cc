@@ -163,7 +163,7 @@ bool JobMachine::may_restart(Rank rank) const {
 
 void JobMachine::on(const Begin&) {
   began_ = now_;
-  arm(Deadline::start, now_ + spec_.start_timeout);
+  arm(Deadline::start, now_ + first_patience());
   if (spec_.timeout) arm(Deadline::job, now_ + *spec_.timeout);
   if (elastic()) return dial_wanted();
   for (const auto index : order_) dial(index);

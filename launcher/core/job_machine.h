@@ -179,12 +179,17 @@ class JobMachine {
   // gathering, forming
   void give_up_gathering();
   void start_without_the_late();
+  // How long hosts are gathered at most: also never longer than the job waits for the smallest world.
+  [[nodiscard]] Duration first_patience() const {
+    return elastic() ? std::min(spec_.start_timeout, spec_.elastic.timeout) : spec_.start_timeout;
+  }
   void try_form();
   bool nobody_is_left();
   void wait_for_hosts(int slots);
   [[nodiscard]] std::string what_is_awaited() const;
   void tell_host_error(HostIndex index, const Error& error);
   void tell_host_errors();
+  void say_error(const Error& error);
   void tell_what_is_there(int slots);
   void tell_that_state_is_lost();
   [[nodiscard]] bool first_choice_is_ready(int size) const;
@@ -315,6 +320,7 @@ class JobMachine {
   std::set<WorkerId> workers_of_restart_;
   std::set<HostIndex> hosts_of_restart_;
   Generation told_{};                       // the latest that the user was told of
+  std::map<std::string, int> errors_told_;  // hosts that failed so, since the latest world was planned
   int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process

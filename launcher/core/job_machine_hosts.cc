@@ -134,23 +134,30 @@ std::vector<Room> JobMachine::rooms(bool with_dialling) const {
   return out;
 }
 
-// As many hosts are held as the largest world and its spares need, in the order of the list.
+// As many hosts are held as the largest world and its spares need, in the order of the list; those that have
+// failed come last, and a host more is tried for each of them: a good one behind many bad ones is found.
 void JobMachine::dial_wanted() {
+  constexpr int most_instead = 64;
   const int most = spec_.elastic.max_np > 0 ? spec_.elastic.max_np : spec_.world_size();
-  int held = 0;
+  int held = 0, ready = 0, failed = 0;
   const auto pardoned = forgiven();
   for (const auto index : order_) {
     const auto& host = hosts_.at(index.value);
     if (!usable(index, pardoned)) continue;
     if (host.state == HostState::ready || host.state == HostState::dialling) held += slots_on(index);
+    if (host.state == HostState::ready) ready += slots_on(index);
+    if (host.state == HostState::gone && host.failed_dials > 0) ++failed;
   }
-  for (const auto index : order_) {
-    if (held >= most + spec_.elastic.spares) break;
-    const auto& host = hosts_.at(index.value);
-    if (host.state != HostState::gone || host.retry_at > now_ || !usable(index, pardoned)) continue;
-    if (slots_on(index) == 0) continue;
-    held += slots_on(index);
-    dial(index);
+  const int wanted = most + spec_.elastic.spares + (ready < most ? std::min(failed, most_instead) : 0);
+  for (const bool again : {false, true}) {
+    for (const auto index : order_) {
+      if (held >= wanted) break;
+      const auto& host = hosts_.at(index.value);
+      if ((host.failed_dials > 0) != again || host.state != HostState::gone || host.retry_at > now_) continue;
+      if (!usable(index, pardoned) || slots_on(index) == 0) continue;
+      held += slots_on(index);
+      dial(index);
+    }
   }
   watch_hosts();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/host_errors.h"
 
 namespace trainrun::core {
 
@@ -95,16 +96,31 @@ std::string JobMachine::what_is_awaited() const {
   return out;
 }
 
-// Once, however often it is tried: a host that goes on failing in the same way is no news.
+// Once, however often it is tried: a host that goes on failing in the same way is no news. Nor are many hosts
+// that fail in the same way, until the next world is formed.
 void JobMachine::tell_host_error(HostIndex index, const Error& error) {
+  constexpr int told_one_by_one = 3;
   auto& host = hosts_.at(index.value);
-  if (std::exchange(host.note, error.message) != error.message && host.listed)
-    say(error.message + "; trying again" + (error.hint.empty() ? "" : " (try: " + error.hint + ")"));
+  if (std::exchange(host.note, error.message) == error.message || !host.listed) return;
+  const int alike = ++errors_told_[std::string(without_name(error.message, host.host.name))];
+  if (alike <= told_one_by_one) return say_error(error);
+  if (alike == told_one_by_one + 1) say("more hosts fail in the same way; `trainrun ctl world` names them");
+}
+
+void JobMachine::say_error(const Error& error) {
+  say(error.message + "; trying again" + (error.hint.empty() ? "" : " (try: " + error.hint + ")"));
 }
 
 // Those of the gathering are held back as long as all may end in one report of them.
 void JobMachine::tell_host_errors() {
-  for (const auto& [index, error] : verdict_.host_errors) tell_host_error(index, error);
+  HostErrors news;
+  for (const auto& [index, error] : verdict_.host_errors) {
+    auto& host = hosts_.at(index.value);
+    if (std::exchange(host.note, error.message) != error.message && host.listed)
+      news.emplace_back(index, error);
+  }
+  for (const auto& error : grouped(news, [this](HostIndex host) { return host_name(host); }))
+    say_error(error);
 }
 
 }  // namespace trainrun::core

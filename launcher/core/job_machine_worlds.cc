@@ -78,7 +78,7 @@ void JobMachine::tell_what_is_there(int slots) {
   tell_host_errors();
   if (std::exchange(slots_told_, slots) == slots) return;
   say(fmt::format("{} of {} are there: waiting up to {} for more hosts (--start-timeout)", slots,
-                  count(spec_.world_size(), "slot"), format_duration(began_ + spec_.start_timeout - now_)));
+                  count(spec_.world_size(), "slot"), format_duration(began_ + first_patience() - now_)));
 }
 
 // Some members have finished, and those that the next world was for are gone as well. True when that is the
@@ -106,10 +106,13 @@ void JobMachine::wait_for_hosts(int slots) {
   tell_host_errors();
   if (armed_.contains(Deadline::world)) return;
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
-  say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {}",
-                  count(slots, "slot"), least, what_is_awaited(), format_duration(spec_.elastic.timeout)));
+  // At the start the time counts from the start: --start-timeout is a part of it.
+  const auto until = (phase_ == Phase::gathering ? began_ : now_) + spec_.elastic.timeout;
   act(AskForHosts{});
-  arm(Deadline::world, now_ + spec_.elastic.timeout);
+  arm(Deadline::world, std::max(now_, until));
+  if (until <= now_) return;
+  say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {}",
+                  count(slots, "slot"), least, what_is_awaited(), format_duration(until - now_)));
 }
 
 void JobMachine::form_next(int size) {
@@ -117,6 +120,7 @@ void JobMachine::form_next(int size) {
   settle_over_ = false;
   tell_host_errors();
   verdict_.host_errors.clear();
+  errors_told_.clear();
   const Generation next{world_.generation.value + 1};
   const auto alive = staying();
   const bool in_place = survivors_stay_;

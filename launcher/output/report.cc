@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/host_errors.h"
 #include "launcher/core/restart_budget.h"
 
 namespace trainrun::output {
@@ -158,6 +159,7 @@ void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome&
 std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome, const ReportFacts& facts) {
   std::vector<std::string> lines;
   const auto others = what_became_of_others(outcome.others);
+  const auto name = [&job](HostIndex host) { return job.hosts.hosts[host.value].name; };
   const auto then = others.empty() ? std::string{} : "; " + others;
   switch (outcome.kind) {
     case Outcome::Kind::success:
@@ -178,7 +180,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
     case Outcome::Kind::hosts_failed:
       lines.push_back(fmt::format("trainrun: {} of {} hosts could not be used; nothing was started",
                                   outcome.host_errors.size(), job.hosts.hosts.size()));
-      for (const auto& [host, error] : outcome.host_errors) {
+      for (const auto& error : core::grouped(outcome.host_errors, name)) {
         lines.push_back("  " + error.message);
         if (!error.hint.empty()) lines.push_back("      try: " + error.hint);
       }
@@ -206,7 +208,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::no_hosts:
       lines.push_back(fmt::format("trainrun: {}", outcome.reason));
-      for (const auto& [host, error] : outcome.host_errors) lines.push_back("  " + error.message);
+      for (const auto& error : core::grouped(outcome.host_errors, name))
+        lines.push_back("  " + error.message);
       add_hint(lines, "see whether the hosts are up and listed, or allow a smaller world with --min-np");
       break;
   }

@@ -161,4 +161,37 @@ TEST_SUITE("core.elastic words") {
     bench.form();
     for (const auto& rank : bench.machine->workers()) CHECK(bench.now - rank.since < seconds(1));
   }
+
+  TEST_CASE("many hosts that fail alike are one line, and a good one behind them is found") {
+    Bench bench(40, OnFailure::restart_world, [](JobSpec& spec) { spec.programs[0].np = 2; });
+    for (int look = 0; look < 200 && bench.phase() == Phase::gathering; ++look) {
+      const auto views = bench.machine->hosts();
+      for (const auto& view : views) {
+        if (view.state != JobMachine::HostState::dialling || bench.phase() != Phase::gathering) continue;
+        if (view.index.value == 39)
+          bench.ready(39);
+        else
+          bench.tell(HostFailed{view.index, {Code::unreachable, view.host.name + ": unknown name", {}}});
+      }
+    }
+    CHECK(bench.phase() == Phase::forming);
+    CHECK(times(bench.said, "unknown name") == 1);
+    CHECK(bench.has_said(" hosts: unknown name (gpu0, "));
+  }
+
+  TEST_CASE("the start waits no longer than --elastic-timeout, of which --start-timeout is a part") {
+    Bench bench(1, OnFailure::restart_world, [](JobSpec& spec) {
+      spec.hosts.hosts.clear();
+      spec.elastic.discovery.kind = DiscoveryKind::script;
+      spec.elastic.timeout = seconds(5);
+      SUBCASE("shorter") { spec.start_timeout = seconds(3); }
+      SUBCASE("longer") { spec.start_timeout = seconds(60); }
+    });
+    const auto began = bench.now;
+    bench.pass(Deadline::start);
+    bench.pass(Deadline::world);
+    REQUIRE(bench.outcome);
+    CHECK(bench.now - began < seconds(6));
+    CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
+  }
 }
