@@ -65,7 +65,8 @@ Poller::Told Poller::answer(const Listing& listing, bool witness) {
     told.hosts = hosts_;
   }
   if (std::exchange(failing_, false))
-    told.say.push_back(fmt::format("host discovery answers{}: {}", first ? "" : " again", count(listing.hosts.size())));
+    told.say.push_back(
+        fmt::format("host discovery answers{}: {}", first ? "" : " again", count(listing.hosts.size())));
   return told;
 }
 
