@@ -76,7 +76,7 @@ class Restarts(ElasticTest):
                                     "wait")
                 self.assertEnds(done, rc)
                 self.assertInOrder(done.err, "restart 1 of 1 in 1h00m", "generation 2",
-                                   rf"^trainrun: rank 1 on \S+ {words}", "none is left: 1 within 1h00m",
+                                   rf"^trainrun: rank 1 on \S+ {words}", "none is left: 1 in 1h00m",
                                    "2 generations; 1 restart")
                 self.assertAllGone(timeout=5)
 
@@ -247,6 +247,13 @@ class Hosts(ElasticTest):
         done = self.assertEnds(job.wait(), 0)
         self.assertSays(done, "host discovery: ")
         self.assertQuietOn(done, "generation 2", "no longer listed")
+
+    def test_the_end_says_why_no_host_came(self):
+        job = self.start("--min-np", 2, "--host-discovery-script", "echo no creds >&2; exit 3", "--elastic-timeout", "1s",
+                         "true")
+        done = self.assertEnds(job.wait(), 69)
+        self.assertSays(done, "too few hosts for the smallest world, for 1.0 s; host discovery: .*exited with code 3; "
+                              "its last words: 'no creds'")
 
     def once(self, answer):
         """One look gets that answer, the next ones the usual one."""
