@@ -103,25 +103,36 @@ std::vector<std::string> ctl_places(const std::vector<EnvVar>& environment) {
   return control::places_to_look(runtime, ::geteuid());
 }
 
-Result<CtlAnswer> ctl_answer(const std::vector<std::string>& words, const std::vector<std::string>& places) {
-  const auto wanted = parse_ctl(words);
-  if (!wanted) return tl::unexpected(wanted.error());
-  if (wanted->action == CtlWords::Action::help) return CtlAnswer{ctl_help()};
+namespace {
+
+Result<CtlAnswer> answer_to(const CtlWords& wanted, const std::vector<std::string>& places) {
+  if (wanted.action == CtlWords::Action::help) return CtlAnswer{ctl_help()};
   const auto running = control::find_jobs(places);
-  if (wanted->action == CtlWords::Action::list) return list(running, wanted->json);
-  const auto job = choose(running, wanted->job);
+  if (wanted.action == CtlWords::Action::list) return list(running, wanted.json);
+  const auto job = choose(running, wanted.job);
   if (!job) return tl::unexpected(job.error());
-  const auto reply = control::ask(job->socket, control::to_line(wanted->command), patience);
+  const auto reply = control::ask(job->socket, control::to_line(wanted.command), patience);
   if (!reply) {
     auto error = reply.error();
     error.message = fmt::format("job {}: {}", job->id, error.message);
     if (error.code == Code::not_found) error.code = Code::unreachable;  // 127 would speak of a program
     return tl::unexpected(error);
   }
-  if (!wanted->json) return in_words(wanted->command, *reply);
+  if (!wanted.json) return in_words(wanted.command, *reply);
   const auto good = control::read_reply(*reply);
   if (!good && good.error().code == Code::protocol) return tl::unexpected(good.error());
   return CtlAnswer{*reply + "\n", good ? ExitCode::success : exit_code_of(good.error().code)};
+}
+
+}  // namespace
+
+Result<CtlAnswer> ctl_answer(const std::vector<std::string>& words, const std::vector<std::string>& places) {
+  const auto wanted = parse_ctl(words);
+  if (!wanted) return tl::unexpected(wanted.error());
+  auto answer = answer_to(*wanted, places);
+  if (answer || !wanted->json) return answer;
+  // A program that asked for JSON gets JSON, also when nobody can be asked.
+  return CtlAnswer{control::error_reply(answer.error()) + "\n", exit_code_of(answer.error().code)};
 }
 
 }  // namespace trainrun::cli

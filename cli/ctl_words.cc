@@ -21,7 +21,7 @@ constexpr Verb verbs[] = {
     {"add", "HOST[:SLOTS]", "a host more, written as for -H"},
     {"remove", "HOST", "its workers are told, then the job goes on without it"},
     {"restart", "[RANK]", "a new generation of all workers, or one worker"},
-    {"stop", "RANK", "one worker"},
+    {"stop", "RANK", "one worker, and give its slot up"},
     {"end", "", "the job, as SIGTERM to the launcher would"},
     {"list", "", "the jobs that can be asked"},
 };
@@ -55,10 +55,12 @@ Result<void> take_flag(CtlWords& out, const std::vector<std::string>& words, std
   if (has_value) return wrong(fmt::format("trainrun ctl has no flag {}", quoted(word)));
   if (name == "json") {
     out.json = true;
+  } else if (name == "force") {
+    out.command.force = true;
   } else if (name == "help" || word == "-h") {
     out.action = CtlWords::Action::help;
   } else {
-    const auto near = nearest(fmt::format("--{}", name), {"--job", "--json", "--help"});
+    const auto near = nearest(fmt::format("--{}", name), {"--job", "--json", "--force", "--help"});
     return wrong(fmt::format("trainrun ctl has no flag {}", quoted(word)),
                  near ? fmt::format("did you mean {}?", *near) : "trainrun ctl --help");
   }
@@ -125,12 +127,16 @@ Result<CtlWords> parse_ctl(const std::vector<std::string>& words) {
   if (rest.size() > most) return wrong(fmt::format("{} is one word too many", quoted(rest[most])));
   if (rest.size() < least) return wrong(fmt::format("{} needs {}", name, verb->argument));
   if (name == "list") {
+    if (out.command.force) return wrong("--force goes with remove and stop, not with list");
     if (!out.job.empty()) return wrong("list shows every job: --job does not go with it");
     out.action = CtlWords::Action::list;
     return out;
   }
   auto command = command_of(name, rest);
   if (!command) return tl::unexpected(command.error());
+  command->force = out.command.force;
+  if (command->force && command->kind != Kind::remove_host && command->kind != Kind::stop_worker)
+    return wrong(fmt::format("--force goes with remove and stop, not with {}", name));
   out.command = std::move(*command);
   return out;
 }
@@ -144,6 +150,7 @@ std::string ctl_help() {
   out +=
       "\n  --job ID              the job, by its id or a beginning of it: see list\n"
       "  --json                the launcher's answer as it is\n"
+      "  --force               remove and stop: even below --min-np\n"
       "  --help                this text\n\n"
       "man trainrun-ctl\n";
   return out;

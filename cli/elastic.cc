@@ -295,6 +295,10 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
   }
   if (out.max != 0 && !facts.discovers) {
     take(out.max, out.max_origin, "as --max-np says");
+  } else if (facts.discovers && out.max > out.min) {
+    out.np = out.min;
+    out.np_origin = out.min_origin;
+    out.notes.push_back(fmt::format("no -np: {} to {} ranks, as many as the hosts hold", out.min, out.max));
   } else {
     take(out.min, out.min_origin,
          fmt::format("as --min-np says{}", out.max == 0 ? " (--max-np allows more)" : ""));

@@ -58,13 +58,15 @@ Poller::Told Poller::answer(const Listing& listing, bool witness) {
 
   Told told;
   doubts_ = std::move(doubts);
-  if (!std::exchange(answered_, true) || hosts != hosts_.hosts) {
+  const bool first = !std::exchange(answered_, true);
+  if (first || hosts != hosts_.hosts) {
     hosts_.hosts = std::move(hosts);
     ++hosts_.revision;
     told.hosts = hosts_;
   }
   if (std::exchange(failing_, false))
-    told.say.push_back(fmt::format("host discovery answers again: {}", count(listing.hosts.size())));
+    told.say.push_back(
+        fmt::format("host discovery answers{}: {}", first ? "" : " again", count(listing.hosts.size())));
   return told;
 }
 

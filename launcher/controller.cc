@@ -177,7 +177,9 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   input_.remove(message->worker);
   const auto when = fleet_.at(host).map_time(message->at_ns);
   const auto status = ExitStatus::from_wait(message->raw_status);
-  event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory});
+  const auto words = console_.last_words(message->worker);
+  event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory,
+                           words.empty() ? std::string{} : words.back()});
 }
 
 // ---- ^Z

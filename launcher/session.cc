@@ -206,7 +206,7 @@ void Session::lose(const std::string& reason) {
   if (before == State::greeting) {
     return failed(Error{Code::bootstrap,
                         fmt::format("{}: the agent ended before it was ready: {}", host_name_, reason),
-                        "try `trainrun --check-hosts -v` with this host"});
+                        "run `trainrun --check-hosts -v` with this host"});
   }
   lost(reason == "the connection was closed" ? "its agent or the connection to it ended" : reason);
 }

@@ -18,6 +18,32 @@ Error no_rank(int rank, std::size_t size) {
           "see `trainrun ctl world`"};
 }
 
+std::string slots(int number) { return fmt::format("{} slot{}", number, number == 1 ? "" : "s"); }
+
+Error too_few(const std::string& how) {
+  return {Code::try_again, how + " the hosts cannot hold --min-np ranks, and the job would end all of them",
+          "add a host first, or give --force"};
+}
+
+// As it is before it is added (again): nothing when it is not in the list.
+std::optional<int> known_host(const core::JobMachine& machine, Host& wanted) {
+  for (const auto& view : machine.hosts()) {
+    const auto& host = view.host;
+    if (host.name != wanted.name || host.user != wanted.user || host.port != wanted.port) continue;
+    if (!wanted.slots_given) wanted.slots = host.slots;  // as many as it has
+    if (!view.listed || view.leaves || view.used_again) return std::nullopt;
+    return host.slots - view.stopped;
+  }
+  return std::nullopt;
+}
+
+std::string words_of_adding(std::optional<int> slots_before, const Host& host) {
+  if (!slots_before) return host.name + " is added";
+  if (*slots_before == host.slots)
+    return fmt::format("nothing changes: {} is there, with {}", host.name, slots(host.slots));
+  return fmt::format("{} has {} now", host.name, slots(host.slots));
+}
+
 }  // namespace
 
 Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, Surroundings surroundings)
@@ -33,7 +59,8 @@ Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, S
         std::move(surroundings.environment),
         Discovery::Handlers{
             [this](const HostSet& hosts) { controller_.event(core::HostsDiscovered{hosts.hosts}); },
-            [this](const std::string& line) { controller_.say(line); }});
+            [this](const std::string& line) { controller_.say(line); },
+            [this](const std::string& what) { controller_.event(core::DiscoveryProblem{what}); }});
     controller_.on_ask_for_hosts([this] { ask_for_hosts(); });
     discovery_->start();
   }
@@ -80,16 +107,19 @@ std::string Steering::world() const {
   view.restarts = machine.restarts();
   view.restart_limit = job_.elastic.limit.count;
   const auto hosts = machine.hosts();
+  const auto now = io::Loop::now();
   std::map<HostIndex, int> ranks;
   for (const auto& worker : machine.workers()) {
     ++ranks[worker.seat.host];
     view.ranks.push_back({static_cast<int>(worker.seat.rank.value), worker.worker.value,
                           hosts[worker.seat.host.value].host.name, static_cast<int>(worker.seat.local_rank),
-                          worker.pid, core::to_string(worker.state)});
+                          worker.pid, core::to_string(worker.state), now - worker.since});
   }
   for (const auto& host : hosts) {
+    std::optional<Duration> cooldown;
+    if (host.used_again && *host.used_again > now) cooldown = *host.used_again - now;
     view.hosts.push_back({host.host.name, host.listed ? core::to_string(host.state) : "unlisted",
-                          host.host.slots, ranks[host.index], host.note});
+                          host.host.slots, ranks[host.index], host.note, cooldown});
   }
   return control::to_json(view);
 }
@@ -111,6 +141,8 @@ std::string Steering::answer(const control::Command& command) {
       if (!machine.still_changes()) return not_now({});
       for (const auto& host : machine.hosts()) {
         if (host.host.name != command.host.name) continue;
+        if (!command.force && host.listed && !machine.holds_without(host.index))
+          return control::error_reply(too_few("without " + host.host.name));
         controller_.event(core::RemoveHost{command.host.name});
         return control::ok_reply(fmt::format("{} leaves", command.host.name));
       }
@@ -118,29 +150,38 @@ std::string Steering::answer(const control::Command& command) {
                                    fmt::format("the job has no host {}", quoted(command.host.name)),
                                    "see `trainrun ctl world`"});
     }
-    case Kind::add_host:
+    case Kind::add_host: {
       if (!machine.still_changes()) return not_now({});
-      controller_.event(core::AddHosts{{command.host}});
-      return control::ok_reply(fmt::format("{} is added", command.host.name));
+      auto host = command.host;
+      const auto words = words_of_adding(known_host(machine, host), host);
+      controller_.event(core::AddHosts{{host}});
+      return control::ok_reply(words);
+    }
     case Kind::restart_world:
-      if (!machine.may_restart()) return not_now("try again when a generation runs");
+      if (!machine.may_restart()) return not_now("ask again when a generation runs");
       controller_.event(core::RestartWorld{});
       return control::ok_reply("all ranks start anew");
     case Kind::restart_worker:
     case Kind::stop_worker: {
-      if (!machine.may_restart()) return not_now("try again when a generation runs");
+      if (!machine.may_restart()) return not_now("ask again when a generation runs");
       if (command.rank < 0 || static_cast<std::size_t>(command.rank) >= size)
         return control::error_reply(no_rank(command.rank, size));
       const Rank rank{static_cast<std::uint32_t>(command.rank)};
       if (!machine.may_restart(rank))
         return control::error_reply(
             {Code::usage, fmt::format("rank {} has ended", command.rank), "see `trainrun ctl world`"});
+      if (command.kind == Kind::stop_worker && !command.force && !machine.holds_with_a_slot_less())
+        return control::error_reply(too_few("with a slot less"));
+      const bool alone = machine.restarts_alone();
       if (command.kind == Kind::restart_worker)
         controller_.event(core::RestartWorker{rank});
       else
         controller_.event(core::StopWorker{rank});
-      return control::ok_reply(fmt::format("rank {} {}", command.rank,
-                                           command.kind == Kind::stop_worker ? "ends" : "starts anew"));
+      if (command.kind == Kind::stop_worker)
+        return control::ok_reply(fmt::format("rank {} ends, and its slot is given up{}", command.rank,
+                                             alone ? "" : "; all ranks start anew"));
+      return control::ok_reply(alone ? fmt::format("rank {} starts anew", command.rank)
+                                     : "all ranks start anew: this program is not mended in place");
     }
     case Kind::end:
       controller_.user_signal(SIGTERM);

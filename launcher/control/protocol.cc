@@ -22,16 +22,17 @@ struct Verb {
   std::string_view name;
   Kind kind;
   std::string_view argument;  // the one other key of the request; empty: none
+  bool may_force = false;     // "force":true may be there
 };
 
 constexpr std::string_view version_verb = "version";
 constexpr Verb verbs[] = {
     {"world", Kind::world, ""},
-    {"remove-host", Kind::remove_host, "host"},
+    {"remove-host", Kind::remove_host, "host", true},
     {"add-host", Kind::add_host, "host"},
     {"restart", Kind::restart_world, ""},
     {"restart-worker", Kind::restart_worker, "rank"},
-    {"stop-worker", Kind::stop_worker, "rank"},
+    {"stop-worker", Kind::stop_worker, "rank", true},
     {"end", Kind::end, ""},
 };
 
@@ -67,6 +68,7 @@ Result<Json> parse_object(std::string_view line) {
 Result<void> check_keys(const Json& request, const Verb& verb) {
   for (const auto& [key, value] : request.items()) {
     if (key == "do" || (key == verb.argument && !verb.argument.empty())) continue;
+    if (key == "force" && verb.may_force) continue;
     return bad(fmt::format("{} has no {}", verb.name, trainrun::quoted(key)),
                verb.argument.empty() ? "it takes no other key than do"
                                      : fmt::format("it takes do and {}", verb.argument));
@@ -92,6 +94,10 @@ Result<Command> parse_command(const Json& request, const Verb& verb) {
     auto parsed = verb.kind == Kind::add_host ? parse_host(text) : parse_leaving_host(text);
     if (!parsed) return tl::unexpected(parsed.error());
     command.host = std::move(*parsed);
+  }
+  if (const auto force = request.find("force"); force != request.end()) {
+    if (!force->is_boolean()) return bad("force is true or false");
+    command.force = force->get<bool>();
   }
   return command;
 }
@@ -162,6 +168,7 @@ std::string to_line(const Request& request) {
   Json json{{"do", verb->name}};
   if (verb->argument == "rank") json["rank"] = command->rank;
   if (verb->argument == "host") json["host"] = host_text(command->host);
+  if (command->force) json["force"] = true;
   return dumped(json);
 }
 

@@ -29,6 +29,10 @@ struct HostLost {
   HostIndex host;
   std::string reason;
 };
+// Why the discovery has no answer now; empty: it has one again.
+struct DiscoveryProblem {
+  std::string what;
+};
 struct PortReserved {
   Generation generation;
 };
@@ -51,6 +55,7 @@ struct WorkerExited {
   Instant at{};
   Duration error{};
   std::string out_of_memory{};  // evidence, or empty
+  std::string last_words{};     // the last line on its stderr that has arrived; may be empty
 };
 // ... and all its output is here. `lost_peer`: its last words are those of a program whose peer went away.
 struct WorkerFinished {
@@ -159,8 +164,8 @@ struct DeadlinePassed {
 using JobEvent =
     std::variant<Begin, HostReady, HostFailed, HostLost, PortReserved, PortRefused, WorkerStarted,
                  WorkerNotStarted, WorkerExited, WorkerFinished, HostStopped, HostSwept, HostLeaving,
-                 HostsDiscovered, MemberJoined, WorldJoined, WorldBroken, MemberWaits, WorldSilent,
-                 WorkerInspected, InspectionDone, RemoveHost, AddHosts, RestartWorld, RestartWorker,
-                 StopWorker, UserSignal, OutputClosed, DeadlinePassed>;
+                 HostsDiscovered, DiscoveryProblem, MemberJoined, WorldJoined, WorldBroken, MemberWaits,
+                 WorldSilent, WorkerInspected, InspectionDone, RemoveHost, AddHosts, RestartWorld,
+                 RestartWorker, StopWorker, UserSignal, OutputClosed, DeadlinePassed>;
 
 }  // namespace trainrun::core

@@ -165,7 +165,7 @@ bool JobMachine::may_restart(Rank rank) const {
 
 void JobMachine::on(const Begin&) {
   began_ = now_;
-  arm(Deadline::start, now_ + spec_.start_timeout);
+  arm(Deadline::start, now_ + first_patience());
   if (spec_.timeout) arm(Deadline::job, now_ + *spec_.timeout);
   if (elastic()) return dial_wanted();
   for (const auto index : order_) dial(index);
@@ -318,6 +318,7 @@ void JobMachine::begin_world() {
     }
     ++last_worker_.value;
     workers_[last_worker_].seat = seat;
+    workers_[last_worker_].since = now_;
     begin.workers.push_back(last_worker_);
     starts.push_back({last_worker_, world_.generation, seat.rank});
   }
@@ -348,6 +349,7 @@ void JobMachine::on(const WorkerStarted& event) {
         return ignore("worker started", "it was started before, or its host is lost");
       it->second.state = WorkerState::spawned;
       it->second.pid = event.pid;
+      it->second.since = now_;
       // Its order went out before the drain began, and so before the signal: it hears of the end like the
       // others.
       if (phase_ == Phase::forming || phase_ == Phase::draining) after_worker_change();

@@ -11,7 +11,8 @@
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _workers: deaths; _worlds: what
 // follows from a failure or a change, the next generation; _members: what the rendezvous and the inspection
-// tell; _end: signals, deadlines, the verdict; _words: what is said of it.
+// tell; _end: signals, deadlines, the verdict; _words and _end_words: what the user is told of hosts and of
+// the end.
 #pragma once
 
 #include <map>
@@ -52,13 +53,17 @@ class JobMachine {
     Host host;
     HostState state = HostState::gone;
     bool listed = false;
-    std::string note;  // why it is not used
+    bool leaves = false;                  // it, or the user, said so
+    int stopped = 0;                      // slots that the user gave up
+    std::string note;                     // why it is not used
+    std::optional<Instant> used_again{};  // the earliest moment, of one that rests or left
   };
   struct WorkerView {
     WorkerId worker;
     Seat seat;
     std::uint32_t pid = 0;
     WorkerState state = WorkerState::ordered;
+    Instant since{};  // of the state
   };
 
   // `spec` must outlive the machine. `first` is the placement of a job that is not elastic; an elastic one
@@ -80,6 +85,12 @@ class JobMachine {
   // A generation runs that may be started anew, or one worker of it.
   [[nodiscard]] bool may_restart() const;
   [[nodiscard]] bool may_restart(Rank rank) const;
+  // A rank that is restarted is so alone: the others keep their process.
+  [[nodiscard]] bool restarts_alone() const { return in_place_now(); }
+  // The hosts that are there, and those that may be reached, hold the smallest world without this one ...
+  [[nodiscard]] bool holds_without(HostIndex host) const;
+  // ... or without one slot.
+  [[nodiscard]] bool holds_with_a_slot_less() const;
   // Empty when all invariants hold, else the one that does not; tests ask after every step.
   [[nodiscard]] std::string broken_invariant() const;
 
@@ -93,12 +104,14 @@ class JobMachine {
     bool sweeping = false;
     bool inspecting = false;
     int failed_dials = 0;  // in a row
+    int slots_then = 0;    // when the current world was planned
     Instant retry_at{};
     Instant away_until{};  // it went by its own word
     std::string note;      // what was last said about it
   };
   struct Worker {
     WorkerState state = WorkerState::ordered;
+    Instant since{};  // of the state, as it is told: ended is one
     Seat seat;
     std::uint32_t pid = 0;
     bool member = true;      // of the current world
@@ -122,6 +135,8 @@ class JobMachine {
   void on(const HostSwept&);
   void on(const HostLeaving&);
   void on(const HostsDiscovered&);
+  void on(const DiscoveryProblem& event) { discovery_problem_ = event.what; }
+  void explain_missing_hosts();
   void on(const PortReserved&);
   void on(const PortRefused&);
   void on(const WorkerStarted&);
@@ -158,6 +173,7 @@ class JobMachine {
   void watch_hosts();
   [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
   [[nodiscard]] int slots_on(HostIndex index) const;
+  [[nodiscard]] int slots_without(std::optional<HostIndex> host) const;
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
   [[nodiscard]] std::set<HostIndex> forgiven() const;
   [[nodiscard]] bool any_dialling() const;
@@ -166,12 +182,17 @@ class JobMachine {
   // gathering, forming
   void give_up_gathering();
   void start_without_the_late();
+  // How long hosts are gathered at most: also never longer than the job waits for the smallest world.
+  [[nodiscard]] Duration first_patience() const {
+    return elastic() ? std::min(spec_.start_timeout, spec_.elastic.timeout) : spec_.start_timeout;
+  }
   void try_form();
   bool nobody_is_left();
   void wait_for_hosts(int slots);
   [[nodiscard]] std::string what_is_awaited() const;
   void tell_host_error(HostIndex index, const Error& error);
   void tell_host_errors();
+  void say_error(const Error& error);
   void tell_what_is_there(int slots);
   void tell_that_state_is_lost();
   [[nodiscard]] bool first_choice_is_ready(int size) const;
@@ -183,14 +204,17 @@ class JobMachine {
   // worlds
   struct Trouble {
     Outcome::Kind kind = Outcome::Kind::worker_failed;
-    std::string what;      // for the line that tells it, and for the tally of causes
-    std::string cause;     // "rank failed"
-    bool planned = false;  // no failure: no budget, no blame
-    HostIndex host{};      // host_lost
+    std::string what;             // for the line that tells it, and for the tally of causes
+    std::string cause;            // "rank failed"
+    bool planned = false;         // no failure: no budget, no blame
+    HostIndex host{};             // host_lost
+    std::vector<WorkerId> who{};  // worker_failed: whose end it is
   };
   void trouble(const Trouble& trouble);
-  void worker_trouble(WorkerId id);
+  void worker_trouble(WorkerId id, const std::string& last_words = {});
   std::optional<Trouble> why_unfinished();
+  [[nodiscard]] bool of_this_restart(const Trouble& trouble);
+  void restart_paid();
   void count_cause(const Trouble& trouble);
   [[nodiscard]] std::string what_follows(const Trouble& trouble) const;
   [[nodiscard]] std::string before_it_ran() const;
@@ -206,10 +230,11 @@ class JobMachine {
   void tell_generation();
   void consider_change();
   void settled();
-  [[nodiscard]] std::string describe_change(bool come, bool leave) const;
-  [[nodiscard]] bool must_leave(const Worker& worker) const;
+  [[nodiscard]] Trouble describe_change(bool come, bool leave) const;
+  [[nodiscard]] std::set<WorkerId> beyond_slots() const;
+  [[nodiscard]] std::set<WorkerId> leavers() const;
   [[nodiscard]] std::pair<bool, bool> change_needed() const;
-  void change_world(const std::string& why, bool come, bool leave);
+  void change_world(const Trouble& change, bool come, bool leave);
   void dismiss(WorkerId id);
   void dismiss_leavers();
   void await_dismissed();
@@ -244,6 +269,7 @@ class JobMachine {
   void finish_if_all_gone();
   void leave_at_once();
   void lose_workers_of(HostIndex host, const std::string& reason);
+  void tell_lost_host(HostIndex host, const std::string& reason, bool had_ranks);
   void settle_verdict();
   void inspection_over();
   void ignore(const char* what, const char* why);
@@ -298,13 +324,19 @@ class JobMachine {
   std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure
   std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
+  // Who was there when the latest restart was paid. Until the world that it pays for has come up, the end of
+  // each of them belongs to it, once: whoever comes anew pays for itself, so that nothing restarts for ever.
+  std::set<WorkerId> workers_of_restart_;
+  std::set<HostIndex> hosts_of_restart_;
   Generation told_{};                       // the latest that the user was told of
+  std::map<std::string, int> errors_told_;  // hosts that failed so, since the latest world was planned
   int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process
   bool announced_ = false;                  // members were told that the world is about to change
   std::map<HostIndex, int> stopped_slots_;  // by the user
-  std::vector<std::string> evidence_;       // of the inspection that runs
+  std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
+  std::vector<std::string> evidence_;             // of the inspection that runs
   std::set<WorkerId> stopped_workers_;
 };
 

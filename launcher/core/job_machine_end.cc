@@ -152,6 +152,7 @@ void JobMachine::on(const DeadlinePassed& event) {
         return ignore("world deadline", "the world was formed");
       verdict_.reason =
           fmt::format("too few hosts for the smallest world, for {}", format_duration(spec_.elastic.timeout));
+      explain_missing_hosts();
       return end_because(Outcome::Kind::no_hosts);
     case Deadline::join:
       return members_late();
@@ -181,7 +182,7 @@ void JobMachine::start_without_the_late() {
   for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
     if (hosts_[i].state != HostState::dialling) continue;
     const auto why =
-        fmt::format("{}: no answer within {}", host_name({i}), format_duration(spec_.start_timeout));
+        fmt::format("{}: no answer within {}", host_name({i}), format_duration(first_patience()));
     say(why);
     hosts_[i].note = why;
     verdict_.host_errors.emplace_back(HostIndex{i}, Error{Code::unreachable, why, {}});

@@ -36,22 +36,6 @@ std::string to_string(JobMachine::HostState state) {
 
 std::string JobMachine::host_name(HostIndex host) const { return hosts_.at(host.value).host.name; }
 
-std::vector<JobMachine::HostView> JobMachine::hosts() const {
-  std::vector<HostView> all;
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    const auto& host = hosts_[i];
-    HostView view{{i}, host.host, host.state, host.listed, host.note};
-    if (host.leaving)
-      view.note = "leaves";
-    else if (host.away_until > now_)
-      view.note = fmt::format("left; back in {} at the earliest", format_duration(host.away_until - now_));
-    else if (const auto until = ledger_.rests_until({i}, now_))
-      view.note = fmt::format("rests for {}", format_duration(*until - now_));
-    all.push_back(std::move(view));
-  }
-  return all;
-}
-
 bool JobMachine::any_dialling() const {
   return std::any_of(hosts_.begin(), hosts_.end(),
                      [](const auto& host) { return host.state == HostState::dialling; });
@@ -112,6 +96,22 @@ int JobMachine::slots_on(HostIndex index) const {
   return std::max(0, slots - (stopped == stopped_slots_.end() ? 0 : stopped->second));
 }
 
+int JobMachine::slots_without(std::optional<HostIndex> without) const {
+  int sum = 0;
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    const bool may_come = host.state == HostState::ready || host.failed_dials == 0;
+    if (index != without && !host.leaving && host.away_until <= now_ && may_come) sum += slots_on(index);
+  }
+  return sum;
+}
+
+bool JobMachine::holds_without(HostIndex host) const { return world_size_on(spec_, slots_without(host)) > 0; }
+
+bool JobMachine::holds_with_a_slot_less() const {
+  return world_size_on(spec_, slots_without(std::nullopt) - 1) > 0;
+}
+
 std::vector<Room> JobMachine::rooms(bool with_dialling) const {
   std::vector<Room> out;
   const auto pardoned = forgiven();
@@ -123,28 +123,41 @@ std::vector<Room> JobMachine::rooms(bool with_dialling) const {
     for (const auto& [id, worker] : workers_)
       if (!worker.member && worker.seat.host == index && worker.state == WorkerState::spawned)
         room.busy.push_back(worker.seat.slot);
+    // Who stays keeps its slot, also while one that a smaller host has no slot for any more still ends.
+    const auto stay = std::count_if(workers_.begin(), workers_.end(), [index](const auto& it) {
+      return it.second.seat.host == index && survives(it.second);
+    });
+    const auto left = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, room.slots - stay));
+    if (room.busy.size() > left) room.busy.resize(left);
     if (room.slots > 0) out.push_back(std::move(room));
   }
   return out;
 }
 
-// As many hosts are held as the largest world and its spares need, in the order of the list.
+// As many hosts are held as the largest world and its spares need, in the order of the list; those that have
+// failed come last, and a host more is tried for each of them: a good one behind many bad ones is found.
 void JobMachine::dial_wanted() {
+  constexpr int most_instead = 64;
   const int most = spec_.elastic.max_np > 0 ? spec_.elastic.max_np : spec_.world_size();
-  int held = 0;
+  int held = 0, ready = 0, failed = 0;
   const auto pardoned = forgiven();
   for (const auto index : order_) {
     const auto& host = hosts_.at(index.value);
     if (!usable(index, pardoned)) continue;
     if (host.state == HostState::ready || host.state == HostState::dialling) held += slots_on(index);
+    if (host.state == HostState::ready) ready += slots_on(index);
+    if (host.state == HostState::gone && host.failed_dials > 0) ++failed;
   }
-  for (const auto index : order_) {
-    if (held >= most + spec_.elastic.spares) break;
-    const auto& host = hosts_.at(index.value);
-    if (host.state != HostState::gone || host.retry_at > now_ || !usable(index, pardoned)) continue;
-    if (slots_on(index) == 0) continue;
-    held += slots_on(index);
-    dial(index);
+  const int wanted = most + spec_.elastic.spares + (ready < most ? std::min(failed, most_instead) : 0);
+  for (const bool again : {false, true}) {
+    for (const auto index : order_) {
+      if (held >= wanted) break;
+      const auto& host = hosts_.at(index.value);
+      if ((host.failed_dials > 0) != again || host.state != HostState::gone || host.retry_at > now_) continue;
+      if (!usable(index, pardoned) || slots_on(index) == 0) continue;
+      held += slots_on(index);
+      dial(index);
+    }
   }
   watch_hosts();
 }
@@ -187,6 +200,8 @@ void JobMachine::on(const HostLost& event) {
   host.sweeping = host.inspecting = false;
   host.note = event.reason;
   const bool left = host.leaving;
+  const bool had_ranks = has_live_members(event.host);
+  const bool expected = left || !host.listed;
   host_left(event.host);
   if (still_changes()) {
     if (before == HostState::ready && !left)
@@ -206,8 +221,7 @@ void JobMachine::on(const HostLost& event) {
       const bool planned = phase_ == Phase::forming && !begun_ &&
                            std::any_of(world_.seats.begin(), world_.seats.end(),
                                        [&](const Seat& seat) { return seat.host == event.host; });
-      const bool needed = has_live_members(event.host) || planned || !elastic();
-      const bool expected = left || !host.listed;
+      const bool needed = had_ranks || planned || !elastic();
       lose_workers_of(event.host, event.reason);
       if (!needed) {
         if (!expected) say(fmt::format("{} lost ({}); it had no rank", host_name(event.host), event.reason));
@@ -220,9 +234,11 @@ void JobMachine::on(const HostLost& event) {
                       expected ? "hosts left" : "host lost", expected, event.host});
     }
     case Phase::draining:
+      if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
       lose_workers_of(event.host, event.reason);
       return after_worker_change();
     case Phase::cooling:
+      if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
       lose_workers_of(event.host, event.reason);
       return try_form();
     case Phase::closing:
@@ -239,7 +255,10 @@ void JobMachine::on(const HostLost& event) {
 void JobMachine::lose_workers_of(HostIndex host, const std::string& reason) {
   for (auto& [id, worker] : workers_) {
     if (worker.seat.host != host || worker.state == WorkerState::finished) continue;
-    if (worker.state != WorkerState::exited) worker.status = ExitStatus::lost(reason);
+    if (worker.state != WorkerState::exited) {
+      worker.status = ExitStatus::lost(reason);
+      worker.since = now_;
+    }
     worker.state = WorkerState::finished;
   }
 }
@@ -260,7 +279,9 @@ HostIndex JobMachine::host_of(const Host& host) {
 
 void JobMachine::on(const HostsDiscovered& event) {
   if (!still_changes()) return ignore("hosts", "the job does not change any more");
+  discovery_problem_.emplace();
   std::vector<HostIndex> order;
+  std::vector<std::string> kept;
   for (const auto& found : event.hosts) {
     const auto index = host_of(found);
     auto& host = hosts_.at(index.value);
@@ -269,8 +290,12 @@ void JobMachine::on(const HostsDiscovered& event) {
       host.leaving = host.removed = false;
       host.away_until = {};
     }
+    const int before = slots_on(index);
     host.host.slots = found.slots;
     host.host.slots_given = found.slots_given;
+    if (slots_on(index) < before && has_live_members(index))
+      kept.push_back(fmt::format("{} has {} {} now", host_name(index), slots_on(index),
+                                 slots_on(index) == 1 ? "slot" : "slots"));
     order.push_back(index);
   }
   std::vector<std::string> come, go;
@@ -283,7 +308,14 @@ void JobMachine::on(const HostsDiscovered& event) {
     }
   order_ = std::move(order);
   if (!come.empty() && begun_) say(fmt::format("hosts found: {}", list_names(come)));
-  if (!go.empty()) say(fmt::format("hosts no longer listed: {}", list_names(go)));
+  // A removal that nothing follows from must not look like one that was not seen.
+  const bool stays = phase_ == Phase::running && !change_needed().second;
+  const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
+  const auto and_kept = stays && !leavers().empty()
+                            ? fmt::format("; kept, since the others cannot hold --min-np {}", least)
+                            : std::string{};
+  if (!go.empty()) say(fmt::format("hosts no longer listed: {}{}", list_names(go), and_kept));
+  if (!kept.empty() && !and_kept.empty()) say(list_names(kept) + and_kept);
   consider_change();
 }
 
@@ -321,7 +353,9 @@ void JobMachine::leave_host(HostIndex index, const std::string& why) {
   say(fmt::format("{} leaves: {}", host_name(index), why));
   act(AskForHosts{});
   if (phase_ == Phase::running && has_live_members(index))
-    return change_world(fmt::format("{} leaves ({})", host_name(index), why), false, true);
+    return change_world({Outcome::Kind::worker_failed, fmt::format("{} leaves ({})", host_name(index), why),
+                         "hosts left", true},
+                        false, true);
   if (phase_ == Phase::cooling || (phase_ == Phase::forming && !begun_)) {
     dismiss_leavers();
     await_dismissed();

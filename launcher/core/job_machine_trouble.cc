@@ -41,8 +41,9 @@ bool JobMachine::survives(const Worker& worker) {
 // would be lost.
 std::vector<const JobMachine::Worker*> JobMachine::staying() const {
   std::vector<const Worker*> on_listed, all;
+  const auto beyond = beyond_slots();
   for (const auto& [id, worker] : workers_) {
-    if (!survives(worker) || hosts_.at(worker.seat.host.value).leaving) continue;
+    if (!survives(worker) || hosts_.at(worker.seat.host.value).leaving || beyond.contains(id)) continue;
     all.push_back(&worker);
     if (usable(worker.seat.host, {worker.seat.host})) on_listed.push_back(&worker);
   }
@@ -67,7 +68,8 @@ void JobMachine::trouble(const Trouble& trouble) {
     return end_because(trouble.kind);
   }
   followed_another_ = failed_at_.has_value();
-  if (!trouble.planned) {
+  const bool as_well = !trouble.planned && of_this_restart(trouble);
+  if (!trouble.planned && !as_well) {
     if (!unfinished_) last_cause_.reset();
     if (!budget_.spend(now_)) {
       verdict_.out_of_restarts = true;
@@ -75,14 +77,18 @@ void JobMachine::trouble(const Trouble& trouble) {
       return end_because(trouble.kind);
     }
     ++verdict_.restarts;
-    if (!failed_at_) failed_at_ = now_;
+    restart_paid();
+    for (const auto id : trouble.who) workers_.at(id).charged = true;
   }
-  count_cause(trouble);
-  blaming_ = !trouble.planned;
-  changed_by_ = trouble.what;
+  if (!as_well || trouble.kind == Outcome::Kind::host_lost) count_cause(trouble);
+  blaming_ = !trouble.planned && !as_well;
+  if (!as_well) changed_by_ = trouble.what;  // else the first failure stays the first
   survivors_stay_ = in_place && survivors;
   if (in_place && !survivors) tell_that_state_is_lost();
-  if (!trouble.planned) {
+  if (as_well) {
+    say(fmt::format("{} as well; {} (still restart {})", trouble.what, what_follows(trouble),
+                    verdict_.restarts));
+  } else if (!trouble.planned) {
     say(fmt::format("{}{}; {} (restart {} of {} {})", before_it_ran(), trouble.what, what_follows(trouble),
                     budget_.spent(), spec_.elastic.limit.count, describe_window(spec_.elastic.limit)));
   } else if (const auto early = before_it_ran(); !early.empty()) {
@@ -94,6 +100,28 @@ void JobMachine::trouble(const Trouble& trouble) {
     world_elastic_ = false;
   }
   begin_draining(trouble);
+}
+
+// Ranks that are killed together, and hosts that lose power together, are noticed one after the other.
+bool JobMachine::of_this_restart(const Trouble& trouble) {
+  if (!failed_at_) return false;
+  if (trouble.kind == Outcome::Kind::host_lost) return hosts_of_restart_.erase(trouble.host) > 0;
+  if (trouble.who.empty()) return false;
+  return std::all_of(trouble.who.begin(), trouble.who.end(),
+                     [this](WorkerId id) { return workers_of_restart_.erase(id) > 0; });
+}
+
+void JobMachine::restart_paid() {
+  if (failed_at_) return;
+  failed_at_ = now_;
+  workers_of_restart_.clear();
+  hosts_of_restart_.clear();
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.member || hosts_.at(worker.seat.host.value).state != HostState::ready) continue;
+    if (worker.state != WorkerState::finished && worker.state != WorkerState::exited)
+      workers_of_restart_.insert(id);
+    hosts_of_restart_.insert(worker.seat.host);
+  }
 }
 
 std::string JobMachine::what_follows(const Trouble& trouble) const {
@@ -185,8 +213,8 @@ void JobMachine::after_drain() {
   for (const auto deadline : {Deadline::grace, Deadline::kill, Deadline::sweep}) disarm(deadline);
   if (blaming_) blame();
   const bool well = somebody_finished_well();
-  if (auto why = why_unfinished(); why && (!unfinished_ || unfinished_->planned))
-    unfinished_ = std::move(why);
+  if (!unfinished_ || unfinished_->planned)
+    if (auto why = why_unfinished()) unfinished_ = std::move(why);
   // What the dead left on hosts where others live on: it goes without anybody waiting for it.
   std::map<HostIndex, std::vector<WorkerId>> dead;
   for (auto it = workers_.begin(); it != workers_.end();) {

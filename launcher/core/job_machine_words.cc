@@ -1,105 +1,126 @@
-// What is said of a job that is ending.
+// What the user is told of hosts.
+#include "launcher/core/job_machine.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "launcher/base/strings.h"
-#include "launcher/base/utf8.h"
-#include "launcher/core/job_machine.h"
+#include "launcher/core/host_errors.h"
 
 namespace trainrun::core {
 
-int JobMachine::still_to_end() const {
-  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [](const auto& it) {
-    const auto& worker = it.second;
-    return worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned);
-  }));
+// Why it waited in vain: the discovery, and each host that is not there.
+void JobMachine::explain_missing_hosts() {
+  if (spec_.elastic.discovery.kind != DiscoveryKind::none) {
+    if (!discovery_problem_)
+      verdict_.reason +=
+          fmt::format("; the host discovery has run since the start, {} ago, without an answer",
+                      format_duration(now_ - began_));
+    else if (!discovery_problem_->empty())
+      verdict_.reason += "; host discovery: " + *discovery_problem_;
+    else if (order_.empty())
+      verdict_.reason += "; the host discovery lists no host";
+  }
+  verdict_.host_errors.clear();
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    if (host.state == HostState::ready || host.note.empty()) continue;
+    const bool named = host.note.starts_with(host.host.name + ":");
+    verdict_.host_errors.emplace_back(
+        index, Error{Code::unreachable, named ? host.note : host.host.name + ": " + host.note, {}});
+  }
 }
 
-std::vector<Rank> JobMachine::ranks_on(HostIndex host) const {
-  std::vector<Rank> ranks;
-  for (const auto& seat : world_.seats)
-    if (begun_ && seat.host == host) ranks.push_back(seat.rank);
-  return ranks;
+// Another host was lost while what the first failure led to goes on: nothing new follows, but its name is
+// told.
+void JobMachine::tell_lost_host(HostIndex host, const std::string& reason, bool had_ranks) {
+  if (then_ == Then::end && phase_ == Phase::draining) {
+    if (!had_ranks || verdict_.kind == Outcome::Kind::user_signal) return;
+    if (verdict_.kind == Outcome::Kind::host_lost) verdict_.also_lost.push_back(host);
+    return say(fmt::format("{} lost as well ({})", host_name(host), reason));
+  }
+  const bool first = failed_at_ == std::nullopt || !hosts_of_restart_.contains(host);
+  if (!first) {
+    hosts_of_restart_.erase(host);
+    count_cause({Outcome::Kind::host_lost, reason, "host lost", false, host});
+  }
+  say(fmt::format("{} lost{} ({}){}", host_name(host), first ? "" : " as well", reason,
+                  had_ranks || !first ? "" : "; it had no rank"));
 }
 
-// Like the first words of the report, from what is known by now.
-std::string JobMachine::what_ended_it() const {
-  switch (verdict_.kind) {
-    case Outcome::Kind::worker_failed: {
-      std::vector<Failure> failures;
-      for (const auto& [id, worker] : workers_)
-        if (worker.member && worker.failure) failures.push_back(*worker.failure);
-      if (failures.empty()) return "a rank failed";
-      const auto& cause = failures[first_cause(failures)];
-      return fmt::format("rank {} on {} {}", cause.rank.value, host_name(cause.host),
-                         cause.status.describe());
+std::vector<JobMachine::HostView> JobMachine::hosts() const {
+  std::vector<HostView> all;
+  const auto pardoned = forgiven();
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    const auto& host = hosts_[i];
+    HostView view{{i}, host.host, host.state, host.listed, host.leaving, 0, host.note, {}};
+    if (const auto stopped = stopped_slots_.find({i}); stopped != stopped_slots_.end())
+      view.stopped = stopped->second;
+    const auto until = ledger_.rests_until({i}, now_);
+    if (host.leaving) {
+      view.note = "leaves";
+    } else if (host.away_until > now_) {
+      view.note = "left";
+      view.used_again = host.away_until;
+    } else if (until && !pardoned.contains({i}) && !has_live_members({i})) {
+      view.note = host.note.empty() ? "rests" : "rests: " + host.note;
+      view.used_again = until;
     }
-    case Outcome::Kind::host_lost:
-      return fmt::format("host {} was lost: {}",
-                         name_with_ranks(host_name(verdict_.host), ranks_on(verdict_.host)), verdict_.reason);
-    case Outcome::Kind::user_signal:
-      return signal_name(verdict_.signal);
-    case Outcome::Kind::output_closed:
-      return "nobody reads the output any more";
-    case Outcome::Kind::timed_out:
-      return fmt::format("the time limit passed (--timeout {})",
-                         format_duration(spec_.timeout.value_or(Duration::zero())));
-    case Outcome::Kind::hung:
-    case Outcome::Kind::no_hosts:
-    case Outcome::Kind::success:
-    case Outcome::Kind::hosts_failed:
-    case Outcome::Kind::port_refused:
-      break;
+    all.push_back(std::move(view));
   }
-  return verdict_.reason;
+  return all;
 }
 
-std::string JobMachine::generation_end_reason() const {
-  switch (verdict_.kind) {
-    case Outcome::Kind::worker_failed:
-      for (const auto& [id, worker] : workers_) {
-        if (worker.member && worker.failure) return worker.failure->status.describe();
-      }
-      return "a rank failed";
-    case Outcome::Kind::host_lost:
-      return what_ended_it();
-    case Outcome::Kind::user_signal:
-      return "the launcher was asked to end the job by " + signal_name(verdict_.signal);
-    case Outcome::Kind::output_closed:
-      return "nobody reads the job's output any more";
-    case Outcome::Kind::timed_out:
-      return "the job's time limit passed";
-    case Outcome::Kind::hung:
-    case Outcome::Kind::no_hosts:
-      return verdict_.reason;
-    case Outcome::Kind::success:
-    case Outcome::Kind::hosts_failed:
-    case Outcome::Kind::port_refused:
-      break;
+// "dialling gpu2; gpu3 rests for 4.0 s; ", or nothing: then it is the list that must change.
+std::string JobMachine::what_is_awaited() const {
+  std::vector<std::string> dialling, later;
+  const auto pardoned = forgiven();
+  for (const auto index : order_) {
+    const auto& host = hosts_.at(index.value);
+    if (host.leaving) continue;
+    if (host.away_until > now_)
+      later.push_back(fmt::format("{} left, and is asked again in {}", host.host.name,
+                                  format_duration(host.away_until - now_)));
+    else if (host.state == HostState::dialling)
+      dialling.push_back(host.host.name);
+    else if (const auto until = ledger_.rests_until(index, now_); until && !pardoned.contains(index))
+      later.push_back(fmt::format("{} rests for {}", host.host.name, format_duration(*until - now_)));
+    else if (host.state == HostState::gone && host.retry_at > now_)
+      later.push_back(
+          fmt::format("{} is tried again in {}", host.host.name, format_duration(host.retry_at - now_)));
   }
-  return "the job ended";
+  std::string out;
+  if (!dialling.empty()) out += "dialling " + list_names(dialling) + "; ";
+  if (!later.empty()) out += list_names(later) + "; ";
+  return out;
 }
 
-// An end that takes its time is explained before it is over.
-void JobMachine::tell_ending() {
-  if (const int left = still_to_end(); left > 0)
-    say(fmt::format("{}; ending {}: SIGKILL in {}", what_ended_it(), count_ranks(left),
-                    format_duration(drained_at_ + spec_.grace - now_)));
+// Once, however often it is tried: a host that goes on failing in the same way is no news. Nor are many hosts
+// that fail in the same way, until the next world is formed.
+void JobMachine::tell_host_error(HostIndex index, const Error& error) {
+  constexpr int told_one_by_one = 3;
+  auto& host = hosts_.at(index.value);
+  if (std::exchange(host.note, error.message) == error.message || !host.listed) return;
+  const int alike = ++errors_told_[std::string(without_name(error.message, host.host.name))];
+  if (alike <= told_one_by_one) return say_error(error);
+  if (alike == told_one_by_one + 1) say("more hosts fail in the same way; `trainrun ctl world` names them");
 }
 
-// What a rank left in the background is cut short, also when all is well: who expected it to go on must know.
-void JobMachine::tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
-                                bool killed) {
-  if (count == 0) return;
-  const auto ranks = ranks_on(host);
-  std::vector<std::string> shown;
-  for (const auto& name : names) shown.push_back(harmless(std::string_view(name).substr(0, 16)));
-  say(fmt::format("{} on {} ended and left {} {}{}: ended too{}",
-                  ranks.size() == 1 ? fmt::format("rank {}", ranks.front().value) : "ranks", host_name(host),
-                  count, count == 1 ? "process" : "processes",
-                  shown.empty() ? "" : fmt::format(" ({})", list_names(shown)),
-                  killed ? ", by SIGKILL" : ""));
+void JobMachine::say_error(const Error& error) {
+  say(error.message + "; trying again" + (error.hint.empty() ? "" : " (try: " + error.hint + ")"));
+}
+
+// Those of the gathering are held back as long as all may end in one report of them.
+void JobMachine::tell_host_errors() {
+  HostErrors news;
+  for (const auto& [index, error] : verdict_.host_errors) {
+    auto& host = hosts_.at(index.value);
+    if (std::exchange(host.note, error.message) != error.message && host.listed)
+      news.emplace_back(index, error);
+  }
+  for (const auto& error : grouped(news, [this](HostIndex host) { return host_name(host); }))
+    say_error(error);
 }
 
 }  // namespace trainrun::core

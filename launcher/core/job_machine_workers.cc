@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/base/utf8.h"
+
 namespace trainrun::core {
 namespace {
 
@@ -13,6 +15,18 @@ namespace {
 bool by_signal(const ExitStatus& status, int number) {
   return (status.kind == ExitStatus::Kind::killed && status.number == number) ||
          (status.kind == ExitStatus::Kind::exited && status.number == 128 + number);
+}
+
+constexpr std::size_t longest_words = 100;  // characters
+
+// The last line often says why: "ValueError: loss is NaN".
+std::string in_brackets(const std::string& words) {
+  const auto safe = harmless(words);
+  if (safe.empty()) return {};
+  if (safe.size() <= longest_words) return " (" + safe + ")";
+  auto end = longest_words;
+  while (end > 0 && (static_cast<unsigned char>(safe[end]) & 0xC0) == 0x80) --end;
+  return " (" + safe.substr(0, end) + "...)";
 }
 
 }  // namespace
@@ -33,7 +47,7 @@ std::string to_string(JobMachine::WorkerState state) {
 std::vector<JobMachine::WorkerView> JobMachine::workers() const {
   std::vector<WorkerView> all;
   for (const auto& [id, worker] : workers_) {
-    if (worker.member) all.push_back({id, worker.seat, worker.pid, worker.state});
+    if (worker.member) all.push_back({id, worker.seat, worker.pid, worker.state, worker.since});
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seat.rank < b.seat.rank; });
   return all;
@@ -50,6 +64,7 @@ void JobMachine::on(const WorkerNotStarted& event) {
         return ignore("worker not started", "its end is known");
       auto& worker = it->second;
       worker.state = WorkerState::finished;
+      worker.since = now_;
       worker.status = event.status;
       worker.failure = Failure{event.worker, worker.seat.rank, worker.seat.host, 0, event.status, now_};
       if (phase_ == Phase::cooling) return;
@@ -75,6 +90,7 @@ void JobMachine::on(const WorkerExited& event) {
         return ignore("worker exited", "its end is known");
       auto& worker = it->second;
       worker.state = WorkerState::exited;
+      worker.since = now_;
       worker.status = event.status;
       if (!worker.member) {                                     // it had no place any more, however it ended
         return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
@@ -85,7 +101,8 @@ void JobMachine::on(const WorkerExited& event) {
         worker.failure = Failure{event.worker,       worker.seat.rank, worker.seat.host, worker.pid,
                                  event.status,       event.at,         event.error,      false,
                                  event.out_of_memory};
-        if (phase_ == Phase::forming || phase_ == Phase::running) return worker_trouble(event.worker);
+        if (phase_ == Phase::forming || phase_ == Phase::running)
+          return worker_trouble(event.worker, event.last_words);
       }
       if (phase_ == Phase::draining && then_ == Then::restart) return after_worker_change();
       // It finished while the next world was being made, which had a place for it.
@@ -104,13 +121,16 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
-void JobMachine::worker_trouble(WorkerId id) {
-  auto& worker = workers_.at(id);
-  worker.charged = true;
+void JobMachine::worker_trouble(WorkerId id, const std::string& last_words) {
+  const auto& worker = workers_.at(id);
+  const bool says_itself = worker.status.kind != ExitStatus::Kind::exited;
   trouble({Outcome::Kind::worker_failed,
-           fmt::format("rank {} on {} {}", worker.seat.rank.value, host_name(worker.seat.host),
-                       worker.status.describe()),
-           "rank failed", false});
+           fmt::format("rank {} on {} {}{}", worker.seat.rank.value, host_name(worker.seat.host),
+                       worker.status.describe(), says_itself ? "" : in_brackets(last_words)),
+           "rank failed",
+           false,
+           {},
+           {id}});
 }
 
 // Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was

@@ -2,6 +2,7 @@
 #include "launcher/core/job_machine.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -71,31 +72,19 @@ bool JobMachine::first_choice_is_ready(int size) const {
   return true;
 }
 
-// Once, however often it is tried: a host that goes on failing in the same way is no news.
-void JobMachine::tell_host_error(HostIndex index, const Error& error) {
-  auto& host = hosts_.at(index.value);
-  if (std::exchange(host.note, error.message) != error.message && host.listed)
-    say(error.message + "; trying again" + (error.hint.empty() ? "" : " (try: " + error.hint + ")"));
-}
-
-// Those of the gathering are held back as long as all may end in one report of them.
-void JobMachine::tell_host_errors() {
-  for (const auto& [index, error] : verdict_.host_errors) tell_host_error(index, error);
-}
-
 // A start that waits for hosts nobody has named yet must not look like one that hangs.
 void JobMachine::tell_what_is_there(int slots) {
   if (any_dialling()) return;
   tell_host_errors();
   if (std::exchange(slots_told_, slots) == slots) return;
   say(fmt::format("{} of {} are there: waiting up to {} for more hosts (--start-timeout)", slots,
-                  count(spec_.world_size(), "slot"), format_duration(began_ + spec_.start_timeout - now_)));
+                  count(spec_.world_size(), "slot"), format_duration(began_ + first_patience() - now_)));
 }
 
 // Some members have finished, and those that the next world was for are gone as well. True when that is the
 // end.
 bool JobMachine::nobody_is_left() {
-  auto why = why_unfinished();
+  auto why = unfinished_ && !unfinished_->planned ? unfinished_ : why_unfinished();
   if (!why) why = unfinished_;
   if (why && why->planned) {  // nothing failed: the program has not ended only because of what we did
     survivors_stay_ = somebody_left_well_ = world_elastic_ = false;
@@ -117,34 +106,13 @@ void JobMachine::wait_for_hosts(int slots) {
   tell_host_errors();
   if (armed_.contains(Deadline::world)) return;
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
-  say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {}",
-                  count(slots, "slot"), least, what_is_awaited(), format_duration(spec_.elastic.timeout)));
+  // At the start the time counts from the start: --start-timeout is a part of it.
+  const auto until = (phase_ == Phase::gathering ? began_ : now_) + spec_.elastic.timeout;
   act(AskForHosts{});
-  arm(Deadline::world, now_ + spec_.elastic.timeout);
-}
-
-// "dialling gpu2; gpu3 rests for 4.0 s; ", or nothing: then it is the list that must change.
-std::string JobMachine::what_is_awaited() const {
-  std::vector<std::string> dialling, later;
-  const auto pardoned = forgiven();
-  for (const auto index : order_) {
-    const auto& host = hosts_.at(index.value);
-    if (host.leaving) continue;
-    if (host.away_until > now_)
-      later.push_back(fmt::format("{} left, and is asked again in {}", host.host.name,
-                                  format_duration(host.away_until - now_)));
-    else if (host.state == HostState::dialling)
-      dialling.push_back(host.host.name);
-    else if (const auto until = ledger_.rests_until(index, now_); until && !pardoned.contains(index))
-      later.push_back(fmt::format("{} rests for {}", host.host.name, format_duration(*until - now_)));
-    else if (host.state == HostState::gone && host.retry_at > now_)
-      later.push_back(
-          fmt::format("{} is tried again in {}", host.host.name, format_duration(host.retry_at - now_)));
-  }
-  std::string out;
-  if (!dialling.empty()) out += "dialling " + list_names(dialling) + "; ";
-  if (!later.empty()) out += list_names(later) + "; ";
-  return out;
+  arm(Deadline::world, std::max(now_, until));
+  if (until <= now_) return;
+  say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {}",
+                  count(slots, "slot"), least, what_is_awaited(), format_duration(until - now_)));
 }
 
 void JobMachine::form_next(int size) {
@@ -152,6 +120,7 @@ void JobMachine::form_next(int size) {
   settle_over_ = false;
   tell_host_errors();
   verdict_.host_errors.clear();
+  errors_told_.clear();
   const Generation next{world_.generation.value + 1};
   const auto alive = staying();
   const bool in_place = survivors_stay_;
@@ -173,6 +142,7 @@ void JobMachine::form_next(int size) {
   kept_ = std::min(kept_, static_cast<int>(world_.seats.size()));
   if (in_place && kept_ == 0) tell_that_state_is_lost();
   verdict_.generation = next;
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) hosts_[i].slots_then = slots_on({i});
   form();
 }
 
@@ -209,10 +179,30 @@ void JobMachine::tell_generation() {
 
 // ---- changes that are no failures
 
-bool JobMachine::must_leave(const Worker& worker) const {
-  if (!worker.member || worker.state == WorkerState::finished) return false;
-  const auto& host = hosts_.at(worker.seat.host.value);
-  return host.leaving || !host.listed;
+// Ranks for which their host has no slot any more: its last ones.
+std::set<WorkerId> JobMachine::beyond_slots() const {
+  std::set<WorkerId> out;
+  if (spec_.oversubscribe) return out;
+  std::map<HostIndex, std::vector<std::pair<Rank, WorkerId>>> on;
+  for (const auto& [id, worker] : workers_)
+    if (survives(worker)) on[worker.seat.host].emplace_back(worker.seat.rank, id);
+  for (auto& [host, ranks] : on) {
+    std::sort(ranks.begin(), ranks.end());
+    for (auto i = static_cast<std::size_t>(slots_on(host)); i < ranks.size(); ++i)
+      out.insert(ranks[i].second);
+  }
+  return out;
+}
+
+// Who has no place in the next world, because its host goes or has fewer slots.
+std::set<WorkerId> JobMachine::leavers() const {
+  auto out = beyond_slots();
+  for (const auto& [id, worker] : workers_) {
+    const auto& host = hosts_.at(worker.seat.host.value);
+    if (worker.member && worker.state != WorkerState::finished && (host.leaving || !host.listed))
+      out.insert(id);
+  }
+  return out;
 }
 
 void JobMachine::consider_change() {
@@ -256,9 +246,7 @@ std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_finished_well()) return {false, false};  // the program is ending
   const int size = world_size_on(spec_, slots_in(rooms(false)));
   const bool grows = size > static_cast<int>(world_.seats.size());
-  const bool leaves = size > 0 && std::any_of(workers_.begin(), workers_.end(),
-                                              [this](const auto& it) { return must_leave(it.second); });
-  return {grows, leaves};
+  return {grows, size > 0 && !leavers().empty()};
 }
 
 void JobMachine::settled() {
@@ -272,28 +260,36 @@ void JobMachine::settled() {
   change_world(describe_change(come, leave), come, leave);
 }
 
-// "node3 came", "node1 and node2 left".
-std::string JobMachine::describe_change(bool come, bool leave) const {
-  std::vector<std::string> came, left;
+// "node3 came", "node1 and node2 left", "node1 has 2 slots now".
+JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
+  std::vector<std::string> came, left, parts;
   for (const auto& room : rooms(false))
-    if (!has_live_members(room.host)) came.push_back(host_name(room.host));
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
-    if (std::any_of(workers_.begin(), workers_.end(),
-                    [&](const auto& it) { return it.second.seat.host.value == i && must_leave(it.second); }))
+    if (come && !has_live_members(room.host)) came.push_back(host_name(room.host));
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    if (!has_live_members({i})) continue;
+    const auto& host = hosts_[i];
+    if (leave && (host.leaving || !host.listed))
       left.push_back(host_name({i}));
-  std::string out = leave ? list_names(left) + " left" : "";
-  if (!come) return out;
-  if (!out.empty()) out += ", ";
-  return out + (came.empty() ? "slots" : list_names(came)) + " came";
+    else if (const int slots = slots_on({i}); slots != host.slots_then)
+      parts.push_back(fmt::format("{} has {} now", host_name({i}), count(slots, "slot")));
+  }
+  const bool hosts_change = !came.empty() || !left.empty();
+  if (!came.empty()) parts.insert(parts.begin(), list_names(came) + " came");
+  if (!left.empty()) parts.insert(parts.begin(), list_names(left) + " left");
+  if (parts.empty()) parts.emplace_back("slots are free");
+  return {Outcome::Kind::worker_failed, fmt::format("{}", fmt::join(parts, ", ")),
+          !hosts_change   ? "slots changed"
+          : !left.empty() ? "hosts left"
+                          : "hosts came",
+          true};
 }
 
-void JobMachine::change_world(const std::string& why, bool come, bool leave) {
-  if (!in_place_now())
-    return trouble({Outcome::Kind::worker_failed, why, leave ? "hosts left" : "hosts came", true});
-  planned_change_ = {Outcome::Kind::worker_failed, why, leave ? "hosts left" : "hosts came", true};
+void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
+  if (!in_place_now()) return trouble(change);
+  planned_change_ = change;
   Announce announce{world_.generation, come, leave, {}};
-  for (auto& [id, worker] : workers_) {
-    if (!must_leave(worker)) continue;
+  for (const auto id : leavers()) {
+    auto& worker = workers_.at(id);
     worker.told = true;
     announce.leaving.push_back(id);
     planned_change_.kind = Outcome::Kind::host_lost;
@@ -343,9 +339,8 @@ void JobMachine::grace_of_leavers_over() {
   if (!bad.empty() && phase_ != Phase::running) consider_change();
   if (!world_stands()) return;
   bool any = false;
-  for (auto& [id, worker] : workers_) {
-    if (worker.told && must_leave(worker)) worker.condemned = any = true;
-  }
+  for (const auto id : leavers())
+    if (workers_.at(id).told) workers_.at(id).condemned = any = true;
   if (any) trouble(planned_change_);
 }
 

@@ -66,6 +66,7 @@ struct Outcome {
   std::optional<Failure> cause{};                          // worker_failed
   HostIndex host{};                                        // host_lost
   std::vector<Rank> ranks{};                               // host_lost: those that it had
+  std::vector<HostIndex> also_lost{};                      // host_lost: in the same moment, after that one
   std::string reason{};                                    // host_lost, port_refused, hung, no_hosts
   std::string hint{};                                      // port_refused
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them

@@ -17,6 +17,10 @@ std::string describe_window(const RestartLimit& limit) {
   return limit.window > longest_window ? "in the whole job" : "in " + format_duration(limit.window);
 }
 
+std::string_view flag_of(const RestartLimit& limit) {
+  return limit.window > longest_window ? "--max-restarts" : "--reset-limit";
+}
+
 bool RestartBudget::spend(Instant now) {
   while (!taken_.empty() && now - taken_.front() > limit_.window) taken_.pop_front();
   if (spent() >= limit_.count) return false;

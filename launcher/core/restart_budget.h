@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <string>
+#include <string_view>
 
 #include "launcher/base/time.h"
 #include "launcher/core/job_spec.h"
@@ -12,6 +13,9 @@ namespace trainrun::core {
 
 // "in 1h00m", or "in the whole job" for a window that no job outlives.
 std::string describe_window(const RestartLimit& limit);
+
+// The flag that such a limit is given with.
+std::string_view flag_of(const RestartLimit& limit);
 
 class RestartBudget {
  public:

@@ -117,14 +117,20 @@ struct Discovery::State : std::enable_shared_from_this<State> {
     tell(read(answer));
   }
 
+  hosts::Poller::Told failed(const std::string& why) {
+    if (const auto tell_problem = handlers.problem) tell_problem(why);
+    return poller.failure(why);
+  }
+
   hosts::Poller::Told read(const ScriptAnswer& answer) {
     if (!answer.output) {
       auto error = answer.output.error();
       if (error.hint.empty()) error.hint = question.advice;
-      return poller.failure(question.asked + " " + words_of(error));
+      return failed(question.asked + " " + words_of(error));
     }
     const auto listing = question.read(*answer.output);
-    if (!listing) return poller.failure(fmt::format("{}: {}", question.asked, words_of(listing.error())));
+    if (!listing) return failed(fmt::format("{}: {}", question.asked, words_of(listing.error())));
+    if (const auto tell_problem = handlers.problem) tell_problem({});
     return poller.answer(*listing, witness);
   }
 

@@ -16,8 +16,9 @@ namespace trainrun {
 class Discovery {
  public:
   struct Handlers {
-    std::function<void(const HostSet&)> hosts;    // another set to work with from now on
-    std::function<void(const std::string&)> say;  // one line for the user
+    std::function<void(const HostSet&)> hosts;          // another set to work with from now on
+    std::function<void(const std::string&)> say;        // one line for the user
+    std::function<void(const std::string&)> problem{};  // of each look: why it failed, empty when it did not
   };
   // What the script is told, as TRAINRUN_JOB_ID, TRAINRUN_NP, TRAINRUN_MIN_NP, TRAINRUN_MAX_NP.
   struct Context {

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/host_errors.h"
 #include "launcher/core/ranks.h"
 #include "launcher/core/restart_budget.h"
 
@@ -123,25 +124,23 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
 }
 
 // What helps many of them is said once, after the last.
-void hosts_failed(std::vector<std::string>& lines, const Outcome& outcome) {
-  const auto& errors = outcome.host_errors;
+void hosts_failed(std::vector<std::string>& lines, const std::vector<Error>& errors) {
   for (auto it = errors.begin(); it != errors.end(); ++it) {
-    const auto& error = it->second;
-    lines.push_back("  " + error.message);
-    if (error.hint.empty() || std::any_of(std::next(it), errors.end(), [&error](const auto& later) {
-          return later.second.hint == error.hint;
-        }))
+    lines.push_back("  " + it->message);
+    if (it->hint.empty() ||
+        std::any_of(std::next(it), errors.end(), [it](const auto& later) { return later.hint == it->hint; }))
       continue;
-    lines.push_back("      try: " + error.hint);
+    lines.push_back("      try: " + it->hint);
   }
 }
 
 void no_restart_left(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
   if (!outcome.out_of_restarts) return;
   const auto& limit = job.elastic.limit;
-  lines.push_back(limit.count == 0 ? "  restarts    none is allowed (--reset-limit 0)"
-                                   : fmt::format("  restarts    none is left: {} within {} (--reset-limit)",
-                                                 limit.count, format_duration(limit.window)));
+  const auto flag = core::flag_of(limit);
+  lines.push_back(limit.count == 0 ? fmt::format("  restarts    none is allowed ({} 0)", flag)
+                                   : fmt::format("  restarts    none is left: {} {} ({})", limit.count,
+                                                 core::describe_window(limit), flag));
 }
 
 std::string tally(int number, std::string_view noun, const std::vector<std::pair<std::string, int>>& causes) {
@@ -170,6 +169,7 @@ void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome&
 std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome, const ReportFacts& facts) {
   std::vector<std::string> lines;
   const auto others = what_became_of_others(outcome.others);
+  const auto name = [&job](HostIndex host) { return job.hosts.hosts[host.value].name; };
   const auto then = others.empty() ? std::string{} : "; " + others;
   switch (outcome.kind) {
     case Outcome::Kind::success:
@@ -182,6 +182,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
           fmt::format("trainrun: host {} was lost {} after the start: {}{}",
                       core::name_with_ranks(job.hosts.hosts[outcome.host.value].name, outcome.ranks),
                       format_duration(outcome.after), outcome.reason, then));
+      for (const auto host : outcome.also_lost)
+        lines.push_back("  also lost   " + job.hosts.hosts[host.value].name);
       add_hint(lines,
                "see whether the host still answers; its agent, if it lives, ends what is left there within "
                "--grace");
@@ -189,7 +191,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
     case Outcome::Kind::hosts_failed:
       lines.push_back(fmt::format("trainrun: {} of {} hosts could not be used; nothing was started",
                                   outcome.host_errors.size(), job.hosts.hosts.size()));
-      hosts_failed(lines, outcome);
+      hosts_failed(lines, core::grouped(outcome.host_errors, name));
       break;
     case Outcome::Kind::port_refused:
       lines.push_back("trainrun: " + outcome.reason);
@@ -215,7 +217,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::no_hosts:
       lines.push_back(fmt::format("trainrun: {}", outcome.reason));
-      for (const auto& [host, error] : outcome.host_errors) lines.push_back("  " + error.message);
+      for (const auto& error : core::grouped(outcome.host_errors, name))
+        lines.push_back("  " + error.message);
       add_hint(lines, "see whether the hosts are up and listed, or allow a smaller world with --min-np");
       break;
   }

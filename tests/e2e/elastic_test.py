@@ -76,7 +76,7 @@ class Restarts(ElasticTest):
                                     "wait")
                 self.assertEnds(done, rc)
                 self.assertInOrder(done.err, "restart 1 of 1 in 1h00m", "generation 2",
-                                   rf"^trainrun: rank 1 on \S+ {words}", "none is left: 1 within 1h00m",
+                                   rf"^trainrun: rank 1 on \S+ {words}", "none is left: 1 in 1h00m",
                                    "2 generations; 1 restart")
                 self.assertAllGone(timeout=5)
 
@@ -248,6 +248,13 @@ class Hosts(ElasticTest):
         self.assertSays(done, "host discovery: ")
         self.assertQuietOn(done, "generation 2", "no longer listed")
 
+    def test_the_end_says_why_no_host_came(self):
+        job = self.start("--min-np", 2, "--host-discovery-script", "echo no creds >&2; exit 3", "--elastic-timeout", "1s",
+                         "true")
+        done = self.assertEnds(job.wait(), 69)
+        self.assertSays(done, "too few hosts for the smallest world, for 1.0 s; host discovery: .*exited with code 3; "
+                              "its last words: 'no creds'")
+
     def once(self, answer):
         """One look gets that answer, the next ones the usual one."""
         usual = f'echo . >>{self.folder}/asked; cat "{self.folder}/hosts"\n'
@@ -322,7 +329,7 @@ class Control(ElasticTest):
         self.await_generation(job, 1)
         self.assertIn("all ranks start anew", self.ctl("restart"))
         self.await_generation(job, 2)
-        self.assertIn("rank 1 starts anew", self.ctl("restart", 1))
+        self.assertIn("all ranks start anew: this program", self.ctl("restart", 1))
         self.await_generation(job, 3)
         self.assertIn("there is no rank 2", self.ctl("restart", 2, rc=2))
         self.finish()
@@ -335,8 +342,11 @@ class Control(ElasticTest):
                          *self.train())
         self.await_generation(job, 1)
         self.ctl("remove", "gamma", rc=2)
+        self.assertIn("nothing changes: beta is there, with 1 slot", self.ctl("add", "beta"))
         self.assertIn("beta leaves", self.ctl("remove", "beta"))
         self.await_generation(job, 2, size=1)
+        self.assertIn("cannot hold --min-np", self.ctl("remove", "alpha", rc=75))
+        self.assertIn("cannot hold --min-np", self.ctl("stop", 0, rc=75))
         self.assertIn("beta is added", self.ctl("add", "beta:1"))
         self.await_generation(job, 3, size=2)
         self.finish()

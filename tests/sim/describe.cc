@@ -61,6 +61,7 @@ struct OfEvent {
     return fmt::format("host {} swept g{}", it.host.value, it.generation.value);
   }
   std::string operator()(const HostLeaving& it) const { return fmt::format("host {} leaves", it.host.value); }
+  std::string operator()(const DiscoveryProblem& it) const { return "discovery: " + it.what; }
   std::string operator()(const HostsDiscovered& it) const { return "hosts:" + list(it.hosts); }
   std::string operator()(const MemberJoined& it) const {
     return fmt::format("g{} rank {} joined", it.generation.value, it.rank.value);

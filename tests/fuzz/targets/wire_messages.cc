@@ -30,7 +30,7 @@ void check_meaning(const OutputBytes& output) {
 }
 void check_meaning(const Start& start) { FUZZ_CHECK(start.stdin_mode <= StdinMode::inherit); }
 void check_meaning(const Prepared& prepared) {
-  for (const auto& problem : prepared.problems) FUZZ_CHECK(problem.kind <= Problem::Kind::job_directory);
+  for (const auto& problem : prepared.problems) FUZZ_CHECK(problem.kind <= Problem::Kind::script);
   const auto& facts = prepared.facts;
   FUZZ_CHECK(core::usable_cores(facts) >= 1);
   JobSpec job;

@@ -23,6 +23,27 @@ TEST_CASE("no job: said, with 69") {
   CHECK(ctl_answer({"list", "--json"}, {place / "trainrun"})->text == "{\"jobs\":[]}\n");
 }
 
+TEST_CASE("--json: one object, also when nobody can be asked") {
+  const Place place;
+  const auto answer = ctl_answer({"--json", "world"}, {place / "trainrun"});
+  REQUIRE(answer.has_value());
+  CHECK(answer->code == ExitCode::unreachable);
+  const auto json = nlohmann::json::parse(answer->text);
+  CHECK(json["ok"] == false);
+  CHECK(json["error"] == "no job of yours on this host can be asked");
+}
+
+TEST_CASE("--force goes with remove and stop alone") {
+  const Place place;
+  Running job(place / "trainrun", "0a1f");
+  CHECK(ctl_answer({"remove", "gpu2", "--force"}, {place / "trainrun"}).has_value());
+  CHECK(ctl_answer({"--force", "stop", "1"}, {place / "trainrun"}).has_value());
+  CHECK(job.told() == std::vector<control::Command>{{Kind::remove_host, {.name = "gpu2"}, 0, true},
+                                                    {Kind::stop_worker, {}, 1, true}});
+  for (const auto* verb : {"end", "list", "restart"})
+    CHECK(ctl_answer({"--force", verb}, {place / "trainrun"}).error().code == Code::usage);
+}
+
 TEST_CASE("a place that is not trusted is why no job is seen") {
   const Place place;
   REQUIRE(::mkdir((place / "open").c_str(), 0700) == 0);

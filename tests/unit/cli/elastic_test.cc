@@ -236,7 +236,7 @@ TEST_CASE("what was decided for the user is said in one line") {
         Words{"no -np: 3 ranks, as --max-np says"});
   CHECK(notes_of({"--min-np", "1"}) == Words{"no -np: 1 rank, as --min-np says (--max-np allows more)"});
   CHECK(notes_of({"--host-discovery-script", "./hosts.sh", "--min-np", "2", "--max-np", "4"}) ==
-        Words{"no -np: 2 ranks, as --min-np says"});
+        Words{"no -np: 2 to 4 ranks, as many as the hosts hold"});
   CHECK(notes_of({"-H", "a:4,b:4", "--spares", "1"}) ==
         Words{"no -np: 7 ranks, all slots of the hosts but 1 spare"});
   CHECK(notes_of({"-H", "a:4", "-np", "8", "--min-np", "2"}) ==

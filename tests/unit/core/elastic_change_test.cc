@@ -308,7 +308,8 @@ TEST_SUITE("core.elastic_change") {
             events = {HostLeaving{host, "x"}};
             break;
           case 6:
-            events = {HostsDiscovered{{Bench::host(static_cast<int>(pick(2)))}}};
+            events = {
+                HostsDiscovered{{Bench::host(static_cast<int>(pick(2)), 1 + static_cast<int>(pick(2)))}}};
             break;
           case 7:
             events = {HostsDiscovered{{Bench::host(0), Bench::host(1)}}};

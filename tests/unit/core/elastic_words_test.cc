@@ -96,4 +96,102 @@ TEST_SUITE("core.elastic words") {
     CHECK(bench.outcome->out_of_restarts);
     CHECK(bench.outcome->exit_code == 124);
   }
+
+  TEST_CASE("the end of a job that waited in vain says what it waited for") {
+    const auto discovers = [](JobSpec& spec) {
+      spec.hosts.hosts.clear();
+      spec.elastic.discovery.kind = DiscoveryKind::script;
+    };
+    Bench bench(1, OnFailure::restart_world, discovers);
+    SUBCASE("the script failed") { bench.tell(DiscoveryProblem{"the script './hosts' exited with code 3"}); }
+    SUBCASE("it has never ended") {}
+    SUBCASE("it lists nobody") { bench.tell(HostsDiscovered{}); }
+    SUBCASE("hosts failed, and then the script") {
+      bench.tell(HostsDiscovered{{Bench::host(0)}});
+      bench.tell(HostFailed{HostIndex{0}, {Code::unreachable, "gpu0: no route to host"}});
+      bench.tell(DiscoveryProblem{"the script './hosts' exited with code 3"});
+    }
+    const bool listed = !bench.machine->hosts().empty();
+    const bool failed = bench.machine->hosts().size() == 1;
+    bench.pass(Deadline::start);
+    bench.pass(Deadline::world);
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
+    CHECK(bench.outcome->reason.find("; ") != std::string::npos);
+    CHECK(bench.outcome->reason.find("host discovery") != std::string::npos);
+    CHECK(bench.outcome->host_errors.size() == (failed ? 1 : 0));
+    if (listed) CHECK(bench.outcome->host_errors.at(0).second.message == "gpu0: no route to host");
+  }
+
+  TEST_CASE("a host that was lost and did not come back is named in the end") {
+    Bench bench(1);
+    bench.all_running();
+    bench.lose(0);
+    bench.pass(Deadline::world);
+    REQUIRE(bench.outcome);
+    REQUIRE(bench.outcome->host_errors.size() == 1);
+    CHECK(bench.outcome->host_errors[0].second.message == "gpu0: no answer for 10.0 s");
+  }
+
+  TEST_CASE("the line of a restart has the failing rank's last words, short and harmless") {
+    Bench bench(2);
+    bench.all_running();
+    SUBCASE("short") {
+      bench.tell(WorkerExited{bench.at(1), ExitStatus::exited(1), bench.now, {}, {}, "ValueError: \x1b[1m"});
+      CHECK(bench.has_said("rank 1 on gpu0 exited with code 1 (ValueError: "));
+      CHECK(bench.said.find('\x1b') == std::string::npos);
+    }
+    SUBCASE("long") {
+      bench.tell(WorkerExited{bench.at(1), ExitStatus::exited(1), bench.now, {}, {}, std::string(5000, 'x')});
+      CHECK(bench.has_said("(" + std::string(100, 'x') + "...); all ranks start anew"));
+    }
+  }
+
+  TEST_CASE("a host that rests says until when, and one that serves all the same does not") {
+    Bench bench(2);
+    bench.all_running();
+    bench.lose(0);
+    const auto lost = bench.now;
+    const auto view = bench.machine->hosts().at(0);
+    REQUIRE(view.used_again);
+    CHECK(*view.used_again - lost == seconds(12));
+    CHECK(view.note == "rests: no answer for 10.0 s");
+    CHECK_FALSE(bench.machine->hosts().at(1).used_again);
+    bench.drained();
+    bench.form();
+    for (const auto& rank : bench.machine->workers()) CHECK(bench.now - rank.since < seconds(1));
+  }
+
+  TEST_CASE("many hosts that fail alike are one line, and a good one behind them is found") {
+    Bench bench(40, OnFailure::restart_world, [](JobSpec& spec) { spec.programs[0].np = 2; });
+    for (int look = 0; look < 200 && bench.phase() == Phase::gathering; ++look) {
+      const auto views = bench.machine->hosts();
+      for (const auto& view : views) {
+        if (view.state != JobMachine::HostState::dialling || bench.phase() != Phase::gathering) continue;
+        if (view.index.value == 39)
+          bench.ready(39);
+        else
+          bench.tell(HostFailed{view.index, {Code::unreachable, view.host.name + ": unknown name", {}}});
+      }
+    }
+    CHECK(bench.phase() == Phase::forming);
+    CHECK(times(bench.said, "unknown name") == 1);
+    CHECK(bench.has_said(" hosts: unknown name (gpu0, "));
+  }
+
+  TEST_CASE("the start waits no longer than --elastic-timeout, of which --start-timeout is a part") {
+    Bench bench(1, OnFailure::restart_world, [](JobSpec& spec) {
+      spec.hosts.hosts.clear();
+      spec.elastic.discovery.kind = DiscoveryKind::script;
+      spec.elastic.timeout = seconds(5);
+      SUBCASE("shorter") { spec.start_timeout = seconds(3); }
+      SUBCASE("longer") { spec.start_timeout = seconds(60); }
+    });
+    const auto began = bench.now;
+    bench.pass(Deadline::start);
+    bench.pass(Deadline::world);
+    REQUIRE(bench.outcome);
+    CHECK(bench.now - began < seconds(6));
+    CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
+  }
 }

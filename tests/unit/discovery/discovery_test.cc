@@ -95,7 +95,7 @@ TEST_CASE("first answers that are bad are said, and the script is asked on") {
   CHECK(scene.said[0].ends_with("says 'no api'"));  // once, not three times
   CHECK(scene.said[1].find(": line 1: 'Error:'") != std::string::npos);
   CHECK(scene.said[1].ends_with("there was no good answer yet, and it is asked again"));
-  CHECK(scene.said[2] == "host discovery answers again: 1 host");
+  CHECK(scene.said[2] == "host discovery answers: 1 host");
 }
 
 TEST_CASE("a script that hangs is ended and asked again") {

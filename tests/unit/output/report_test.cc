@@ -144,6 +144,35 @@ TEST_SUITE("report") {
         "its host\n"));
     outcome.ranks.clear();  // it had none yet
     CHECK(text(outcome).starts_with("trainrun: host gpu2 was lost"));
+    outcome.also_lost = {HostIndex{0}};
+    CHECK(text(outcome).find("\n  also lost   gpu1\n") != std::string::npos);
+  }
+
+  TEST_CASE("why there is no restart names the flag that was given") {
+    auto job = job_of_two();
+    auto outcome = failed(ExitStatus::exited(1));
+    outcome.out_of_restarts = true;
+    job.elastic.limit = {2, std::chrono::hours(24 * 365 * 10)};
+    CHECK(text(outcome, {}, job).ends_with("none is left: 2 in the whole job (--max-restarts)"));
+    job.elastic.limit.count = 0;
+    CHECK(text(outcome, {}, job).ends_with("none is allowed (--max-restarts 0)"));
+    job.elastic.limit = {2, seconds(60)};
+    CHECK(text(outcome, {}, job).ends_with("none is left: 2 in 1m00s (--reset-limit)"));
+  }
+
+  TEST_CASE("many hosts with one error are one line") {
+    auto job = job_of_two();
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::hosts_failed;
+    job.hosts.hosts.clear();
+    for (std::uint32_t i = 0; i < 500; ++i) {
+      job.hosts.hosts.push_back(Host{fmt::format("h{}", i)});
+      outcome.host_errors.emplace_back(HostIndex{i},
+                                       Error{Code::unreachable, fmt::format("h{}: no route", i), {}});
+    }
+    const auto told = text(outcome, {}, job);
+    CHECK(told.find("\n  500 hosts: no route (h0, h1, ") != std::string::npos);
+    CHECK(told.size() < 400);
   }
 
   TEST_CASE("hosts that failed are all named, each with its advice") {
