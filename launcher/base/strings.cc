@@ -32,16 +32,18 @@ std::string quoted(std::string_view text, std::size_t limit) {
     shown.remove_suffix(back);
     break;
   }
-  std::string out = "'";
+  const bool has_single = shown.find('\'') != std::string_view::npos;
+  const char mark = has_single && shown.find('"') == std::string_view::npos ? '"' : '\'';
+  std::string out(1, mark);
   for (const char c : harmless(shown)) {
-    if (c == '\'') {
-      out += "\\x27";
+    if (c == mark) {
+      out += "\\x27";  // a text with both kinds of quotes
     } else {
       out += c;
     }
   }
-  out += text.size() > limit ? "...'" : "'";
-  return out;
+  if (text.size() > limit) out += "...";
+  return out + mark;
 }
 
 std::string shell_quote(std::string_view text) {

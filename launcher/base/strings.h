@@ -24,8 +24,8 @@ std::optional<T> parse_unsigned(std::string_view text) {
   return value;
 }
 
-// Text from outside, made safe for one line of a message: in single quotes, control bytes and quotes as \xNN,
-// cut at `limit`.
+// Text from outside, made safe for one line of a message: in single quotes (in double ones if it has single
+// ones only), control bytes as \xNN, cut at `limit`.
 std::string quoted(std::string_view text, std::size_t limit = 80);
 
 // One POSIX sh word that means exactly `text` (which holds no NUL).
