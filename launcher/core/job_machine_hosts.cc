@@ -60,7 +60,8 @@ void JobMachine::give_up_host(HostIndex index) {
 }
 
 // Resting hosts that must serve all the same: without them the smallest world could not be held, now or with
-// those that are being dialled.
+// those that are being dialled. One that could not be reached holds nothing: the next must serve in its
+// place.
 std::set<HostIndex> JobMachine::forgiven() const {
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
   int held = 0;
@@ -78,7 +79,8 @@ std::set<HostIndex> JobMachine::forgiven() const {
   for (const auto& [until, index] : resting) {
     if (held >= least) break;
     out.insert(index);
-    held += slots_on(index);
+    const auto& host = hosts_.at(index.value);
+    if (host.state == HostState::ready || host.failed_dials == 0) held += slots_on(index);
   }
   return out;
 }

@@ -166,6 +166,26 @@ TEST_SUITE("core.elastic") {
     CHECK_FALSE(bench.has_said("gpu0 rests"));  // it must serve all the same
   }
 
+  TEST_CASE("all hosts rest: one that cannot be reached keeps none of the others waiting") {
+    Bench bench(2);
+    bench.all_running();
+    bench.lose(0);
+    bench.lose(1);
+    bench.drained();
+    if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
+    const auto dials = [&](std::uint32_t index) {
+      return bench.count<DialHost>([index](const auto& dial) { return dial.host.value == index; });
+    };
+    for (int tries = 0; dials(1) == 1 && tries < 3; ++tries) {
+      bench.pass(Deadline::hosts);
+      if (dials(0) > 1) bench.tell(HostFailed{HostIndex{0}, {Code::unreachable, "gpu0: no route to host"}});
+    }
+    CHECK(dials(1) == 2);
+    bench.ready(1);
+    bench.form();
+    CHECK(bench.seats() == "1.0 1.1");
+  }
+
   TEST_CASE("the second restart waits a second, the third two") {
     Bench bench(2);
     bench.all_running();
