@@ -114,6 +114,7 @@ void Supervisor::start(const wire::Start& order) {
       break;
     case wire::StdinMode::null:
       null = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!null) return refuse(SpawnStage::files, errno);
       stdin_fd = null.get();
       break;
     case wire::StdinMode::relay: {
