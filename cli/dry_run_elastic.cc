@@ -5,7 +5,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "cli/plural.h"
+#include "launcher/base/strings.h"
 
 namespace trainrun::cli {
 namespace {
@@ -79,9 +79,9 @@ double in_seconds(Duration duration) { return std::chrono::duration<double>(dura
 
 std::string sizes(const Elastic& elastic) {
   std::string out = elastic.min_np == elastic.max_np
-                        ? plural(elastic.max_np, "rank")
+                        ? counted(elastic.max_np, "rank")
                         : fmt::format("{} to {} ranks", elastic.min_np, elastic.max_np);
-  if (elastic.spares > 0) out += ", " + plural(elastic.spares, "spare");
+  if (elastic.spares > 0) out += ", " + counted(elastic.spares, "spare");
   return out;
 }
 
@@ -125,11 +125,11 @@ std::string elastic_text(const Elastic& elastic, const std::string& source) {
     hosts += fmt::format(", looked at every {}", format_duration(discovery.interval));
   }
   if (discovery.kind != DiscoveryKind::none) {
-    hosts += fmt::format("; {} where no count is given", plural(discovery.default_slots, "slot"));
+    hosts += fmt::format("; {} where no count is given", counted(discovery.default_slots, "slot"));
   }
   line("hosts", hosts);
   line("waits", fmt::format("{} for the slots of {}", format_duration(elastic.timeout),
-                            plural(elastic.min_np, "rank")));
+                            counted(elastic.min_np, "rank")));
   line("cool-down",
        fmt::format("{} to {}", format_duration(elastic.cooldown_min), format_duration(elastic.cooldown_max)));
   line("settle", format_duration(elastic.settle));

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cli/elastic_value.h"
-#include "cli/plural.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/replan.h"
@@ -181,7 +180,7 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
     out.notes.push_back(fmt::format("{} with {} a host: {} to {} ranks{}", words, facts.ppr, min, max,
                                     facts.discovers ? "" : fmt::format(", {} at the start", out.np)));
   } else if (range.max > 1) {
-    out.notes.push_back(fmt::format("{} with {} a host: {}", words, facts.ppr, plural(min, "rank")));
+    out.notes.push_back(fmt::format("{} with {} a host: {}", words, facts.ppr, counted(min, "rank")));
   }
   return out;
 }
@@ -281,7 +280,7 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
   const auto take = [&](int np, const std::string& origin, const std::string& why) {
     out.np = np;
     out.np_origin = origin;
-    out.notes.push_back(fmt::format("no -np: {}, {}", plural(np, "rank"), why));
+    out.notes.push_back(fmt::format("no -np: {}, {}", counted(np, "rank"), why));
   };
   if (facts.hosts_named) {
     const int spares = settings.number(Option::spares, 0);
@@ -329,7 +328,7 @@ Result<void> check_room(const Settings& settings, const JobSpec& job) {
   const Option by = settings.has(Option::nnodes) ? Option::nnodes : Option::min_np;
   return fail(
       Code::usage,
-      fmt::format("{} needs {}, the hosts have {}", said(settings, by), plural(job.elastic.min_np, "slot"),
+      fmt::format("{} needs {}, the hosts have {}", said(settings, by), counted(job.elastic.min_np, "slot"),
                   room),
       "give the hosts more slots (name:slots), name more hosts, or lower it; hosts that are still to come "
       "need --host-discovery-script or --discover");

@@ -41,7 +41,7 @@ std::vector<std::string> exports(const std::vector<Setting>& from, std::vector<s
 
 void say_missing(const std::vector<std::string>& names, std::vector<std::string>& notes) {
   for (const auto& name : names) {
-    notes.push_back(fmt::format("-x {}: nothing of that name is set here, so workers do not get it", name));
+    notes.push_back(fmt::format("-x {}: nothing of that name is set here, so ranks do not get it", name));
   }
 }
 

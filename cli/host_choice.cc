@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "cli/plural.h"
 #include "cli/program.h"
 #include "host-discovery/host_list.h"
 #include "host-discovery/hostfile.h"
@@ -58,7 +57,7 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
     }
     if (want.slots_given && want.slots > found->slots) {
       return fail(Code::usage, fmt::format("{} asks for {} on {}, and {} gives it {}", filter,
-                                           plural(want.slots, "slot"), want.name, source, found->slots));
+                                           counted(want.slots, "slot"), want.name, source, found->slots));
     }
     Host host = *found;
     if (want.slots_given) host.slots = want.slots;

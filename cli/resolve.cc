@@ -8,7 +8,6 @@
 #include "cli/elastic.h"
 #include "cli/forward.h"
 #include "cli/host_choice.h"
-#include "cli/plural.h"
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -261,7 +260,7 @@ class Resolver {
   void say_smaller(int first) {
     if (first >= out_.job.world_size()) return;
     out_.notes.push_back(fmt::format("-np {}: {} to begin with, all that the hosts hold",
-                                     out_.job.world_size(), plural(first, "rank")));
+                                     out_.job.world_size(), counted(first, "rank")));
   }
 
   // How many ranks, and between which bounds.
@@ -302,8 +301,8 @@ class Resolver {
       if (job.elastic.spares > 0 && sum > job.elastic.spares) {
         sum -= job.elastic.spares;
         out_.np_origin += " but the spares";
-        out_.notes.push_back(fmt::format("no -np: {}, all slots of the hosts but {}", plural(sum, "rank"),
-                                         plural(job.elastic.spares, "spare")));
+        out_.notes.push_back(fmt::format("no -np: {}, all slots of the hosts but {}", counted(sum, "rank"),
+                                         counted(job.elastic.spares, "spare")));
       }
       return static_cast<int>(sum);
     }
@@ -315,7 +314,7 @@ class Resolver {
     const bool by_gpu = facts.gpus > 0;
     const std::uint32_t count = std::max<std::uint32_t>(by_gpu ? facts.gpus : facts.cores, 1);
     out_.np_origin = by_gpu ? "one a GPU" : "one a core";
-    out_.notes.push_back(fmt::format("no -np and no hosts: {} on this host, one a {}", plural(count, "rank"),
+    out_.notes.push_back(fmt::format("no -np and no hosts: {} on this host, one a {}", counted(count, "rank"),
                                      by_gpu ? "GPU" : "physical core that may be used"));
     return static_cast<int>(count);
   }

@@ -25,6 +25,10 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+std::string counted(std::int64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
 std::string quoted(std::string_view text, std::size_t limit) {
   auto shown = text.substr(0, limit);
   for (std::size_t back = 1; back <= 3 && back <= shown.size(); ++back) {  // it is not cut amid a character

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ std::optional<T> parse_unsigned(std::string_view text) {
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
+
+// "1 rank", "2 ranks".
+std::string counted(std::int64_t number, std::string_view noun);
 
 // Text from outside, made safe for one line of a message: in single quotes (in double ones if it has single
 // ones only), control bytes as \xNN, cut at `limit`.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/base/strings.h"
+
 namespace trainrun::core {
 namespace {
 
@@ -33,7 +35,7 @@ void JobMachine::on(const UserSignal& event) {
     case Phase::cooling:
       if (progress().started > 0) {
         act(Say{fmt::format("{}: ending {}; SIGKILL in {} (again to kill them now)",
-                            signal_name(event.number), count_ranks(progress().alive),
+                            signal_name(event.number), counted(progress().alive, "rank"),
                             format_duration(spec_.grace))});
       }
       verdict_.host_errors.clear();
@@ -255,7 +257,7 @@ void JobMachine::kill_now() {
   for (const auto deadline : {Deadline::grace, Deadline::notice}) disarm(deadline);
   if (const int alive = still_to_end(); alive > 0) {
     say(fmt::format("{}{} did not end within {} of {}: SIGKILL", explained ? "" : what_ended_it() + "; ",
-                    count_ranks(alive), format_duration(now_ - drained_at_), signal_name(drain_signal_)));
+                    counted(alive, "rank"), format_duration(now_ - drained_at_), signal_name(drain_signal_)));
   }
   for (auto& [id, worker] : workers_) {
     if (worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned))

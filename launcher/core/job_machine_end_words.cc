@@ -84,7 +84,7 @@ std::string JobMachine::generation_end_reason() const {
 // An end that takes its time is explained before it is over.
 void JobMachine::tell_ending() {
   if (const int left = still_to_end(); left > 0)
-    say(fmt::format("{}; ending {}: SIGKILL in {}", what_ended_it(), count_ranks(left),
+    say(fmt::format("{}; ending {}: SIGKILL in {}", what_ended_it(), counted(left, "rank"),
                     format_duration(drained_at_ + spec_.grace - now_)));
 }
 

@@ -18,10 +18,6 @@ int slots_in(const std::vector<Room>& rooms) {
   return sum;
 }
 
-std::string count(int number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 }  // namespace
 
 // ---- the next generation
@@ -78,7 +74,7 @@ void JobMachine::tell_what_is_there(int slots) {
   tell_host_errors();
   if (std::exchange(slots_told_, slots) == slots) return;
   say(fmt::format("{} of {} are there: waiting up to {} for more hosts (--start-timeout)", slots,
-                  count(spec_.world_size(), "slot"), format_duration(began_ + first_patience() - now_)));
+                  counted(spec_.world_size(), "slot"), format_duration(began_ + first_patience() - now_)));
 }
 
 // Some members have finished, and those that the next world was for are gone as well. True when that is the
@@ -112,7 +108,7 @@ void JobMachine::wait_for_hosts(int slots) {
   arm(Deadline::world, std::max(now_, until));
   if (until <= now_) return;
   say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {}",
-                  count(slots, "slot"), least, what_is_awaited(), format_duration(until - now_)));
+                  counted(slots, "slot"), least, what_is_awaited(), format_duration(until - now_)));
 }
 
 void JobMachine::form_next(int size) {
@@ -162,10 +158,10 @@ void JobMachine::world_runs() {
 // `generation 3: 6 ranks on 3 hosts; gpu2 lost (no answer for 3.0 s); state kept by 4 survivors; 1.2 s`
 void JobMachine::tell_generation() {
   auto line = fmt::format("generation {}: {} on {}", world_.generation.value,
-                          count(static_cast<int>(world_.seats.size()), "rank"),
-                          count(static_cast<int>(world_.groups), "host"));
+                          counted(static_cast<int>(world_.seats.size()), "rank"),
+                          counted(static_cast<int>(world_.groups), "host"));
   if (!changed_by_.empty()) line += "; " + changed_by_;
-  if (survivors_stay_ && kept_ > 0) line += fmt::format("; state kept by {}", count(kept_, "survivor"));
+  if (survivors_stay_ && kept_ > 0) line += fmt::format("; state kept by {}", counted(kept_, "survivor"));
   if (failed_at_) {
     line += "; " + format_duration(now_ - *failed_at_);
     verdict_.lost_time += now_ - *failed_at_;
@@ -271,7 +267,7 @@ JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
     if (leave && (host.leaving || !host.listed))
       left.push_back(host_name({i}));
     else if (const int slots = slots_on({i}); slots != host.slots_then)
-      parts.push_back(fmt::format("{} has {} now", host_name({i}), count(slots, "slot")));
+      parts.push_back(fmt::format("{} has {} now", host_name({i}), counted(slots, "slot")));
   }
   const bool hosts_change = !came.empty() || !left.empty();
   if (!came.empty()) parts.insert(parts.begin(), list_names(came) + " came");

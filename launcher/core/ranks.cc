@@ -40,8 +40,6 @@ std::uint32_t number_seats(std::vector<Seat>& seats) {
   return groups;
 }
 
-std::string count_ranks(int count) { return fmt::format("{} {}", count, count == 1 ? "rank" : "ranks"); }
-
 std::string name_with_ranks(const std::string& host, const std::vector<Rank>& ranks) {
   std::string list;
   for (std::size_t first = 0, last = 0; first < ranks.size(); first = last + 1) {

@@ -29,8 +29,6 @@ struct Seat {
 // seats[i].rank == i. Gives the number of hosts that have ranks.
 std::uint32_t number_seats(std::vector<Seat>& seats);
 
-// "1 rank", "8 ranks".
-std::string count_ranks(int count);
 // "gpu2 (ranks 8-15)", "gpu2 (rank 3)", "gpu2 (ranks 0-1,4)"; "gpu2" without ranks. `ranks` ascend.
 std::string name_with_ranks(const std::string& host, const std::vector<Rank>& ranks);
 

@@ -244,7 +244,7 @@ void Console::tick() {
     draw();
   } else if (now - last_output_ >= long_silence) {
     last_output_ = now;
-    say(fmt::format("still running: {} of {}, {}", progress_.alive, core::count_ranks(progress_.ranks),
+    say(fmt::format("still running: {} of {}, {}", progress_.alive, counted(progress_.ranks, "rank"),
                     format_duration(now - started_)));
   }
   timer_.arm(live_ ? now + redraw_interval : last_output_ + long_silence, [this] { tick(); });

@@ -88,7 +88,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
 std::string what_became_of_others(const core::Tally& tally) {
   std::vector<std::string> parts;
   const auto add = [&parts](int count, std::string_view what) {
-    if (count > 0) parts.push_back(fmt::format("{} {}", core::count_ranks(count), what));
+    if (count > 0) parts.push_back(fmt::format("{} {}", counted(count, "rank"), what));
   };
   add(tally.terminated, "ended by SIGTERM");
   add(tally.killed, "needed SIGKILL");

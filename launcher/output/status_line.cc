@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "launcher/base/strings.h"
+
 namespace trainrun::output {
 namespace {
 
@@ -18,13 +20,13 @@ std::string activity(const core::JobMachine::Progress& p, Instant now, Duration 
     case Phase::gathering:
       return fmt::format("connecting: {} of {} hosts, {}", p.hosts_ready, p.hosts, time);
     case Phase::forming:
-      return fmt::format("starting: {} of {}, {}", p.started, core::count_ranks(p.ranks), time);
+      return fmt::format("starting: {} of {}, {}", p.started, counted(p.ranks, "rank"), time);
     case Phase::running:
-      return fmt::format("{} of {} running,{} {}", p.alive, core::count_ranks(p.ranks),
+      return fmt::format("{} of {} running,{} {}", p.alive, counted(p.ranks, "rank"),
                          p.finished > 0 ? fmt::format(" {} done,", p.finished) : "", time);
     case Phase::draining:
       if (p.ending > 0)
-        return fmt::format("ending {}, {} of {}", core::count_ranks(p.ending),
+        return fmt::format("ending {}, {} of {}", counted(p.ending, "rank"),
                            whole_seconds(now - p.drained_at), whole_seconds(grace));
       break;
     case Phase::cooling:

@@ -41,6 +41,8 @@ TEST_CASE("quoted text is one harmless line") {
   CHECK(quoted("plain text") == "'plain text'");
   CHECK(quoted("a'b\n\x1b[2J\x7f") == "\"a'b\\x0a\\x1b[2J\\x7f\"");
   CHECK(quoted("echo \"it's\"") == "'echo \"it\\x27s\"'");
+  CHECK(counted(1, "rank") == "1 rank");
+  CHECK(counted(0, "rank") == "0 ranks");
   CHECK(quoted("say \"no\"") == "'say \"no\"'");
   CHECK(quoted(std::string_view("a\0b", 3)) == "'a\\x00b'");
   CHECK(quoted("abcdef", 3) == "'abc...'");
