@@ -1,17 +1,17 @@
-// The words of the command line, taken apart: our flags, and the program's own words. Pure, and the only code
-// that knows how flags are spelled. (Why no library does it: launcher/decisions/0010-no-cli11.md.)
+// The words of the job's command line, taken apart: our flags, and the program's own words. Pure.
 //
 //   trainrun [flags] [--] program [arguments] [: [flags] [--] program [arguments]] ...
 //
-// Flags have one dash or two (`-np`, `--np`, `-hostfile`), `_` or `-` inside, their value after `=` or
-// in the next word. The first word that is no flag begins the program; nothing after it is ours, but a lone
-// `:`.
+// Each part between lone `:` is parsed by itself (parse.h). The first word that is no flag begins the
+// program; nothing after it is ours.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "cli/options.h"
 #include "launcher/base/error.h"
 
@@ -27,9 +27,17 @@ struct Setting {
   friend bool operator==(const Setting&, const Setting&) = default;
 };
 
+// A flag of another launcher that changes nothing here, as it was typed.
+struct LeftOut {
+  std::string spelled;
+  std::string_view why;
+  friend bool operator==(const LeftOut&, const LeftOut&) = default;
+};
+
 struct ArgvPart {
   std::vector<Setting> settings;     // in the order given; flags have the value "true"
   std::vector<std::string> program;  // the program and its arguments; of -m: its arguments
+  std::vector<LeftOut> left_out{};
   friend bool operator==(const ArgvPart&, const ArgvPart&) = default;
 };
 

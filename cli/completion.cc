@@ -5,14 +5,20 @@
 #include <algorithm>
 
 #include "cli/options.h"
+#include "cli/subcommands.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
 
 namespace {
 
-constexpr std::string_view commands[] = {"completion", "ctl", "rendezvous"};
-constexpr std::string_view of_ctl = "world add remove restart stop end list --job --json --help";
+// A line of a shell's script for each subcommand, from a format of its name and the words after it.
+std::string for_each_subcommand(std::string_view format) {
+  std::string out;
+  for (const auto& [name, words] : subcommands())
+    out += fmt::format(fmt::runtime(format), name, fmt::join(words, " "));
+  return out;
+}
 
 std::vector<std::string> spellings(const OptionInfo& row) {
   std::vector<std::string> out{std::string(row.name)};
@@ -79,7 +85,8 @@ std::string bash() {
       cases += fmt::format("    {}) {} ;;\n", fmt::join(names, "|"), reply);
   }
   const auto known = patterns();
-  return fmt::format(R"(# bash completion for trainrun
+  return fmt::format(
+      R"(# bash completion for trainrun
 _trainrun() {{
   # bash cuts words at : and =, which are inside of ours (a:2, --np=4), so the line is cut again
   local words=() word cur= prev= before= at=1 left=0
@@ -107,13 +114,9 @@ _trainrun() {{
     fi
   done
   if ((at == 0)); then
-    if [[ ${{words[1]}} == completion ]]; then
-      mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- "$cur")
-    elif [[ ${{words[1]}} == ctl ]]; then
-      mapfile -t COMPREPLY < <(compgen -W '{}' -- "$cur")
-    else
-      mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-    fi
+    case ${{words[1]}} in
+{}      *) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+    esac
     return
   fi
   if [[ -z $prev && $cur == -*=* ]]; then
@@ -137,8 +140,9 @@ _trainrun() {{
 }}
 complete -o filenames -F _trainrun trainrun
 )",
-                     fmt::join(known.one_word, "|"), fmt::join(known.two_words, "|"),
-                     fmt::join(known.topic, "|"), of_ctl, cases, flags.substr(1), fmt::join(commands, " "));
+      fmt::join(known.one_word, "|"), fmt::join(known.two_words, "|"), fmt::join(known.topic, "|"),
+      for_each_subcommand("      {}) mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$cur\") ;;\n"), cases,
+      flags.substr(1), for_each_subcommand("{} "));
 }
 
 // In single quotes, for zsh and fish.
@@ -192,12 +196,15 @@ std::string zsh() {
       "  _files\n"
       "}}\n"
       "_trainrun() {{\n"
-      "  if (( CURRENT == 3 )) && [[ $words[2] == completion ]]; then compadd bash zsh fish; return; fi\n"
-      "  if (( CURRENT > 2 )) && [[ $words[2] == ctl ]]; then compadd -- {}; return; fi\n"
+      "  if (( CURRENT > 2 )); then\n"
+      "    case $words[2] in\n"
+      "{}"
+      "    esac\n"
+      "  fi\n"
       "  _arguments -S \\\n{}    '(-)1:program:_trainrun_program' \\\n    '*::arguments:_normal'\n"
       "}}\n"
       "if [[ $funcstack[1] == _trainrun ]]; then _trainrun \"$@\"; else compdef _trainrun trainrun; fi\n",
-      fmt::join(commands, " "), of_ctl, lines);
+      for_each_subcommand("{} "), for_each_subcommand("      {}) compadd -- {}; return ;;\n"), lines);
 }
 
 std::string in_fish(const OptionInfo& row) {
@@ -226,7 +233,8 @@ std::string fish() {
                          in_fish(row), in_quotes(row.help, false));
   }
   const auto known = patterns();
-  return fmt::format(R"(# fish completion for trainrun
+  return fmt::format(
+      R"(# fish completion for trainrun
 # Whether the program is still to come: the first word that is neither a flag nor the value of one.
 function __trainrun_before_program
     set -l words (commandline -opc)
@@ -259,11 +267,11 @@ function __trainrun_before_program
 end
 {}complete -c trainrun -n '__fish_prev_arg_in {}' -x -a all
 complete -c trainrun -n __fish_is_first_token -a '{}'
-complete -c trainrun -n 'string match -q completion -- (commandline -opc)[2]' -x -a 'bash zsh fish'
-complete -c trainrun -n 'string match -q ctl -- (commandline -opc)[2]' -x -a '{}'
-)",
-                     fmt::join(known.one_word, " "), fmt::join(known.two_words, " "), lines,
-                     fmt::join(known.topic, " "), fmt::join(commands, " "), of_ctl);
+{})",
+      fmt::join(known.one_word, " "), fmt::join(known.two_words, " "), lines, fmt::join(known.topic, " "),
+      for_each_subcommand("{} "),
+      for_each_subcommand(
+          "complete -c trainrun -n 'string match -q {} -- (commandline -opc)[2]' -x -a '{}'\n"));
 }
 
 }  // namespace

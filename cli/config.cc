@@ -5,14 +5,20 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cli/allocation.h"
 #include "cli/argv.h"
 #include "cli/completion.h"
 #include "cli/config_file.h"
 #include "cli/environment.h"
+#include "cli/parse.h"
+#include "cli/parts.h"
+#include "cli/per_host.h"
 #include "cli/print_config.h"
 #include "cli/program.h"
+#include "cli/program_search.h"
 #include "cli/resolve.h"
 #include "cli/settings.h"
+#include "cli/subcommands.h"
 #include "cli/usage.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -21,6 +27,13 @@
 namespace trainrun::cli {
 
 namespace {
+
+Result<std::string> completion_text(const std::vector<std::string>& words) {
+  const auto parsed = parse(completion_line(), words);
+  if (!parsed) return tl::unexpected(parsed.error());
+  if (asks_for_help(*parsed)) return completion_help();
+  return completion(parsed->words.empty() ? "" : parsed->words.front());
+}
 
 // A word that is a command of ours when it is the very first one.
 Result<Request> subcommand(const std::vector<std::string>& words) {
@@ -37,9 +50,9 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
     out.text = words.back() == "all" ? long_help() : short_help();
   } else {
     out.action = Action::completion;
-    auto script = completion(out.rest.size() == 1 ? out.rest.front() : "");
-    if (!script) return tl::unexpected(script.error());
-    out.text = std::move(*script);
+    auto text = completion_text(out.rest);
+    if (!text) return tl::unexpected(text.error());
+    out.text = std::move(*text);
   }
   return out;
 }
@@ -62,7 +75,7 @@ const Setting* find(const std::vector<Setting>& settings, Option option) {
 }
 
 // --help, --version and --print-options answer at once, whatever else is wrong.
-std::optional<Request> answer(const std::vector<ArgvPart>& parts) {
+std::optional<Request> answer(const std::vector<ArgvPart>& parts, const std::string& called_as) {
   for (const auto& part : parts) {
     for (const auto& setting : part.settings) {
       Request out;
@@ -78,37 +91,12 @@ std::optional<Request> answer(const std::vector<ArgvPart>& parts) {
       }
       if (setting.option == Option::version) {
         out.action = Action::version;
-        out.text = version_text();
+        out.text = version_text(called_as);
         return out;
       }
     }
   }
   return std::nullopt;
-}
-
-// Settings of the whole job may stand before the first program only; each part keeps what is its own.
-Result<std::vector<Setting>> common_settings(std::vector<ArgvPart>& parts) {
-  std::vector<Setting> common;
-  const bool several = parts.size() > 1;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    std::vector<Setting> own;
-    for (auto& setting : parts[i].settings) {
-      const OptionInfo& row = info(setting.option);
-      if (row.option == Option::module || (several && row.per_part())) {
-        if (auto ok = check_setting(setting); !ok) return tl::unexpected(ok.error());
-        own.push_back(std::move(setting));
-      } else if (i > 0) {
-        return fail(
-            Code::usage,
-            fmt::format("{} is for the whole job, so it stands before the first program", setting.origin),
-            "after a ':' there can be -np, -x, --wdir and -m");
-      } else {
-        common.push_back(std::move(setting));
-      }
-    }
-    parts[i].settings = std::move(own);
-  }
-  return common;
 }
 
 Result<ConfigFile> config_file(const std::vector<Setting>& flags, const std::vector<Setting>& environment,
@@ -135,15 +123,20 @@ Result<Request> read_request(const Inputs& inputs) {
   if (is_subcommand(inputs.argv)) return subcommand(inputs.argv);
   auto parts = split_argv(inputs.argv);
   if (!parts) return tl::unexpected(parts.error());
-  if (auto ready = answer(*parts)) return std::move(*ready);
+  if (auto ready = answer(*parts, inputs.called_as)) return std::move(*ready);
 
-  auto flags = common_settings(*parts);
+  const auto left_out = notes_on_needless(*parts);
+  auto flags = take_common(*parts);
   if (!flags) return tl::unexpected(flags.error());
   auto environment = read_environment(inputs.environment);
   auto file = config_file(*flags, environment.settings, inputs);
   if (!file) return tl::unexpected(file.error());
   auto settings = Settings::merge({*flags, environment.settings, file->settings});
   if (!settings) return tl::unexpected(settings.error());
+
+  Request out;
+  out.notes = left_out;
+  if (auto ok = count_per_host(*settings, inputs, out.notes); !ok) return tl::unexpected(ok.error());
 
   // a program of the command line replaces those of the file
   std::string program_origin = "command line";
@@ -152,12 +145,16 @@ Result<Request> read_request(const Inputs& inputs) {
     program_origin = file->programs_origin;
   }
 
-  Request out;
   out.action = action_of(*settings);
+  if (out.action == Action::run) {
+    if (auto ok = check_started_once(inputs.environment); !ok) return tl::unexpected(ok.error());
+  }
   out.json = settings->flag(Option::json);
   const Setting* json = settings->get(Option::json);
-  if (out.json && out.action != Action::dry_run && json->origin.starts_with('-')) {
-    return fail(Code::usage, "--json goes with --dry-run", "write trainrun --dry-run --json ...");
+  const bool prints_json = out.action == Action::dry_run || out.action == Action::check_hosts;
+  if (out.json && !prints_json && json->origin.starts_with('-')) {
+    return fail(Code::usage, "--json goes with --dry-run or --check-hosts",
+                "write trainrun --dry-run --json ...");
   }
   const bool needs_program = out.action == Action::run || out.action == Action::dry_run;
   auto resolved = resolve(*settings, *parts, needs_program, inputs);
@@ -168,6 +165,11 @@ Result<Request> read_request(const Inputs& inputs) {
                 "name them instead: trainrun --check-hosts -H a,b ...");
   }
   resolved->program_origin = program_origin;
+  // Not what --print-config shows: it is to be a file that means the same elsewhere.
+  if (out.action != Action::print_config && !resolved->this_host_alone &&
+      settings->text(Option::resolve, "once") == "once") {
+    search_programs(resolved->job, inputs, resolved->notes);
+  }
   if (out.action == Action::print_config) {
     out.text = print_config(*settings, *parts, *resolved);
     if (!is_utf8(out.text))
@@ -176,7 +178,7 @@ Result<Request> read_request(const Inputs& inputs) {
                   "run it as it is, or write the words in UTF-8");
   }
   out.job = std::move(resolved->job);
-  out.notes = std::move(environment.notes);
+  out.notes.insert(out.notes.begin(), environment.notes.begin(), environment.notes.end());
   out.notes.insert(out.notes.end(), resolved->notes.begin(), resolved->notes.end());
   return out;
 }

@@ -18,13 +18,16 @@ struct LocalFacts {
 };
 
 struct Inputs {
-  std::vector<std::string> argv;  // without argv[0]
+  std::vector<std::string> argv;       // without argv[0]
+  std::string called_as = "trainrun";  // the last part of argv[0]
   std::vector<EnvVar> environment;
   std::string directory;  // the caller's, absolute
   std::function<Result<std::string>(const std::string& path)> read_file;
   std::function<LocalFacts()> local_facts;                    // called only when needed
   std::function<bool(const std::string& host)> is_this_host;  // own names and addresses only, no DNS
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
+  std::function<std::string(const std::string& path)>
+      first_line;  // of a script, 255 bytes at most; or nothing
   std::string job_id;
   std::string hostname = "localhost";  // what a job without hosts calls this host
 };

@@ -174,6 +174,7 @@ class Reader {
       case Type::stdin_to:
         if (auto value = scalar(node)) return add(std::move(*value));
         return wrong(origin, key, "a rank, \"all\" or \"none\"", node);
+      case Type::per_host:
       case Type::host_range:
       case Type::restarts:
         if (auto value = scalar(node)) return add(std::move(*value));

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 
 #include "cli/ctl_text.h"
 #include "cli/ctl_words.h"
+#include "cli/subcommands.h"
 #include "launcher/base/strings.h"
 #include "launcher/control/client.h"
 #include "launcher/control/socket_place.h"
+#include "launcher/output/our_lines.h"
 
 namespace trainrun::cli {
 namespace {
@@ -43,39 +46,58 @@ std::vector<ListedJob> describe(const std::vector<RunningJob>& jobs) {
   return listed;
 }
 
-Result<RunningJob> choose(const control::RunningJobs& running, const std::string& prefix) {
-  std::vector<RunningJob> fitting;
+// Those that are meant, the id given in full before others that begin so.
+std::vector<RunningJob> fitting(const control::RunningJobs& running, const std::string& prefix) {
+  std::vector<RunningJob> found;
   for (const auto& job : running.jobs) {
-    if (job.id == prefix) return job;
-    if (job.id.starts_with(prefix)) fitting.push_back(job);
+    if (job.id == prefix) return {job};
+    if (job.id.starts_with(prefix)) found.push_back(job);
   }
-  if (fitting.size() == 1) return fitting.front();
-  if (fitting.size() > 1)
-    return fail(Code::usage,
-                fmt::format("{} jobs run here{}, so --job must say which:\n{}", fitting.size(),
-                            prefix.empty() ? "" : fmt::format(" whose id begins with {}", prefix),
-                            trim(jobs_text(describe(fitting), local_time))),
-                fmt::format("trainrun ctl --job {} world", fitting.front().id));
+  return found;
+}
+
+Error nobody(const control::RunningJobs& running, const std::string& prefix) {
   std::string message = prefix.empty() ? "no job of yours on this host can be asked"
                                        : fmt::format("no job with the id {} runs on this host", prefix);
   for (const auto& problem : running.problems) message += fmt::format("; {}", problem);
-  return fail(Code::unreachable, std::move(message),
-              running.jobs.empty()
-                  ? "ctl reaches elastic jobs, from the launcher's host and as the job's user"
-                  : "trainrun ctl list shows the jobs that are there");
+  return {Code::unreachable, std::move(message),
+          running.jobs.empty()
+              ? "ctl reaches a job from its launcher's host, as the job's user, and not in its first moments"
+              : "trainrun ctl list shows the jobs that are there"};
 }
 
-std::string json_list(const std::vector<ListedJob>& jobs) {
+std::string json_rows(const std::vector<ListedJob>& jobs) {
   std::vector<std::string> rows;
   for (const auto& job : jobs)
     rows.push_back(job.identity ? control::to_json(*job.identity)
                                 : fmt::format(R"({{"ok":false,"job":"{}"}})", job.id));
-  return fmt::format("{{\"jobs\":[{}]}}\n", fmt::join(rows, ","));
+  return fmt::format("[{}]", fmt::join(rows, ","));
+}
+
+CtlAnswer several(const std::vector<RunningJob>& meant, const std::string& prefix, bool json) {
+  const Error error{Code::usage,
+                    fmt::format("{} jobs run here{}, so --job must say which", meant.size(),
+                                prefix.empty() ? "" : fmt::format(" whose id begins with {}", prefix)),
+                    fmt::format("trainrun ctl --job {} world", meant.front().id)};
+  const auto jobs = describe(meant);
+  CtlAnswer answer{{}, exit_code_of(error.code)};
+  if (json) {
+    auto line = control::error_reply(error);
+    line.insert(line.rfind('}'), fmt::format(",\"jobs\":{}", json_rows(jobs)));
+    answer.text = line + "\n";
+    return answer;
+  }
+  auto lines = output::lines_of(error);
+  const auto text = jobs_text(jobs, local_time);
+  const auto table = split(trim(text), '\n');
+  lines.insert(std::next(lines.begin()), table.begin(), table.end());
+  answer.complaint = std::move(lines);
+  return answer;
 }
 
 Result<CtlAnswer> list(const control::RunningJobs& running, bool json) {
   const auto jobs = describe(running.jobs);
-  if (json) return CtlAnswer{json_list(jobs)};
+  if (json) return CtlAnswer{fmt::format("{{\"jobs\":{}}}\n", json_rows(jobs))};
   if (!jobs.empty()) return CtlAnswer{jobs_text(jobs, local_time)};
   std::string text = "no job of yours on this host can be asked\n";
   for (const auto& problem : running.problems) text += problem + "\n";
@@ -109,8 +131,10 @@ Result<CtlAnswer> answer_to(const CtlWords& wanted, const std::vector<std::strin
   if (wanted.action == CtlWords::Action::help) return CtlAnswer{ctl_help()};
   const auto running = control::find_jobs(places);
   if (wanted.action == CtlWords::Action::list) return list(running, wanted.json);
-  const auto job = choose(running, wanted.job);
-  if (!job) return tl::unexpected(job.error());
+  const auto meant = fitting(running, wanted.job);
+  if (meant.empty()) return tl::unexpected(nobody(running, wanted.job));
+  if (meant.size() > 1) return several(meant, wanted.job, wanted.json);
+  const auto* job = &meant.front();
   const auto reply = control::ask(job->socket, control::to_line(wanted.command), patience);
   if (!reply) {
     auto error = reply.error();

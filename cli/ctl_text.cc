@@ -38,6 +38,9 @@ std::string headline(const control::WorldView& world) {
   const auto size = world.ranks.size();
   const auto bounds = world.min_np == world.max_np ? fmt::format("exactly {}", world.min_np)
                                                    : fmt::format("{} to {}", world.min_np, world.max_np);
+  if (!world.elastic)
+    return fmt::format("job {}: {}, {} {}\n", harmless(world.job_id), harmless(world.phase), size,
+                       size == 1 ? "rank" : "ranks");
   return fmt::format("job {}: generation {}, {}, {} {} (wanted: {}), {} of {} restarts used\n",
                      harmless(world.job_id), world.generation, harmless(world.phase), size,
                      size == 1 ? "rank" : "ranks", bounds, world.restarts, world.restart_limit);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "cli/parse.h"
+#include "cli/subcommands.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -12,57 +14,27 @@ namespace {
 
 using Kind = control::Command::Kind;
 
-struct Verb {
-  std::string_view name, argument, help;
-};
-
-constexpr Verb verbs[] = {
-    {"world", "", "who is where: generation, phase, ranks, hosts"},
-    {"add", "HOST[:SLOTS]", "a host more, written as for -H"},
-    {"remove", "HOST", "its workers are told, then the job goes on without it"},
-    {"restart", "[RANK]", "a new generation of all workers, or one worker"},
-    {"stop", "RANK", "one worker, and give its slot up"},
-    {"end", "", "the job, as SIGTERM to the launcher would"},
-    {"list", "", "the jobs that can be asked"},
-};
-
 tl::unexpected<Error> wrong(std::string message, std::string hint = "trainrun ctl --help") {
   return fail(Code::usage, std::move(message), std::move(hint));
 }
 
 std::vector<std::string> names_of_verbs() {
   std::vector<std::string> names;
-  for (const auto& verb : verbs) names.emplace_back(verb.name);
+  for (const auto& verb : ctl_verbs()) names.emplace_back(verb.name);
   return names;
 }
 
-// "--job=ID" and "-job ID" are one: flags may have one dash or two, as everywhere.
-Result<void> take_flag(CtlWords& out, const std::vector<std::string>& words, std::size_t& at) {
-  const std::string_view word = words[at];
-  const auto equals = word.find('=');
-  auto name = word.substr(0, equals);
-  name.remove_prefix(name.starts_with("--") ? 2 : 1);
-  const bool has_value = equals != std::string_view::npos;
-  if (name == "job") {
-    if (!has_value && at + 1 == words.size()) return wrong("--job needs a job's id", "trainrun ctl list");
-    out.job = has_value ? std::string(word.substr(equals + 1)) : words[++at];
+Result<void> take_flag(CtlWords& out, const Given& given) {
+  if (given.flag->name == "--json") {
+    out.json = true;
+  } else if (given.flag->name == "--force") {
+    out.command.force = true;
+  } else {
+    out.job = given.value;
     if (out.job.empty() || out.job.size() > 64 ||
         out.job.find_first_not_of("0123456789abcdef") != std::string::npos)
       return wrong(fmt::format("--job {}: an id is made of the digits 0-9 and a-f", quoted(out.job)),
                    "trainrun ctl list");
-    return {};
-  }
-  if (has_value) return wrong(fmt::format("trainrun ctl has no flag {}", quoted(word)));
-  if (name == "json") {
-    out.json = true;
-  } else if (name == "force") {
-    out.command.force = true;
-  } else if (name == "help" || word == "-h") {
-    out.action = CtlWords::Action::help;
-  } else {
-    const auto near = nearest(fmt::format("--{}", name), {"--job", "--json", "--force", "--help"});
-    return wrong(fmt::format("trainrun ctl has no flag {}", quoted(word)),
-                 near ? fmt::format("did you mean {}?", *near) : "trainrun ctl --help");
   }
   return {};
 }
@@ -99,24 +71,23 @@ Result<control::Command> command_of(const std::string& verb, const std::vector<s
 }  // namespace
 
 Result<CtlWords> parse_ctl(const std::vector<std::string>& words) {
+  auto parsed = parse(ctl_line(), words);
+  if (!parsed) return tl::unexpected(parsed.error());
+  if (asks_for_help(*parsed)) return CtlWords{};
   CtlWords out;
   out.action = CtlWords::Action::ask;
-  std::vector<std::string> rest;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].size() < 2 || words[i].front() != '-') {
-      rest.push_back(words[i]);
-      continue;
-    }
-    if (const auto ok = take_flag(out, words, i); !ok) return tl::unexpected(ok.error());
-    if (out.action == CtlWords::Action::help) return CtlWords{};
+  for (const auto& given : parsed->flags) {
+    if (const auto ok = take_flag(out, given); !ok) return tl::unexpected(ok.error());
   }
+  auto& rest = parsed->words;
   if (rest.empty())
     return wrong("trainrun ctl needs a command", fmt::format("one of {}", fmt::join(names_of_verbs(), ", ")));
   const auto name = rest.front();
   rest.erase(rest.begin());
-  const auto* verb =
-      std::find_if(std::begin(verbs), std::end(verbs), [&](const Verb& row) { return row.name == name; });
-  if (verb == std::end(verbs)) {
+  const auto verbs = ctl_verbs();
+  const auto verb =
+      std::find_if(verbs.begin(), verbs.end(), [&](const Verb& row) { return row.name == name; });
+  if (verb == verbs.end()) {
     const auto near = nearest(name, names_of_verbs());
     return wrong(fmt::format("trainrun ctl has no command {}", quoted(name)),
                  near ? fmt::format("did you mean {}?", *near)
@@ -138,21 +109,6 @@ Result<CtlWords> parse_ctl(const std::vector<std::string>& words) {
   if (command->force && command->kind != Kind::remove_host && command->kind != Kind::stop_worker)
     return wrong(fmt::format("--force goes with remove and stop, not with {}", name));
   out.command = std::move(*command);
-  return out;
-}
-
-std::string ctl_help() {
-  std::string out =
-      "usage: trainrun ctl [--job ID] [--json] COMMAND\n\n"
-      "Shows or changes a job that runs on this host, by asking its trainrun.\n\n";
-  for (const auto& verb : verbs)
-    out += fmt::format("  {:<22}{}\n", fmt::format("{} {}", verb.name, verb.argument), verb.help);
-  out +=
-      "\n  --job ID              the job, by its id or a beginning of it: see list\n"
-      "  --json                the launcher's answer as it is\n"
-      "  --force               remove and stop: even below --min-np\n"
-      "  --help                this text\n\n"
-      "man trainrun-ctl\n";
   return out;
 }
 

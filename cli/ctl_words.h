@@ -21,6 +21,5 @@ struct CtlWords {
 };
 
 Result<CtlWords> parse_ctl(const std::vector<std::string>& words);
-std::string ctl_help();
 
 }  // namespace trainrun::cli

@@ -1,38 +1,18 @@
 #include "cli/decide_here.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <optional>
 
 #include "launcher/agent/host_facts.h"
-#include "launcher/base/strings.h"
 #include "launcher/core/addresses.h"
 #include "launcher/core/binding.h"
 #include "launcher/core/replan.h"
+#include "launcher/output/log_files.h"
 
 namespace trainrun::cli {
 
 namespace {
-
-// mkdir alone knows: root may write where access() says so, and yet not in /proc.
-bool can_be_made(const std::string& directory) {
-  if (::mkdir(directory.c_str(), 0777) == 0) return ::rmdir(directory.c_str()) == 0;
-  return errno == EEXIST;
-}
-
-Result<void> output_directory(const std::string& directory) {
-  if (directory.empty()) return {};
-  struct stat status {};
-  const bool there = ::stat(directory.c_str(), &status) == 0;
-  const std::string path = there ? directory + "/rank.0" : directory;
-  if (can_be_made(path)) return {};
-  return fail(Code::config,
-              fmt::format("--output-filename: cannot make {}: {}", quoted(path, 300), errno_text(errno)),
-              "choose a directory that you may write to");
-}
 
 Result<void> suits(const JobSpec& job, const core::Placement& placement, HostIndex host,
                    const wire::HostFacts& facts) {
@@ -71,7 +51,8 @@ Result<void> decide_here(const JobSpec& job, const core::Placement& placement,
     if (!facts) facts = agent::read_host_facts({.topology = true, .addresses = true});
     if (auto good = suits(job, placement, seat.host, *facts); !good) return good;
   }
-  return output_directory(job.output_directory);
+  if (job.output_directory.empty()) return {};
+  return output::may_make_log_files(job.output_directory);
 }
 
 }  // namespace trainrun::cli

@@ -10,7 +10,7 @@
 namespace trainrun::cli {
 
 // Whether this host has the cores, GPUs and the interface that its ranks are to get, and whether the
-// directory of --output-filename can be made (it is made and removed again where it is missing). `is_here`
+// directory of --output-filename can be made. Nothing is made. `is_here`
 // tells hosts that need no login. Errors are those of a start.
 Result<void> decide_here(const JobSpec& job, const core::Placement& placement,
                          const std::function<bool(const Host&)>& is_here);

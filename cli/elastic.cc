@@ -96,7 +96,7 @@ Result<DiscoverySpec> read_discovery(const Settings& settings, const Inputs& inp
 
   for (const auto option : {Option::host, Option::hostfile, Option::hosts_from}) {
     const Setting* named = settings.get(option);
-    if (named == nullptr || (option == Option::hosts_from && named->value != "slurm")) continue;
+    if (named == nullptr || (option == Option::hosts_from && named->value == "none")) continue;
     return fail(Code::usage,
                 fmt::format("{} and {} both say which hosts", setting->origin, said(settings, option)),
                 fmt::format("drop {}: the first hosts come from the discovery too", named->origin));

@@ -8,7 +8,7 @@
 #include "cli/program.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
-#include "launcher/core/worker_env.h"
+#include "launcher/core/dialects.h"
 
 namespace trainrun::cli {
 
@@ -18,9 +18,10 @@ namespace {
 // TRAINRUN_HOST outside of a job is a slip for TRAINRUN_HOSTS.
 bool is_told(std::string_view name, const std::vector<EnvVar>& environment) {
   constexpr std::string_view others[] = {
-      "TRAINRUN_CURRENT_HOSTS", "TRAINRUN_FAILED_HOSTS",                           // of discovery scripts
-      "TRAINRUN_OP_TIMEOUT",    "TRAINRUN_INIT_TIMEOUT", "TRAINRUN_COMM_LIBRARY",  // of programs on comm
-      "TRAINRUN_FAULT",         "TRAINRUN_REQUIRE"};                               // of tests
+      "TRAINRUN_CURRENT_HOSTS", "TRAINRUN_FAILED_HOSTS",  // of discovery scripts
+      "TRAINRUN_OP_TIMEOUT",    "TRAINRUN_INIT_TIMEOUT",
+      "TRAINRUN_COMM_LIBRARY",  "TRAINRUN_COMM_BACKEND",  // of programs on comm
+      "TRAINRUN_FAULT",         "TRAINRUN_REQUIRE"};      // of tests
   if (name == "TRAINRUN_HOST") return !variable(environment, "TRAINRUN_RENDEZVOUS").empty();
   return core::is_always_set(name) ||
          std::find(std::begin(others), std::end(others), name) != std::end(others);

@@ -1,64 +1,161 @@
 #include "cli/foreign_flags.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace trainrun::cli {
 
 namespace {
 
+struct Needless {
+  std::string_view name;
+  Takes takes;
+  std::string_view why;
+  std::string_view only{};  // the one value that may be left out; empty: any
+};
+constexpr std::string_view meets = "trainrun does the rendezvous itself";
+constexpr Needless needless[] = {
+    // torchrun
+    {"--rdzv-backend", Takes::a_value, meets},
+    {"--rdzv-endpoint", Takes::a_value, meets},
+    {"--rdzv-id", Takes::a_value, meets},
+    {"--rdzv-conf", Takes::a_value,
+     "trainrun does the rendezvous itself; --start-timeout says how long hosts have"},
+    {"--standalone", Takes::nothing, meets},
+    {"--no-python", Takes::nothing, "a program is run as it is, and only a *.py by python3"},
+    {"--node-rank", Takes::a_value, "one trainrun starts all hosts", "0"},
+    {"--master-addr", Takes::a_value, "ranks are told the address of rank 0's host"},
+    {"--local-addr", Takes::a_value, "trainrun finds it; --network-interface chooses the network"},
+    {"--monitor-interval", Takes::a_value, "the end of a rank is seen at once"},
+    {"--start-method", Takes::a_value, "ranks are programs of their own"},
+    {"--role", Takes::a_value, "all ranks are of one world"},
+    {"--use-env", Takes::nothing, "LOCAL_RANK is always in the environment"},
+    // Open MPI
+    {"--allow-run-as-root", Takes::nothing, "root may start jobs as well"},
+    {"--tag-output", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
+    {"--nooversubscribe", Takes::nothing, "more ranks than slots are an error without --oversubscribe"},
+    // Hydra
+    {"--prepend-rank", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
+    {"--launcher", Takes::a_value, "hosts are reached by ssh", "ssh"},
+    {"--bootstrap", Takes::a_value, "hosts are reached by ssh", "ssh"},
+    // srun
+    {"--label", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
+    {"--mpi", Takes::a_value, "MPI programs of MPICH and Intel MPI find each other by PMI-1"},
+    {"--overlap", Takes::nothing, "trainrun takes no step of its own in the allocation"},
+    {"--exclusive", Takes::nothing, "trainrun takes no step of its own in the allocation"},
+    {"--unbuffered", Takes::nothing, "lines are shown as they come"},
+    {"--kill-on-bad-exit", Takes::yes_or_no, "a rank that fails ends the job, see --on-failure", "true"},
+};
+
 struct Foreign {
   std::string_view name, advice;
 };
+constexpr std::string_view of_mpirun =
+    "there is no mpirun below: its flags are given as ours, its parameters as -x OMPI_MCA_name=value";
 constexpr Foreign foreign[] = {
     // torchrun
     {"node-rank", "one trainrun starts all hosts: name them with -H or --hostfile"},
-    {"rdzv-endpoint", "not needed: trainrun does the rendezvous; leave it out"},
-    {"rdzv-backend", "not needed: trainrun does the rendezvous; leave it out"},
-    {"rdzv-id", "not needed: trainrun does the rendezvous; leave it out"},
-    {"rdzv-conf", "not needed: trainrun does the rendezvous; --start-timeout says how long hosts have"},
-    {"master-addr", "trainrun finds it; --network-interface chooses the network"},
-    {"standalone", "not needed: without hosts a job is on this host alone"},
-    {"no-python", "not needed: a program is run as it is, and only a *.py by python3; leave it out"},
     {"log-dir", "write --output-filename DIR"},
+    {"redirects", "write --output-filename DIR to have the output of each rank in files"},
+    {"local-ranks-filter", "write --only-rank LIST: of ranks, not of local ranks"},
+    {"tee", "write --output-filename DIR to have the output of each rank in files"},
+    {"run-path", "write the script itself"},
     // Open MPI
-    {"allow-run-as-root", "not needed: leave it out"},
     {"mca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
     {"am", "there are no files of Open MPI's parameters: give each as -x OMPI_MCA_name=value"},
     {"tcp", "not needed: leave it out; --network-interface chooses the network"},
     {"app", "write the programs on the line, with ':' between them, or as [[program]] of a --config file"},
-    {"tag-output", "write --tag rank"},
     {"timestamp-output", "write --timestamp"},
     {"report-bindings", "write --dry-run: it prints the rule of binding; each rank can see its own CPUs"},
     {"display-map", "write --dry-run: it prints hosts, ranks and placement"},
     {"display-allocation", "write --dry-run: it prints hosts, ranks and placement"},
+    {"display", "write --dry-run: it prints hosts, ranks, placement and the rule of binding"},
+    {"rank-by", "write --map-by slot or host: ranks follow the order of placement"},
     {"bynode", "write --map-by host"},
     {"byslot", "write --map-by slot"},
     {"npersocket", "there is none: ranks are counted by host, with --ppn N; --bind-to socket binds them"},
     {"rankfile", "there is none: the order of hosts in -H or --hostfile is the order of ranks"},
     {"rf", "there is none: the order of hosts in -H or --hostfile is the order of ranks"},
-    {"nooversubscribe", "not needed: more ranks than slots are an error without --oversubscribe"},
-    // Hydra, srun, horovodrun
+    // Hydra
     {"genv", "write -x NAME=VALUE"},
     {"genvall", "write --env all"},
     {"genvlist", "write -x NAME for each of the names"},
-    {"prepend-rank", "write --tag rank"},
-    {"label", "write --tag rank"},
-    {"-l", "write --tag rank"},
+    {"pmi-args",
+     "an MPI program that was started by itself asks for a launcher of its own, for MPI_Comm_spawn or "
+     "MPI_UNIVERSE_SIZE, and trainrun is no such: start the program with trainrun -np 1, or with its own "
+     "mpiexec"},
     {"iface", "write --network-interface NAME"},
+    {"genvnone", "write --env none"},
+    {"perhost", "write --ppn N"},
     {"launcher", "write --transport ssh, openssh or local; hosts of Slurm are reached by ssh too"},
-    {"-N", "write --ppn N"},
+    // srun
+    {"-l", "write --tag rank"},
+    {"-N", "write --ppn N for mpirun's -N; for srun's, --nnodes N, or name the hosts: -H a,b"},
+    {"nodes", "write --nnodes N, or name the hosts: -H a,b"},
+    {"-w", "write -H a,b; inside an allocation it chooses among its hosts with --hosts-from slurm"},
+    {"nodelist", "write -H a,b; inside an allocation it chooses among its hosts with --hosts-from slurm"},
+    {"-o", "write --output-filename DIR for a file a rank, or > FILE for all output"},
+    {"output", "write --output-filename DIR for a file a rank, or > FILE for all output"},
+    {"-e", "write --output-filename DIR for a file a rank, or 2> FILE for all errors"},
+    {"error", "write --output-filename DIR for a file a rank, or 2> FILE for all errors"},
     {"-c", "write -np N, or --cpus-per-rank N"},
+    {"cpus-per-task", "write --cpus-per-rank N"},
+    {"gpus-per-task", "write --gpus-per-rank N"},
     {"ntasks", "write -np N"},
-    {"mpi", "there is none: ranks meet by MASTER_ADDR and MASTER_PORT, not by PMI; leave it out"},
+    {"ntasks-per-node", "write --ppn N"},
+    {"cpu-bind", "write --bind-to core, numa or socket"},
+    {"-t",
+     "write --timeout TIME for srun's -t (its 10 are minutes: 10m), --output-filename DIR for torchrun's"},
+    {"time", "write --timeout TIME (srun's 10 are minutes: 10m)"},
     {"-D", "write --wdir DIR"},
+    {"chdir", "write --wdir DIR"},
+    // horovodrun; what it sets for its programs are variables
     {"check-build", "trainrun is one file without parts to choose; --check-hosts looks at the hosts"},
+    {"gloo", "leave it out: there is no controller to choose"},
+    {"jsrun", "leave it out: hosts are reached by ssh, see --transport"},
+    {"mpi-args", of_mpirun},
+    {"mpi-threads-disable", of_mpirun},
+    {"config-file", "write --config FILE.toml"},
+    {"log-level", "write -x HOROVOD_LOG_LEVEL=LEVEL; -v is trainrun's own"},
+    {"autotune", "write -x HOROVOD_AUTOTUNE=1"},
+    {"autotune-log-file", "write -x HOROVOD_AUTOTUNE_LOG=FILE"},
+    {"fusion-threshold-mb", "write -x HOROVOD_FUSION_THRESHOLD=BYTES"},
+    {"cycle-time-ms", "write -x HOROVOD_CYCLE_TIME=MS"},
+    {"cache-capacity", "write -x HOROVOD_CACHE_CAPACITY=N"},
+    {"hierarchical-allreduce", "write -x HOROVOD_HIERARCHICAL_ALLREDUCE=1"},
+    {"hierarchical-allgather", "write -x HOROVOD_HIERARCHICAL_ALLGATHER=1"},
+    {"timeline-filename", "write -x HOROVOD_TIMELINE=FILE"},
+    {"timeline-mark-cycles", "write -x HOROVOD_TIMELINE_MARK_CYCLES=1"},
+    {"no-stall-check", "write -x HOROVOD_STALL_CHECK_DISABLE=1"},
+    {"disable-cache", "leave it out: nothing about hosts is kept between jobs"},
 };
 
 }  // namespace
 
 std::string_view advice_for_foreign_flag(std::string_view flag) {
-  for (const auto& row : foreign) {
-    if (row.name == flag) return row.advice;
-  }
-  return {};
+  const auto* row = std::find_if(std::begin(foreign), std::end(foreign),
+                                 [&](const Foreign& one) { return one.name == flag; });
+  return row == std::end(foreign) ? std::string_view() : row->advice;
+}
+
+const std::vector<Flag>& needless_flags() {
+  static const std::vector<Flag> flags = [] {
+    std::vector<Flag> out;
+    for (const auto& row : needless)
+      out.push_back({.name = row.name,
+                     .takes = row.takes,
+                     .value_name = row.takes == Takes::a_value ? "VALUE" : "",
+                     .hidden = true});
+    return out;
+  }();
+  return flags;
+}
+
+std::string_view why_needless(const Flag& flag, std::string_view value) {
+  const auto* row = std::find_if(std::begin(needless), std::end(needless),
+                                 [&](const Needless& one) { return one.name == flag.name; });
+  if (row == std::end(needless) || (!row->only.empty() && row->only != value)) return {};
+  return row->why;
 }
 
 }  // namespace trainrun::cli

@@ -1,12 +1,23 @@
-// Flags of the launchers that people come from, which have no counterpart of that name here. Pure.
+// Flags of the launchers that people come from, which have no counterpart of that name here: the one table of
+// them. Some change nothing here and are left out with a line that says why; the others are answered.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "cli/command_line.h"
 
 namespace trainrun::cli {
 
-// What to write instead, or why there is none. `flag` is as in options.cc: a word without its dashes and with
-// `-` for `_`, a single letter with its dash. Empty for all others.
+// What to write instead, or why there is none. `flag` is as bare_name gives it. Empty for all others.
 std::string_view advice_for_foreign_flag(std::string_view flag);
+
+// Those that are left out, as flags of a job's command line.
+const std::vector<Flag>& needless_flags();
+
+// Why `flag`, one of needless_flags(), is left out; empty when this value of it cannot be left out.
+std::string_view why_needless(const Flag& flag, std::string_view value);
 
 }  // namespace trainrun::cli

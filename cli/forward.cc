@@ -7,8 +7,8 @@
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/core/dialects.h"
 #include "launcher/core/env_forward.h"
-#include "launcher/core/worker_env.h"
 
 namespace trainrun::cli {
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
+#include "cli/allocation.h"
 #include "cli/program.h"
+#include "host-discovery/host_key.h"
 #include "host-discovery/host_list.h"
 #include "host-discovery/hostfile.h"
 #include "host-discovery/merge.h"
-#include "host-discovery/slurm.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
 
@@ -27,15 +27,6 @@ Result<std::vector<Host>> listed(const Settings& settings) {
   return all;
 }
 
-Result<std::vector<Host>> from_slurm(const Inputs& inputs) {
-  return hosts::slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
-    for (const auto& [key, value] : inputs.environment) {
-      if (key == name) return value;
-    }
-    return std::nullopt;
-  });
-}
-
 // The hosts of `defined` that `wanted` names, in the order of `wanted`; a count in `wanted` lowers the slots,
 // a user or port in it replaces the other.
 Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::vector<Host>& wanted,
@@ -44,7 +35,8 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
   std::vector<Host> out;
   for (const auto& want : wanted) {
     const auto found = std::find_if(defined.begin(), defined.end(), [&](const Host& host) {
-      return host.name == want.name || (is_this_host(host, inputs) && is_this_host(want, inputs));
+      return hosts::name_key(host.name) == hosts::name_key(want.name) ||
+             (is_this_host(host, inputs) && is_this_host(want, inputs));
     });
     if (found == defined.end()) {
       std::vector<std::string> names;
@@ -68,6 +60,22 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
   return out;
 }
 
+// Other launchers have host:port where ours is host:slots, and a wrong guess would start thousands of ranks.
+Result<void> no_ports(const std::vector<Host>& hosts, const Settings& settings) {
+  constexpr int looks_like_a_port = 1024;
+  if (settings.get(Option::np) != nullptr) return {};
+  for (const auto& host : hosts) {
+    if (!host.slots_given || host.slots < looks_like_a_port) continue;
+    return fail(
+        Code::usage,
+        fmt::format("{} {}:{} asks for {} ranks on one host", settings.get(Option::host)->origin, host.name,
+                    host.slots, host.slots),
+        fmt::format("a port of ssh is written ssh://{}:{}; if so many ranks are meant, say it: -np {}",
+                    host.name, host.slots, host.slots));
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_this_host(const Host& host, const Inputs& inputs) {
@@ -82,15 +90,16 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
   const int default_slots = settings.number(Option::slots_per_host, settings.number(Option::ppn, 1));
   const Setting* file = settings.get(Option::hostfile);
   const Setting* system = settings.get(Option::hosts_from);
-  const bool force_slurm = system != nullptr && system->value == "slurm";
-  if (file != nullptr && force_slurm) {
+  const bool forced = system != nullptr && system->value != "none";
+  if (file != nullptr && forced) {
     return fail(Code::usage,
-                fmt::format("{} and {} slurm both say which hosts", file->origin, system->origin),
+                fmt::format("{} and {} {} both say which hosts", file->origin, system->origin, system->value),
                 "keep one of them");
   }
 
   auto wanted = listed(settings);
   if (!wanted) return tl::unexpected(wanted.error());
+  if (auto ok = no_ports(*wanted, settings); !ok) return tl::unexpected(ok.error());
   HostChoice choice;
   Result<std::vector<Host>> hosts = std::vector<Host>{};
   if (file != nullptr) {
@@ -98,15 +107,14 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
     auto content = inputs.read_file(absolute_path(file->value, inputs));
     if (!content) return fail(Code::config, fmt::format("{}: {}", file->origin, content.error().message));
     hosts = hosts::parse_hostfile(*content, choice.origin);
-  } else if (force_slurm || (wanted->empty() && system == nullptr)) {
-    choice.origin = "SLURM_JOB_NODELIST";
-    hosts = from_slurm(inputs);
-    if (hosts && hosts->empty() && force_slurm) {
-      return fail(
-          Code::config,
-          fmt::format("{} slurm: this is not inside a Slurm job (SLURM_JOB_ID is not set)", system->origin),
-          "start it with sbatch or salloc, or name the hosts with -H");
-    }
+  } else if (forced || (wanted->empty() && system == nullptr)) {
+    auto given = read_allocation(forced ? system->value : "", inputs, here);
+    if (!given && forced)
+      given.error().message = fmt::format("{} {}: {}", system->origin, system->value, given.error().message);
+    if (!given) return tl::unexpected(given.error());
+    choice.origin = given->origin;
+    choice.batch_system = given->system;
+    hosts = std::move(given->hosts);
   } else if (!wanted->empty()) {
     choice.origin = settings.get(Option::host)->origin;
     hosts = *wanted;
@@ -115,7 +123,7 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
     const bool counted =
         std::any_of(wanted->begin(), wanted->end(), [](const Host& host) { return host.slots_given; });
     if (file != nullptr && !counted) choice.slots_from = choice.origin;
-    const bool filter = !wanted->empty() && (file != nullptr || force_slurm);
+    const bool filter = !wanted->empty() && (file != nullptr || forced);
     if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, here);
     if (hosts && filter) {
       auto chosen = hosts::merge_hosts(*wanted, 1, here);

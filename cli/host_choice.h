@@ -12,13 +12,14 @@
 namespace trainrun::cli {
 
 struct HostChoice {
-  std::vector<Host> hosts;  // merged; empty: nobody named any, so this host alone
-  std::string origin;       // "-H", "job.toml:2:9", "SLURM_JOB_NODELIST"; "default" when hosts is empty
-  std::string slots_from;   // the host file, when all counts of slots are its own; else empty
+  std::vector<Host> hosts;   // merged; empty: nobody named any, so this host alone
+  std::string origin;        // "-H", "job.toml:2:9", "PBS_NODEFILE"; "default" when hosts is empty
+  std::string batch_system;  // whose allocation it is, "Slurm"; else empty
+  std::string slots_from;    // the host file, when all counts of slots are its own; else empty
   bool this_host_alone = true;
 };
 
-// --hostfile defines and -H filters; -H alone defines; else the allocation of a Slurm job, unless
+// --hostfile defines and -H filters; -H alone defines; else the allocation of a batch system, unless
 // --hosts-from none.
 Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs);
 

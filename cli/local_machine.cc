@@ -1,5 +1,6 @@
 #include "cli/local_machine.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -7,12 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
 
+#include "cli/hide_values.h"
 #include "host-discovery/host_grammar.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/base/fd.h"
@@ -64,16 +65,14 @@ Result<std::string> fresh_job_id() {
 
 namespace {
 
-// `ps` shows our words to every user of this host, and to those of the agent that is forked from us: what was
-// given as
-// `-x NAME=VALUE` is kept in memory and blotted out there.
-void hide_values(int argc, char** argv) {
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (std::string_view(argv[i]) != "-x") continue;
-    if (char* value = std::strchr(argv[i + 1], '=')) {
-      for (++value; *value != '\0'; ++value) *value = '*';
-    }
-  }
+// As much of a script as the kernel looks at. Opened only if it is a file: a pipe would wait for its writer.
+std::string first_line(const std::string& path) {
+  if (!is_kind(path, S_IFREG)) return {};
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  char text[255];
+  const auto size = file ? ::read(file.get(), text, sizeof text) : 0;
+  const std::string_view read(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+  return std::string(read.substr(0, read.find('\n')));
 }
 
 std::string own_hostname() {
@@ -87,7 +86,8 @@ std::string own_hostname() {
 Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment) {
   Inputs in;
   if (argc > 1) in.argv.assign(argv + 1, argv + argc);
-  hide_values(argc, argv);
+  if (argc > 0) in.called_as = std::string(argv[0]).substr(std::string_view(argv[0]).rfind('/') + 1);
+  if (argc > 1) hide_values({argv + 1, argv + argc});
   in.hostname = own_hostname();
   for (char** entry = environment; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -116,6 +116,7 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
     return is_kind(path, S_IFREG) && ::access(path.c_str(), X_OK) == 0;
   };
   in.is_file = [](const std::string& path) { return is_kind(path, S_IFREG); };
+  in.first_line = [](const std::string& path) { return first_line(path); };
   in.is_directory = [](const std::string& path) { return is_kind(path, S_IFDIR); };
   return in;
 }

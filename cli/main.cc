@@ -10,14 +10,18 @@
 #include "cli/decide_here.h"
 #include "cli/dry_run.h"
 #include "cli/elastic.h"
-#include "cli/exit_code.h"
 #include "cli/host_choice.h"
 #include "cli/local_machine.h"
+#include "cli/rendezvous_words.h"
+#include "cli/singleton.h"
+#include "cli/subcommands.h"
 #include "launcher/agent/agent_main.h"
+#include "launcher/base/exit_code.h"
 #include "launcher/base/fault.h"
 #include "launcher/base/open_files.h"
 #include "launcher/base/standard_streams.h"
 #include "launcher/core/placement.h"
+#include "launcher/output/our_lines.h"
 #include "launcher/run.h"
 #include "launcher/transport/factory.h"
 #include "rendezvous/standalone.h"
@@ -26,16 +30,12 @@ namespace {
 
 using namespace trainrun;
 using namespace trainrun::cli;
-
-int print_error(const Error& error) {
-  std::fprintf(stderr, "trainrun: %s\n", error.message.c_str());
-  if (!error.hint.empty()) std::fprintf(stderr, "  try: %s\n", error.hint.c_str());
-  return static_cast<int>(exit_code_of(error.code));
-}
+using output::print_error;
 
 int print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
-  return print_error({Code::internal, "stdout cannot be written to: " + errno_text(errno)});
+  print_error({Code::internal, "stdout cannot be written to: " + errno_text(errno)});
+  return to_int(ExitCode::output_lost);
 }
 
 bool needs_no_login(const JobSpec& job, const Host& host, const Inputs& inputs) {
@@ -46,8 +46,7 @@ bool needs_no_login(const JobSpec& job, const Host& host, const Inputs& inputs) 
 // What a start would do to get an agent running on `host`; empty when it needs no login.
 std::string remote_command(const JobSpec& job, const Host& host, const Inputs& inputs) {
   if (needs_no_login(job, host, inputs)) return {};
-  const bool choose = job.transport == TransportKind::automatic;
-  return transport::remote_command_for_display(host, job.ssh, choose ? TransportKind::ssh : job.transport);
+  return transport::remote_command_for_display(host, job.ssh, job.transport);
 }
 
 int dry_run(const Request& request, const Inputs& inputs) {
@@ -67,8 +66,15 @@ int dry_run(const Request& request, const Inputs& inputs) {
 int ctl(const std::vector<std::string>& words, const Inputs& inputs) {
   const auto answer = ctl_answer(words, ctl_places(inputs.environment));
   if (!answer) return print_error(answer.error());
+  for (const auto& line : answer->complaint) output::print_line(stderr, line);
   const int printed = print(answer->text);
   return printed != 0 ? printed : static_cast<int>(answer->code);
+}
+
+int rendezvous(const std::vector<std::string>& words) {
+  const auto options = parse_rendezvous(words);
+  if (!options) return print_error(options.error());
+  return *options ? rendezvous::rendezvous_main(**options) : print(rendezvous_help());
 }
 
 Surroundings surroundings(const Inputs& inputs) {
@@ -80,7 +86,7 @@ Surroundings surroundings(const Inputs& inputs) {
 
 void print_notes(const Request& request) {
   if (request.job.quiet) return;
-  for (const auto& note : request.notes) std::fprintf(stderr, "trainrun: %s\n", note.c_str());
+  for (const auto& note : request.notes) output::print_line(stderr, "trainrun: " + note);
 }
 
 int perform(const Request& request, const Inputs& inputs) {
@@ -92,20 +98,20 @@ int perform(const Request& request, const Inputs& inputs) {
       return dry_run(request, inputs);
     case Action::check_hosts:
       print_notes(request);
-      return check_hosts(request.job);
+      return check_hosts(request.job, request.json);
     case Action::print_config:
     case Action::help:
     case Action::version:
     case Action::completion:
       return print(request.text);
     case Action::rendezvous:
-      return rendezvous::rendezvous_main(request.rest);
+      return rendezvous(request.rest);
     case Action::ctl:
       return ctl(request.rest, inputs);
     case Action::agent:
       return agent::agent_main(request.rest);
   }
-  return static_cast<int>(ExitCode::internal);
+  return to_int(ExitCode::internal);
 }
 
 }  // namespace
@@ -118,6 +124,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, value] : inputs->environment) {
     if (name == "TRAINRUN_FAULT") fault::configure(value);
   }
+  release_singleton(inputs->argv);
   const auto request = read_request(*inputs);
   if (!request) return print_error(request.error());
   return perform(*request, *inputs);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/foreign_flags.h"
 #include "cli/option_table.h"
 #include "launcher/base/check.h"
@@ -13,17 +11,41 @@ namespace trainrun::cli {
 
 namespace {
 
-// "--Num_proc", "-num-proc" -> "num-proc"; `-` marks a single letter, whose case counts and which has one
-// dash.
-std::string bare(std::string_view spelled) {
-  const std::size_t dashes = spelled.starts_with("--") ? 2 : 1;
-  std::string word(spelled.substr(dashes));
-  if (word.size() == 1) return std::string(spelled);
-  std::replace(word.begin(), word.end(), '_', '-');
-  return word;
+Error unknown_flag(std::string_view word) {
+  const auto spelled = word.substr(0, word.find('='));
+  return {Code::usage, fmt::format("unknown flag {}", quoted(spelled)), hint_for_unknown_flag(spelled)};
+}
+
+CommandLine make_job_line() {
+  CommandLine line{.program = true, .unknown = unknown_flag};
+  for (const auto& row : option_table())
+    line.flags.push_back({.name = row.name,
+                          .aliases = row.aliases,
+                          .takes = row.takes(),
+                          .value_name = row.value_name,
+                          .hidden = row.hidden,
+                          .ends_flags = row.option == Option::module});  // as python's own -m
+  const auto& needless = needless_flags();
+  line.flags.insert(line.flags.end(), needless.begin(), needless.end());
+  return line;
 }
 
 }  // namespace
+
+Takes OptionInfo::takes() const {
+  switch (type) {
+    case Type::flag:
+      return Takes::yes_or_no;
+    case Type::count:
+      return Takes::a_count;
+    case Type::topic:
+      return Takes::a_topic;
+    case Type::time_range:
+      return Takes::two_values;
+    default:
+      return Takes::a_value;
+  }
+}
 
 std::string OptionInfo::environment() const {
   if (option == Option::help || option == Option::version || option == Option::print_options ||
@@ -69,20 +91,24 @@ std::string_view group_title(Group group) {
   return "";
 }
 
+const CommandLine& job_line() {
+  static const CommandLine line = make_job_line();
+  return line;
+}
+
+std::optional<Option> option_of(const Flag& flag) {
+  const auto row = static_cast<std::size_t>(&flag - job_line().flags.data());
+  return row < option_table().size() ? std::optional(option_table()[row].option) : std::nullopt;
+}
+
 const OptionInfo* find_option(std::string_view spelled) {
-  if (spelled.size() < 2 || spelled.size() > 64 || spelled.front() != '-' || spelled == "--") return nullptr;
-  const std::string wanted = bare(spelled);
-  for (const auto& row : option_table()) {
-    if (bare(row.name) == wanted) return &row;
-    for (const auto alias : row.aliases) {
-      if (bare(alias) == wanted) return &row;
-    }
-  }
-  return nullptr;
+  const Flag* flag = find_flag(job_line(), spelled);
+  const auto option = flag == nullptr ? std::nullopt : option_of(*flag);
+  return option ? &info(*option) : nullptr;
 }
 
 std::string hint_for_unknown_flag(std::string_view spelled) {
-  const std::string wanted = bare(spelled.substr(0, std::min<std::size_t>(spelled.size(), 64)));
+  const std::string wanted = bare_name(spelled.substr(0, std::min<std::size_t>(spelled.size(), 64)));
   if (const auto advice = advice_for_foreign_flag(wanted); !advice.empty()) return std::string(advice);
   // -np3, -H=a is fine, -Ha is not: a short flag with its value glued on
   std::vector<std::string> candidates;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command_line.h"
+
 namespace trainrun::cli {
 
 // The order is that of the table, of the help and of --print-config.
@@ -24,7 +26,10 @@ enum class Option : std::uint8_t {
   bind_to,
   cpus_per_rank,
   gpus_per_rank,
+  compat,
+  pmix_lib,
   wdir,
+  resolve,
   module,
   export_name,
   env,
@@ -80,6 +85,7 @@ enum class Type : std::uint8_t {
   flag,         // no value on the command line; true or false elsewhere
   count,        // -v, -vv: how often it is there; a number elsewhere
   integer,      // min..max
+  per_host,     // the same, or gpu, cpu, auto
   duration,     // parse_duration; min and max are seconds
   choice,       // one of `choices`
   text,         // as it is
@@ -113,11 +119,10 @@ struct OptionInfo {
   bool hidden = false;                      // not in help, man page and completions
   bool common = false;                      // in the short help
 
-  [[nodiscard]] bool takes_value() const {
-    return type != Type::flag && type != Type::count && type != Type::topic;
-  }
-  [[nodiscard]] bool takes_two_words() const { return type == Type::time_range; }
-  // An MPMD part after the first may have it.
+  [[nodiscard]] Takes takes() const;
+  [[nodiscard]] bool takes_value() const { return takes() == Takes::a_value || takes_two_words(); }
+  [[nodiscard]] bool takes_two_words() const { return takes() == Takes::two_values; }
+  // Of several programs each has its own.
   [[nodiscard]] bool per_part() const {
     return option == Option::np || option == Option::wdir || option == Option::module ||
            option == Option::export_name;
@@ -130,10 +135,14 @@ std::span<const OptionInfo> options();
 const OptionInfo& info(Option option);
 std::string_view group_title(Group group);
 
+// The command line of a job as parse.h reads it: the table, and what is left out of other launchers' flags.
+const CommandLine& job_line();
+std::optional<Option> option_of(const Flag& flag);  // of job_line(); nothing for those that are left out
+
 // By any spelling: one dash or two, `_` for `-`. Nothing when there is no such option.
 const OptionInfo* find_option(std::string_view spelled);
 
-// "; did you mean --grace?" for a flag that does not exist, or what to do about a flag of another launcher.
+// "did you mean --grace?" for a flag that does not exist, or what to do about a flag of another launcher.
 std::string hint_for_unknown_flag(std::string_view spelled);
 
 // One line an option, for the check of the man page: NAME ALIASES ENVIRONMENT TOML DEFAULT, tab-separated.

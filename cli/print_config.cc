@@ -53,6 +53,7 @@ std::string value_text(const OptionInfo& row, const Settings& settings) {
     case Type::flag:
       return settings.flag(row.option) ? "true" : "false";
     case Type::integer:
+    case Type::per_host:  // its words were counted
       return settings.text(row.option, "");
     default:
       return toml_string(settings.text(row.option, ""));

@@ -9,9 +9,11 @@
 #include "cli/forward.h"
 #include "cli/host_choice.h"
 #include "cli/program.h"
+#include "cli/program_search.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/core/script.h"
 
 namespace trainrun::cli {
 
@@ -84,7 +86,12 @@ class Resolver {
     job.bind_to = choice(Option::bind_to, binds);
     job.cpus_per_rank = settings_.number(Option::cpus_per_rank, 0);
     job.gpus_per_rank = settings_.number(Option::gpus_per_rank, 0);
-
+    constexpr std::pair<std::string_view, Compat> compats[] = {{"auto", Compat::automatic},
+                                                               {"mpich", Compat::mpich},
+                                                               {"openmpi", Compat::open_mpi},
+                                                               {"none", Compat::none}};
+    job.compat = choice(Option::compat, compats);
+    job.pmix_library = path(Option::pmix_lib);
     constexpr std::pair<std::string_view, TransportKind> transports[] = {{"auto", TransportKind::automatic},
                                                                          {"local", TransportKind::local},
                                                                          {"ssh", TransportKind::ssh},
@@ -103,6 +110,7 @@ class Resolver {
 
     if (settings_.has(Option::timeout)) job.timeout = duration(Option::timeout, Duration::zero());
     job.start_timeout = duration(Option::start_timeout, job.start_timeout);
+    job.start_timeout_given = settings_.has(Option::start_timeout);
     job.grace = duration(Option::grace, job.grace);
     job.host_timeout = duration(Option::host_timeout, job.host_timeout);
 
@@ -165,6 +173,14 @@ class Resolver {
       choice_ = std::move(*chosen);
     }
     out_.hosts_origin = choice_.origin;
+    out_.this_host_alone = choice_.this_host_alone;
+    // Those of Slurm were always taken in silence, and scripts read what their jobs print.
+    if (!choice_.batch_system.empty() && (choice_.batch_system != "Slurm" || out_.job.verbose > 0)) {
+      std::vector<std::string> names;
+      for (const auto& host : choice_.hosts) names.push_back(host.name);
+      out_.notes.push_back(fmt::format("hosts of the {} job ({}): {}", choice_.batch_system, choice_.origin,
+                                       list_names(names)));
+    }
     JobSpec& job = out_.job;
     if (const Setting* ppn = settings_.get(Option::ppn)) {
       const int count = settings_.number(Option::ppn, 0);
@@ -195,13 +211,19 @@ class Resolver {
       Program program;
       const Setting* wdir = stronger(last_of(part, Option::wdir), settings_.get(Option::wdir));
       program.directory = wdir == nullptr ? inputs_.directory : absolute_path(wdir->value, inputs_);
-      auto words = program_words(part, program.directory, inputs_, out_.notes);
+      std::vector<std::string> details;
+      auto words = program_words(part, program.directory, choice_.this_host_alone, inputs_, details);
       if (!words) return tl::unexpected(words.error());
+      for (auto& line : details) {
+        const bool said = std::find(out_.notes.begin(), out_.notes.end(), line) != out_.notes.end();
+        if (out_.job.verbose > 0 && !said) out_.notes.push_back(std::move(line));
+      }
       if (words->empty() && needs_program_) {
         return fail(Code::usage, "no program was named",
                     "write trainrun [flags] program [arguments], or see trainrun --help");
       }
       program.argv = std::move(*words);
+      program.script = core::script_of(program.argv);
       out_.job.programs.push_back(std::move(program));
     }
     return {};
@@ -345,8 +367,7 @@ class Resolver {
                     "--wdir DIR chooses another one");
       }
       if (program.argv.empty()) continue;
-      std::string path = variable(program.env, "PATH");
-      if (path.empty()) path = variable(out_.job.env, "PATH");
+      const std::string path = path_of_workers(out_.job, program);
       const auto& name = program.argv.front();
       if (path.empty() && name.find('/') == std::string::npos &&
           !inputs_.is_executable(program.directory + "/" + name)) {

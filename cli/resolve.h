@@ -17,6 +17,7 @@ struct Resolved {
   // Of an elastic job; else empty.
   std::string elastic_origin, min_np_origin, max_np_origin;
   std::string program_origin;  // "command line", or the place in the file; set by the caller
+  bool this_host_alone = true;
   std::vector<std::string> notes;
 };
 

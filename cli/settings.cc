@@ -22,7 +22,7 @@ Option question_of(const Setting& setting) {
     case Option::host_discovery_script:
       return Option::host;
     case Option::hosts_from:
-      return setting.value == "slurm" ? Option::host : setting.option;
+      return setting.value == "none" ? setting.option : Option::host;
     case Option::max_restarts:
       return Option::reset_limit;
     default:

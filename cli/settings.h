@@ -19,7 +19,7 @@ class Settings {
   // Layers from the strongest to the weakest; within a layer the last one wins. Options that add up (-H, -v)
   // add up within the strongest layer that has them, -x over all layers (the stronger wins for the same
   // name). -H,
-  // --hostfile, --hosts-from slurm and a discovery are one question ("which hosts?"): the strongest layer
+  // --hostfile, --hosts-from SYSTEM and a discovery are one question ("which hosts?"): the strongest layer
   // that has one of them answers it. So are --reset-limit and --max-restarts, and --nnodes against the counts
   // of ranks.
   static Result<Settings> merge(const std::vector<std::vector<Setting>>& layers);
@@ -29,6 +29,8 @@ class Settings {
   [[nodiscard]] const Setting* get(Option option) const;
   // All that count, in order: -H, -x, -v may have several.
   [[nodiscard]] const std::vector<Setting>& all(Option option) const;
+  // Another value for an option that somebody set; its origin stays.
+  void replace(Option option, std::string value) { chosen_.at(option).back().value = std::move(value); }
   [[nodiscard]] bool flag(Option option) const;
   [[nodiscard]] int number(Option option, int otherwise) const;
   [[nodiscard]] std::string text(Option option, std::string_view otherwise) const;

@@ -116,6 +116,12 @@ std::string long_help() {
   return out;
 }
 
-std::string version_text() { return "trainrun " TRAINRUN_VERSION "\n"; }
+std::string version_text(const std::string& called_as) {
+  std::string text = "trainrun " TRAINRUN_VERSION "\n";
+  if (called_as.starts_with("mpirun") || called_as.starts_with("mpiexec"))
+    text += "called as " + called_as.substr(0, 40) +
+            ": starts programs of MPICH and Intel MPI as HYDRA does (PMI-1)\n";
+  return text;
+}
 
 }  // namespace trainrun::cli

@@ -7,6 +7,8 @@ namespace trainrun::cli {
 
 std::string short_help();  // one screen: 24 lines of 80 columns
 std::string long_help();   // every option, grouped
-std::string version_text();
+// Called by the name of another launcher, it says whose programs it starts as that one does: Horovod and
+// others look there for names of MPI libraries.
+std::string version_text(const std::string& called_as);
 
 }  // namespace trainrun::cli

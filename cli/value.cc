@@ -100,6 +100,9 @@ std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text)
                  : std::optional(Complaint{fmt::format("a number from 0 to {}", row.max)});
     case Type::integer:
       return check_integer(row, text);
+    case Type::per_host:
+      if (std::find(row.choices.begin(), row.choices.end(), text) != row.choices.end()) return std::nullopt;
+      return check_integer(row, text);
     case Type::duration:
       return check_duration(row, text);
     case Type::choice:
@@ -148,6 +151,16 @@ std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text)
 
 }  // namespace
 
+// srun's --export says which variables go, ours names one.
+static Result<void> not_of_srun(std::string_view value) {
+  const auto first = value.substr(0, value.find(','));
+  if (first != "ALL" && first != "NONE" && first != "NIL") return {};
+  return fail(
+      Code::usage, fmt::format("--export {}: that is srun's, and ours names variables", quoted(value)),
+      fmt::format("write --env {}{}", first == "ALL" ? "all" : "none",
+                  first.size() < value.size() ? " -x NAME or NAME=VALUE for each of the others" : ""));
+}
+
 Result<void> check_setting(const Setting& setting) {
   const OptionInfo& row = info(setting.option);
   const Code code = setting.origin.starts_with('-') ? Code::usage : Code::config;
@@ -160,6 +173,9 @@ Result<void> check_setting(const Setting& setting) {
   if (setting.value.empty() && row.type != Type::topic) {
     return fail(code, fmt::format("{}: the value is empty", setting.origin),
                 row.value_name.empty() ? "" : fmt::format("write {} {}", row.name, row.value_name));
+  }
+  if (setting.option == Option::export_name && setting.origin == "--export") {
+    if (auto ok = not_of_srun(setting.value); !ok) return ok;
   }
   if (auto bad = complaint(row, setting.value)) return refuse(bad->expected, std::move(bad->hint));
   return {};

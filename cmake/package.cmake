@@ -16,7 +16,7 @@ set(CPACK_PACKAGE_DESCRIPTION
 "Starts ranked workers on this host or over SSH on others, hands them their
 places through a rendezvous, carries their output, and ends as they end.
 Nothing has to be installed on the other hosts. With it comes a small library
-of collectives over Gloo for C++ and C.")
+of collectives for C++, C and Python.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)  # targets alone: the agent's file is named by its hash and stays as it is
 set(CPACK_VERBATIM_VARIABLES ON)

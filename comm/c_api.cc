@@ -3,13 +3,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "comm/c_handles.h"
 
 namespace trainrun::comm {
 namespace {
 
-thread_local trc_error_info last_error;
+constexpr trc_error_info no_error() {
+  trc_error_info info{};
+  info.culprit = -1;
+  return info;
+}
+thread_local trc_error_info last_error = no_error();
 
 template <std::size_t size>
 void copy(const std::string& text, char (&into)[size]) {
@@ -26,6 +32,7 @@ trc_status remember(const Failure& failure) {
   auto& info = last_error;
   info = {};
   info.status = failure.status;
+  info.generation = failure.generation;
   info.culprit = failure.culprit ? static_cast<std::int32_t>(*failure.culprit) : -1;
   info.sequence = failure.sequence;
   info.missing_count = static_cast<std::uint32_t>(failure.missing.size());
@@ -48,6 +55,7 @@ Failure last_failure() {
   failure.how = info.how;
   failure.operation = info.operation;
   failure.sequence = info.sequence;
+  failure.generation = info.generation;
   for (std::size_t i = 0; i < std::min<std::size_t>(info.missing_count, std::size(info.missing)); ++i)
     failure.missing.push_back(static_cast<std::uint32_t>(info.missing[i]));
   return failure;
@@ -58,6 +66,15 @@ trc_status invalid(const char* message) {
   failure.status = TRC_INVALID;
   failure.message = message;
   return remember(failure);
+}
+
+trc_status not_here() {
+  return invalid("the world belongs to the process that made it, and this one was forked from that");
+}
+
+void abandon(void* handle) {
+  static std::vector<void*>* const abandoned = new std::vector<void*>();
+  abandoned->push_back(handle);
 }
 
 Outcome<Environment> environment_for(const trc_options* options) {
@@ -85,17 +102,22 @@ trc_status trc_world_init(const trc_options* options, trc_world** world) {
     auto made = trainrun::comm::World::init(*place);
     if (!made) return tl::unexpected(made.error());
     auto* const inside = made->get();
-    *world = new trc_world{inside, {&inside->group()}, std::move(*made)};
+    *world = new trc_world{inside, {&inside->group(), inside->members().generation}, std::move(*made)};
     return {};
   });
 }
 
 trc_status trc_world_finalize(trc_world* world) {
   if (world == nullptr) return invalid("trc_world_finalize of no world");
-  return guarded([&] { return world->world->finalize(world->world->op_timeout()); });
+  return guarded(world->group, [&] { return world->world->finalize(world->world->op_timeout()); });
 }
 
-void trc_world_free(trc_world* world) { delete world; }
+void trc_world_free(trc_world* world) {
+  if (world == nullptr || world->group.home.here())
+    delete world;
+  else
+    trainrun::comm::abandon(world);
+}
 
 int trc_rank(const trc_world* world) { return static_cast<int>(world->world->self().rank); }
 int trc_size(const trc_world* world) { return static_cast<int>(members(world).size); }
@@ -108,27 +130,29 @@ const char* trc_host(const trc_world* world, int rank) {
   return members(world).members[static_cast<std::size_t>(rank)].host.c_str();
 }
 
+const char* trc_backend(const trc_world* world) { return world->world->backend(); }
+
 trc_group* trc_world_group(trc_world* world) { return world == nullptr ? nullptr : &world->group; }
 
 trc_status trc_allreduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
                          trc_op op) {
   if (group == nullptr) return invalid("allreduce in no group");
-  return guarded([&] { return group->group->allreduce(in, out, count, dtype, op); });
+  return guarded(*group, [&] { return group->group->allreduce(in, out, count, dtype, op); });
 }
 
 trc_status trc_broadcast(trc_group* group, void* data, size_t count, trc_dtype dtype, int root) {
   if (group == nullptr) return invalid("broadcast in no group");
-  return guarded([&] { return group->group->broadcast(data, count, dtype, root); });
+  return guarded(*group, [&] { return group->group->broadcast(data, count, dtype, root); });
 }
 
 trc_status trc_allgather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype) {
   if (group == nullptr) return invalid("allgather in no group");
-  return guarded([&] { return group->group->allgather(in, out, count, dtype); });
+  return guarded(*group, [&] { return group->group->allgather(in, out, count, dtype); });
 }
 
 trc_status trc_barrier(trc_group* group) {
   if (group == nullptr) return invalid("barrier in no group");
-  return guarded([&] { return group->group->barrier(); });
+  return guarded(*group, [&] { return group->group->barrier(); });
 }
 
 trc_status trc_last_error(trc_error_info* info) {

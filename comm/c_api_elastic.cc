@@ -80,7 +80,7 @@ trc_status trc_state_commit(trc_state* state, trc_world* world) {
 
 trc_status trc_state_sync(trc_state* state, trc_world* world) {
   if (state == nullptr || world == nullptr) return invalid("a state and a world are needed");
-  return guarded([&] {
+  return guarded(world->group, [&] {
     return state->state.sync(world->world->group(), static_cast<int>(world->world->self().rank),
                              static_cast<int>(world->world->members().size));
   });
@@ -88,11 +88,11 @@ trc_status trc_state_sync(trc_state* state, trc_world* world) {
 
 trc_status trc_check_host_updates(trc_world* world) {
   if (world == nullptr) return invalid("trc_check_host_updates in no world");
-  return guarded([&] { return world->world->check_host_updates(); });
+  return guarded(world->group, [&] { return world->world->check_host_updates(); });
 }
 
 int trc_should_stop(const trc_world* world) {
-  return world != nullptr && world->world->should_stop() ? 1 : 0;
+  return world != nullptr && world->group.home.here() && world->world->should_stop() ? 1 : 0;
 }
 
 trc_status trc_elastic_new(const trc_options* options, trc_elastic** elastic) {
@@ -106,13 +106,18 @@ trc_status trc_elastic_new(const trc_options* options, trc_elastic** elastic) {
   });
 }
 
-void trc_elastic_free(trc_elastic* elastic) { delete elastic; }
+void trc_elastic_free(trc_elastic* elastic) {
+  if (elastic == nullptr || elastic->world.group.home.here())
+    delete elastic;
+  else
+    trainrun::comm::abandon(elastic);
+}
 
 trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status ended, trc_world** world) {
   if (elastic == nullptr || state == nullptr || world == nullptr)
     return invalid("a membership, a state and a place for the world are needed");
   *world = nullptr;
-  return guarded([&]() -> Outcome<void> {
+  return guarded(elastic->world.group, [&]() -> Outcome<void> {
     std::optional<Failure> last;
     if (ended != TRC_OK) {
       // Mostly the failure is this thread's last one, with all its words.
@@ -127,6 +132,7 @@ trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status e
     if (!formed) return tl::unexpected(formed.error());
     elastic->world.world = *formed;
     elastic->world.group.group = &(*formed)->group();
+    elastic->world.group.generation = (*formed)->members().generation;
     *world = &elastic->world;
     return {};
   });
@@ -134,7 +140,7 @@ trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status e
 
 trc_status trc_elastic_finish(trc_elastic* elastic) {
   if (elastic == nullptr) return invalid("trc_elastic_finish of no membership");
-  return guarded([&] { return elastic->elastic.finish(); });
+  return guarded(elastic->world.group, [&] { return elastic->elastic.finish(); });
 }
 
 int trc_elastic_goes_on(trc_status status) { return trainrun::comm::can_go_on_after(status) ? 1 : 0; }

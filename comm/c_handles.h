@@ -4,18 +4,22 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "comm/environment.h"
+#include "comm/home_process.h"
 #include "comm/trainrun_comm.h"
 #include "comm/world.h"
 
 struct trc_group {
   trainrun::comm::Group* group;
+  std::uint32_t generation = 0;
+  trainrun::comm::HomeProcess home{};
 };
 struct trc_world {
   trainrun::comm::World* world;
   trc_group group;
-  std::unique_ptr<trainrun::comm::World> owned{};  // null in an elastic membership
+  trainrun::comm::World::Owner owned{};  // null in an elastic membership
 };
 
 namespace trainrun::comm {
@@ -25,11 +29,15 @@ trc_status remember(const Failure& failure);
 // What this thread was told last.
 Failure last_failure();
 trc_status invalid(const char* message);
+// Of a handle that another process made, whose copy this one has by a fork.
+trc_status not_here();
+// What a forked child does instead of freeing its copy: nothing. It stays reachable, for leak checkers.
+void abandon(void* handle);
 Outcome<Environment> environment_for(const trc_options* options);
 
 // Runs what may throw for lack of memory, or because of a fault of ours.
 template <class Work>
-trc_status guarded(Work work) {
+trc_status guarded(Work work, std::uint32_t generation = 0) {
   Failure failure;
   try {
     const Outcome<void> outcome = work();
@@ -38,7 +46,14 @@ trc_status guarded(Work work) {
   } catch (const std::exception& error) {
     failure.message = error.what();
   }
+  if (failure.generation == 0) failure.generation = generation;
   return remember(failure);
+}
+
+// The same for what only the process that made the handle may do, in the generation of its world.
+template <class Work>
+trc_status guarded(const trc_group& group, Work work) {
+  return group.home.here() ? guarded(std::move(work), group.generation) : not_here();
 }
 
 }  // namespace trainrun::comm

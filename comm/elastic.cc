@@ -62,7 +62,16 @@ Outcome<void> Elastic::go_on(const Failure& ended) {
   world_.reset();
   if (environment_.rendezvous.empty() || environment_.worker.value == 0)
     return no_way_on(ended, "it was not started by a launcher that numbers its workers");
-  const auto ask = [&] { return client_->next(environment_.worker, environment_.elastic_timeout); };
+  const auto until = std::chrono::steady_clock::now() + environment_.elastic_timeout;
+  const auto ask = [&] {
+    for (;;) {
+      auto placed = client_->next(environment_.worker, until - std::chrono::steady_clock::now());
+      // The server cuts long waits.
+      if (placed || placed.error().kind != rendezvous::FailureKind::timeout ||
+          std::chrono::steady_clock::now() >= until)
+        return placed;
+    }
+  };
   auto placed = client_ ? ask() : tl::unexpected(rendezvous::Failure{});
   if (!client_ || (!placed && placed.error().kind == rendezvous::FailureKind::disconnected)) {
     const auto key = rendezvous::read_key_file(environment_.key_file);

@@ -33,7 +33,7 @@ class Elastic {
   Outcome<void> go_on(const Failure& ended);
 
   Environment environment_;
-  std::unique_ptr<World> world_;
+  World::Owner world_;
   std::optional<rendezvous::Client> client_;  // with a place in the generation
   std::uint64_t saves_ = 0;
   int failures_ = 0;

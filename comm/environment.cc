@@ -3,11 +3,20 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "launcher/base/strings.h"
 
 namespace trainrun::comm {
+namespace {
+
+// As long as any time in a variable can be. What is above means for ever, and would overflow in nanoseconds.
+constexpr milliseconds longest = std::chrono::hours(24 * 365 * 10);
+
+Duration of_option(std::int64_t ms) { return std::min(milliseconds(ms), longest); }
+
+}  // namespace
 
 Outcome<Environment> read_environment(const char* (*get)(const char*), const trc_options* options) {
   const auto text = [&](const char* name) {
@@ -45,6 +54,12 @@ Outcome<Environment> read_environment(const char* (*get)(const char*), const trc
   if (const auto worker = number("TRAINRUN_WORKER")) environment.worker = WorkerId{*worker};
   environment.address = text("TRAINRUN_ADDRESS");
   environment.host = text("TRAINRUN_HOST");
+  if (const auto backend = text("TRAINRUN_COMM_BACKEND"); backend == "shm")
+    environment.backend = BackendChoice::shm;
+  else if (backend == "gloo")
+    environment.backend = BackendChoice::gloo;
+  else if (!backend.empty() && backend != "auto")
+    wrong("TRAINRUN_COMM_BACKEND", backend, "auto, shm or gloo");
   time("TRAINRUN_OP_TIMEOUT", environment.op_timeout);
   time("TRAINRUN_INIT_TIMEOUT", environment.init_timeout);
   time("TRAINRUN_ELASTIC_TIMEOUT", environment.elastic_timeout);
@@ -53,8 +68,8 @@ Outcome<Environment> read_environment(const char* (*get)(const char*), const trc
       return fail(TRC_INVALID, "trc_options.struct_size is not sizeof(trc_options)");
     if (options->op_timeout_ms < 0 || options->init_timeout_ms < 0)
       return fail(TRC_INVALID, "a timeout is negative");
-    if (options->op_timeout_ms > 0) environment.op_timeout = milliseconds(options->op_timeout_ms);
-    if (options->init_timeout_ms > 0) environment.init_timeout = milliseconds(options->init_timeout_ms);
+    if (options->op_timeout_ms > 0) environment.op_timeout = of_option(options->op_timeout_ms);
+    if (options->init_timeout_ms > 0) environment.init_timeout = of_option(options->init_timeout_ms);
   }
   if (environment.host.empty()) {
     std::array<char, 256> name{};

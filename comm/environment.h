@@ -10,6 +10,8 @@
 
 namespace trainrun::comm {
 
+enum class BackendChoice : std::uint8_t { automatic, shm, gloo };
+
 struct Environment {
   std::string rendezvous;  // empty: a world of one
   std::string key_file;
@@ -18,6 +20,7 @@ struct Environment {
   Generation generation{1};
   std::string address;  // empty: that of the connection to the server
   std::string host;
+  BackendChoice backend = BackendChoice::automatic;
   WorkerId worker{};  // 0: nobody gave one, so there is no next generation for this process
   Duration op_timeout = std::chrono::minutes(5);
   Duration init_timeout = std::chrono::minutes(2);

@@ -1,5 +1,7 @@
 #include "comm/failure.h"
 
+#include <fmt/format.h>
+
 namespace trainrun::comm {
 
 Failure failure_of(const rendezvous::Verdict& verdict) {
@@ -21,6 +23,17 @@ Failure failure_of(const rendezvous::Verdict& verdict) {
   failure.host = verdict.host;
   failure.how = verdict.how;
   failure.missing = verdict.missing;
+  return failure;
+}
+
+Failure failure_of_leaver(const rendezvous::Member& member) {
+  Failure failure;
+  failure.status = TRC_ABORTED;
+  failure.culprit = member.rank;
+  failure.host = member.host;
+  failure.how = "has left the world";
+  failure.message =
+      fmt::format("rank {}{} {}", member.rank, member.host.empty() ? "" : " on " + member.host, failure.how);
   return failure;
 }
 

@@ -20,6 +20,7 @@ struct Failure {
   std::vector<std::uint32_t> missing{};
   std::string operation{};
   std::uint64_t sequence = 0;
+  std::uint32_t generation = 0;  // in which it happened; 0: in none
 };
 
 template <class T>
@@ -27,6 +28,9 @@ using Outcome = tl::expected<T, Failure>;
 
 Failure failure_of(const rendezvous::Verdict& verdict);
 Failure failure_of(const rendezvous::Failure& failure);
+
+// The rank left while others counted on it.
+Failure failure_of_leaver(const rendezvous::Member& member);
 
 inline tl::unexpected<Failure> fail(trc_status status, std::string message) {
   Failure failure;

@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace trainrun::comm {
+namespace {
+
+// For backends, which are told by abort() when the time has come.
+constexpr Duration for_ever = std::chrono::hours(24 * 365 * 20);
+
+}  // namespace
 
 Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain)
     : rank_(rank),
@@ -13,22 +20,34 @@ Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_t
       op_timeout_(op_timeout),
       explain_(std::move(explain)) {}
 
-bool Group::broken() const {
-  const std::lock_guard lock(mutex_);
-  return failure_.has_value();
-}
-
 Failure Group::finish(Failure failure, const Descriptor& what) {
   failure.operation = name_of(what.call);
   failure.sequence = what.sequence;
   failure_ = failure;
+  broken_ = true;
   return failure;
 }
 
-template <class Move>
-Outcome<void> Group::run(Descriptor what, Move move) {
+Duration Group::time_left(Instant now) const {
+  const auto ends = time_ends_.load();
+  return ends == idle || ends == expired ? op_timeout_ : std::max<Duration>(ends - now, milliseconds(1));
+}
+
+void Group::look_at_time(Instant now, Duration stood_still) {
+  auto ends = time_ends_.load();
+  if (ends == idle || ends == expired) return;
+  const auto later = ends + stood_still;
+  // It may end, and the next begin, at any moment: then this changes nothing.
+  if (now < later)
+    time_ends_.compare_exchange_strong(ends, later);
+  else if (time_ends_.compare_exchange_strong(ends, expired))
+    backend_->abort();
+}
+
+Outcome<void> Group::run(Descriptor what, const Transfer& data) {
   const std::lock_guard lock(mutex_);
   if (failure_) return tl::unexpected(*failure_);
+  if (closed_) return fail(TRC_INVALID, fmt::format("{} after the world was finalized", name_of(what.call)));
   what.sequence = ++sequence_;
   call_ = what.call;
   ++mark_;
@@ -36,25 +55,20 @@ Outcome<void> Group::run(Descriptor what, Move move) {
     std::atomic<std::uint64_t>& mark;
     ~Ended() { ++mark; }
   } ended{mark_};
-  const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
-  std::string text;
-  const auto agreed = backend_->agree(what, deadline);
-  if (agreed && *agreed) {
-    const auto& other = **agreed;
+  const auto now = std::chrono::steady_clock::now();
+  time_ends_ = now + op_timeout_;
+  const auto performed = backend_->perform(what, data, now + for_ever);
+  const bool timed_out = time_ends_.exchange(idle) == expired;
+  if (performed && !*performed && !timed_out) return {};
+  if (performed && *performed) {
+    const auto& other = **performed;
     return tl::unexpected(finish(
         fail(TRC_MISMATCH, fmt::format("rank {} called {}, rank {} called {}", other.first_rank,
                                        describe(other.first), other.second_rank, describe(other.second)))
             .value(),
         what));
   }
-  if (agreed) {
-    const Moved moved = move(what, deadline);
-    if (moved) return {};
-    text = moved.error().text;
-  } else {
-    text = agreed.error().text;
-  }
-  const bool timed_out = std::chrono::steady_clock::now() >= deadline;
+  const auto text = performed ? std::string() : performed.error().text;
   return tl::unexpected(finish(explain_(describe(what), timed_out, text), what));
 }
 
@@ -69,20 +83,11 @@ Outcome<void> Group::allreduce(const void* in, void* out, std::size_t count, trc
   what.count = count;
   what.dtype = dtype;
   what.op = op;
-  return run(what, [&](Descriptor payload, Deadline deadline) -> Moved {
-    if (count == 0) return {};
-    if (needs_widening(dtype, op)) {
-      payload.dtype = TRC_I64;
-      auto wide = widened(in, count, dtype);
-      if (auto moved = backend_->allreduce(wide.data(), wide.data(), payload, deadline); !moved) return moved;
-      finish_mean(wide.data(), count, TRC_I64, size_);
-      narrow(wide, out, dtype);
-      return {};
-    }
-    if (auto moved = backend_->allreduce(in, out, payload, deadline); !moved) return moved;
-    if (op == TRC_MEAN) finish_mean(out, count, dtype, size_);
-    return {};
-  });
+  if (!needs_widening(dtype, op)) return run(what, {in, out, count, dtype});
+  auto wide = widened(in, count, dtype);
+  auto reduced = run(what, {wide.data(), wide.data(), count, TRC_I64});
+  if (reduced) narrow(wide, out, dtype);
+  return reduced;
 }
 
 Outcome<void> Group::broadcast(void* data, std::size_t count, trc_dtype dtype, int root) {
@@ -96,9 +101,7 @@ Outcome<void> Group::broadcast(void* data, std::size_t count, trc_dtype dtype, i
   what.count = count;
   what.dtype = dtype;
   what.root = root;
-  return run(what, [&](const Descriptor& payload, Deadline deadline) -> Moved {
-    return count == 0 ? Moved{} : backend_->broadcast(data, payload, deadline);
-  });
+  return run(what, {data, data, count, dtype});
 }
 
 Outcome<void> Group::allgather(const void* in, void* out, std::size_t count, trc_dtype dtype) {
@@ -109,14 +112,9 @@ Outcome<void> Group::allgather(const void* in, void* out, std::size_t count, trc
   what.call = Call::allgather;
   what.count = count;
   what.dtype = dtype;
-  return run(what, [&](const Descriptor& payload, Deadline deadline) -> Moved {
-    return count == 0 ? Moved{} : backend_->allgather(in, out, payload, deadline);
-  });
+  return run(what, {in, out, count, dtype});
 }
 
-Outcome<void> Group::barrier() {
-  // To agree is to have met.
-  return run({}, [](const Descriptor&, Deadline) -> Moved { return {}; });
-}
+Outcome<void> Group::barrier() { return run({}, {}); }
 
 }  // namespace trainrun::comm

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "comm/backend.h"
+#include "comm/backends/backend.h"
 #include "comm/failure.h"
 #include "launcher/base/time.h"
 
@@ -38,24 +38,39 @@ class Group {
 
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
   void abort() { backend_->abort(); }
-  [[nodiscard]] bool broken() const;
+  // Operations that begin from now on are refused.
+  void close() { closed_ = true; }
+  // How long nobody need look at the time: until that of the operation that runs has passed, or that of one
+  // which begins now would have.
+  [[nodiscard]] Duration time_left(Instant now) const;
+  // Ends the operation that runs if its time has passed, without that for which the process stood still since
+  // the last look: a user who stops a job for a while does not mean its operations to fail. So no backend
+  // measures the time of an operation by itself.
+  void look_at_time(Instant now, Duration stood_still);
+  // From any thread, without waiting for an operation that runs.
+  [[nodiscard]] bool broken() const { return broken_; }
+  [[nodiscard]] const char* backend() const { return backend_->name(); }
   // From any thread, also while an operation runs.
   [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load()}; }
 
  private:
-  template <class Move>
-  Outcome<void> run(Descriptor what, Move move);
+  Outcome<void> run(Descriptor what, const Transfer& data);
   Failure finish(Failure failure, const Descriptor& what);
 
   int rank_, size_;
   std::unique_ptr<Backend> backend_;
   Duration op_timeout_;
   Explain explain_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;  // held while an operation runs and is explained
   std::uint64_t sequence_ = 0;
   std::atomic<std::uint64_t> mark_{0};
   std::atomic<Call> call_{Call::barrier};
   std::optional<Failure> failure_;  // the first: it answers every later call
+  std::atomic<bool> broken_ = false;
+  std::atomic<bool> closed_ = false;
+  // The end of the time of the operation that runs, or one of these.
+  static constexpr Instant idle{}, expired = Instant::max();
+  std::atomic<Instant> time_ends_ = idle;
 };
 
 }  // namespace trainrun::comm

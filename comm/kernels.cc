@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -35,12 +36,23 @@ struct Max {
   static T apply(T a, T b) { return std::max(a, b); }
 };
 
+// Programs may give buffers that are not aligned to their elements. The compiler makes plain moves of these.
+template <class T>
+T load(const void* from, std::size_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(from) + index * sizeof(T), sizeof(T));
+  return value;
+}
+template <class T>
+void store(void* to, std::size_t index, T value) {
+  std::memcpy(static_cast<char*>(to) + index * sizeof(T), &value, sizeof(T));
+}
+
 template <class T, template <class> class Op>
 void reduce(void* out, const void* a, const void* b, std::size_t count) {
-  auto* to = static_cast<T*>(out);
-  const auto* left = static_cast<const T*>(a);
-  const auto* right = static_cast<const T*>(b);
-  for (std::size_t i = 0; i < count; ++i) to[i] = Op<T>::apply(left[i], right[i]);
+  // `out` may be `a` or `b`, but not overlap them otherwise; for the compiler's own check that is an overlap.
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) store(out, i, Op<T>::apply(load<T>(a, i), load<T>(b, i)));
 }
 
 template <class T>
@@ -63,20 +75,18 @@ ReduceKernel kernel_for(trc_op op) {
 
 template <class T>
 void divide(void* data, std::size_t count, int size) {
-  auto* values = static_cast<T*>(data);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(values[i] / static_cast<T>(size));
+  for (std::size_t i = 0; i < count; ++i)
+    store(data, i, static_cast<T>(load<T>(data, i) / static_cast<T>(size)));
 }
 
 template <class T>
 void widen_from(const void* in, std::vector<std::int64_t>& out) {
-  const auto* values = static_cast<const T*>(in);
-  std::copy(values, values + out.size(), out.begin());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = load<T>(in, i);
 }
 
 template <class T>
 void narrow_to(const std::vector<std::int64_t>& in, void* out) {
-  auto* values = static_cast<T*>(out);
-  for (std::size_t i = 0; i < in.size(); ++i) values[i] = static_cast<T>(in[i]);
+  for (std::size_t i = 0; i < in.size(); ++i) store(out, i, static_cast<T>(in[i]));
 }
 
 }  // namespace

@@ -11,18 +11,29 @@
  *                        connection to the server)
  *   TRAINRUN_HOST        name of this host for messages (default: its hostname)
  *   TRAINRUN_WORKER      number of this process in the job; without it there is no next generation for it
- *   TRAINRUN_OP_TIMEOUT, TRAINRUN_INIT_TIMEOUT   times like 90, 2m (defaults 5m, 2m); options go before them
- *   TRAINRUN_ELASTIC_TIMEOUT   how long an elastic process waits for its place in the next generation (10m)
+ *   TRAINRUN_COMM_BACKEND  auto (default): memory where all ranks are on one host, else Gloo; or shm, gloo
+ *   TRAINRUN_OP_TIMEOUT, TRAINRUN_INIT_TIMEOUT   times like 90, 2m (defaults 5m, 2m); options go first
+ *   TRAINRUN_ELASTIC_TIMEOUT   how long an elastic process waits for its place in the next generation (10m);
+ *                        trainrun sets it to its own --elastic-timeout and a minute
  *
  * Failure. When a rank dies, every other rank's operation, also one that runs, fails within about a second
- * with TRC_PEER_LOST, and trc_last_error names the rank, its host and how it ended. After any failure but
+ * with TRC_PEER_LOST, and trc_last_error names the rank, its host and how it ended. One that ends with 0
+ * while others are in an operation is TRC_ABORTED there: it has left the world. After any failure but
  * TRC_INVALID and TRC_UNSUPPORTED the world is over: every later operation fails at once with the same error,
  * and buffers of failed operations have undefined content. The library never ends the process.
  * trc_elastic goes on from there, in a new world.
  *
  * Threads. Operations of one group run one after another, in the order in which they are called; all ranks
  * must call the same operations in the same order. A call from several threads at once is safe but has no
- * order. While a world of more than one rank lives, SIGPIPE is ignored if its disposition was the default. */
+ * order. Times of operations leave out that for which the process is stopped.
+ *
+ * Forks. A world belongs to the process that made it. In a forked child every call for it answers TRC_INVALID
+ * (trc_should_stop 0) and touches nothing of the parent's, and so does the end of the child; trc_rank and its
+ * like still tell.
+ *
+ * Signals. While a world of more than one rank lives, SIGPIPE is ignored if its disposition was the default.
+ * The library's own threads take no signals.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -78,13 +89,14 @@ typedef struct trc_options {
   uint32_t struct_size;
   uint32_t reserved;
   int64_t op_timeout_ms;   /* of one operation */
-  int64_t init_timeout_ms; /* until all ranks have met and are connected */
+  int64_t init_timeout_ms; /* until all ranks have met and are connected. A process that comes from an earlier
+                            * generation waits for the others as long as the launcher does */
 } trc_options;
 
 typedef struct trc_error_info {
   uint32_t struct_size;
-  int32_t status; /* trc_status */
-  uint32_t generation;
+  int32_t status;         /* trc_status */
+  uint32_t generation;    /* of the world; 0 outside one */
   int32_t culprit;        /* rank, or -1 */
   uint64_t sequence;      /* number of the operation in its group, from 1; 0 outside operations */
   uint32_t missing_count; /* ranks that did not come; the first 64 are in `missing` */
@@ -98,9 +110,11 @@ typedef struct trc_error_info {
 /* Meets the other ranks. `options` may be null. */
 TRC_API trc_status trc_world_init(const trc_options* options, trc_world** world);
 /* The orderly end: waits until all ranks have called it (at most an operation's time), then leaves the job.
- */
+ * When not all come it fails, and this rank leaves at the end of its process. */
 TRC_API trc_status trc_world_finalize(trc_world* world);
-/* Frees it; without a finalize before, waits for the other ranks for at most a second. Null is allowed. */
+/* Frees it; without a finalize before, waits for the other ranks for at most a second. When they do not come,
+ * or a thread is in an operation, what the others may count on lives until the process ends: before that
+ * nobody could tell them how it does. Null is allowed. */
 TRC_API void trc_world_free(trc_world* world);
 
 TRC_API int trc_rank(const trc_world* world);
@@ -110,6 +124,9 @@ TRC_API int trc_local_size(const trc_world* world);
 TRC_API uint32_t trc_generation(const trc_world* world);
 /* The host of any rank; null for a rank that does not exist. Lives as long as the world. */
 TRC_API const char* trc_host(const trc_world* world, int rank);
+
+/* How the ranks exchange bytes: "shm" (memory of one host), "gloo" (TCP) or "local" (one rank). */
+TRC_API const char* trc_backend(const trc_world* world);
 
 /* All ranks of the world. */
 TRC_API trc_group* trc_world_group(trc_world* world);

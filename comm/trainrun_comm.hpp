@@ -197,6 +197,8 @@ class World {
     const char* name = trc_host(world_.get(), rank);
     return name == nullptr ? std::string() : std::string(name);
   }
+  // "shm", "gloo" or "local".
+  [[nodiscard]] std::string backend() const { return trc_backend(world_.get()); }
   [[nodiscard]] Group group() const { return Group(trc_world_group(world_.get())); }
 
   // One that somebody else owns, who also ends it.

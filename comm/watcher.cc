@@ -1,40 +1,51 @@
 #include "comm/watcher.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "comm/quiet_threads.h"
 
 namespace trainrun::comm {
 namespace {
 
 constexpr Duration pulse_every = seconds(1);
+// A wait that ends so much later than it should: the process stood still (^Z, SIGSTOP, a frozen group).
+constexpr Duration stop_shows_from = seconds(1);
 
 }  // namespace
 
-Watcher::Watcher(rendezvous::Client client, Rank rank, std::function<Group::Progress()> progress,
-                 std::function<void()> on_end)
-    : client_(std::move(client)),
-      rank_(rank),
-      progress_(std::move(progress)),
-      on_end_(std::move(on_end)),
-      thread_([this] { run(); }) {}
+Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group)
+    : client_(std::move(client)), world_(world), rank_(rank), group_(group) {
+  const QuietThreads quiet;
+  thread_ = std::thread([this] { run(); });
+}
 
 Failure Watcher::listen() {
   std::uint32_t seen = 0;
   std::uint64_t told = 0;
   for (;;) {
-    const auto heard = client_.hear(rank_, seen, pulse_every);
+    const auto before = std::chrono::steady_clock::now();
+    const auto within = std::min(pulse_every, group_.time_left(before));
+    const auto heard = client_.hear(rank_, seen, within);
     if (!heard && heard.error().kind != rendezvous::FailureKind::timeout) {
       auto failure = failure_of(heard.error());
       failure.status = TRC_ABORTED;  // without the server nobody can tell who lives: the world is over
       return failure;
     }
+    const auto now = std::chrono::steady_clock::now();
+    const auto late = now - before - within;
+    group_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
     if (!heard) {
-      // A rank that is stuck in one operation makes no progress, and says nothing.
-      const auto progress = progress_();
-      if (std::exchange(told, progress.mark) != progress.mark)
+      // A rank that waits in an operation says so again and again: others whose time passes first know then
+      // that it is not the one they wait for.
+      const auto progress = group_.progress();
+      if (std::exchange(told, progress.mark) != progress.mark || progress.in_operation())
         static_cast<void>(
             client_.pulse(rank_, name_of(progress.call), progress.sequence(), progress.in_operation()));
     } else if (const auto* notice = std::get_if<rendezvous::Notice>(&*heard)) {
       seen = notice->number;
+      if (notice->left && *notice->left < world_.members.size())
+        return failure_of_leaver(world_.members[*notice->left]);
       const std::lock_guard lock(mutex_);
       notices_.change = notices_.change || notice->change != rendezvous::Change::none;
       notices_.stop = notices_.stop || notice->stop;
@@ -53,7 +64,7 @@ void Watcher::run() {
     verdict_ = std::move(end);
   }
   end_.notify_all();
-  on_end_();
+  group_.abort();
 }
 
 void Watcher::stop() {

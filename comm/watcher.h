@@ -1,9 +1,8 @@
-// Hears from the rendezvous server what the launcher will do and how the generation ended, and tells it of
-// progress, on a thread and a connection of its own.
+// Hears from the rendezvous server what the launcher will do and how the generation ended, tells it of
+// progress, and looks at the time of operations, on a thread and a connection of its own.
 #pragma once
 
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,10 +23,10 @@ class Watcher {
     std::string text;     // the last notice, for people
   };
 
-  // `progress` is asked once a second; the server is told when it has changed. `on_end` is called once, on
-  // the watcher's thread, after verdict() has its value; never after stop().
-  Watcher(rendezvous::Client client, Rank rank, std::function<Group::Progress()> progress,
-          std::function<void()> on_end);
+  // The server is told of the group's progress each second in which there was some, and while an operation
+  // lasts. At the end, once verdict() has its value, the group is aborted; never after stop(). A member that
+  // leaves while others may count on it is an end too. `world` and `group` outlive this.
+  Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -42,9 +41,9 @@ class Watcher {
   Failure listen();  // until the end
 
   rendezvous::Client client_;
+  const rendezvous::World& world_;
   Rank rank_;
-  std::function<Group::Progress()> progress_;
-  std::function<void()> on_end_;
+  Group& group_;
   mutable std::mutex mutex_;
   Notices notices_;
   std::optional<Failure> verdict_;

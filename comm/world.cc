@@ -6,10 +6,11 @@
 #include <csignal>
 #include <utility>
 
-#include "comm/gloo_backend.h"
-#include "comm/local_backend.h"
+#include "comm/backends/factory.h"
+#include "comm/backends/local_backend.h"
 #include "launcher/base/strings.h"
 #include "rendezvous/job_key.h"
+#include "rendezvous/protocol.h"
 
 namespace trainrun::comm {
 namespace {
@@ -18,6 +19,9 @@ namespace {
 // its own time had not passed, for the verdict of one whose time had.
 constexpr Duration stragglers_wait = seconds(2);
 constexpr Duration verdict_wait = seconds(1);
+// What the end of a world that was not finalized may cost: for the other ranks to come, and for the server.
+constexpr Duration farewell_wait = milliseconds(700);
+constexpr Duration farewell_slack = milliseconds(300);
 // For ranks that all go on together to have read each other's last bytes.
 constexpr Duration release_wait = seconds(10);
 
@@ -37,18 +41,22 @@ void ignore_sigpipe() {
 
 void restore_sigpipe() {
   const std::lock_guard lock(sigpipe_mutex);
-  if (--sigpipe_worlds == 0 && sigpipe_was_default) std::signal(SIGPIPE, SIG_DFL);
+  if (--sigpipe_worlds > 0 || !sigpipe_was_default) return;
+  struct sigaction now {};
+  const bool still_ours = ::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  if (still_ours) std::signal(SIGPIPE, SIG_DFL);
 }
 
+// Words that are about the operation already may be another rank's.
 Failure with_operation(Failure failure, const std::string& operation) {
-  failure.message = operation + ": " + failure.message;
+  if (!failure.message.starts_with(operation)) failure.message = operation + ": " + failure.message;
   return failure;
 }
 
 }  // namespace
 
-Outcome<std::unique_ptr<World>> World::init(const Environment& environment, Entry entry) {
-  std::unique_ptr<World> world(new World());
+Outcome<World::Owner> World::init(const Environment& environment, Entry entry) {
+  Owner world(new World());
   world->op_timeout_ = environment.op_timeout;
   if (environment.rendezvous.empty()) {
     world->world_ = {environment.generation.value, 1, {}, {{0, environment.host, {}, 0, 1}}};
@@ -62,12 +70,15 @@ Outcome<std::unique_ptr<World>> World::init(const Environment& environment, Entr
 }
 
 Outcome<void> World::meet(const Environment& environment, Entry entry) {
-  const auto deadline = std::chrono::steady_clock::now() + environment.init_timeout;
+  auto deadline = std::chrono::steady_clock::now() + environment.init_timeout;
   const auto left = [&] {
     return std::max<Duration>(deadline - std::chrono::steady_clock::now(), milliseconds(1));
   };
   const auto key = rendezvous::read_key_file(environment.key_file);
   if (!key) return fail(TRC_INVALID, key.error().message);
+  // Who comes from an earlier generation has what must not be lost, and waits as long as the launcher does,
+  // which knows whether those who are still away are loading or have died, and limits it.
+  const bool launcher_decides = entry.client.has_value();
   client_ = std::move(entry.client);
   if (!client_) {
     auto connected =
@@ -76,9 +87,16 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
     client_.emplace(std::move(*connected));
   }
   const auto address = environment.address.empty() ? client_->local_address() : environment.address;
-  auto joined =
-      client_->join(environment.rank, environment.host, address, left(), environment.worker, entry.elastic);
+  const auto join = [&] {
+    return client_->join(environment.rank, environment.host, address,
+                         launcher_decides ? milliseconds(rendezvous::max_wait_ms) : left(),
+                         environment.worker, entry.elastic);
+  };
+  auto joined = join();
+  while (launcher_decides && !joined && joined.error().kind == rendezvous::FailureKind::timeout)
+    joined = join();
   if (!joined) return tl::unexpected(failure_of(joined.error()));
+  if (launcher_decides) deadline = std::chrono::steady_clock::now() + environment.init_timeout;
   world_ = std::move(joined->world);
   rank_ = joined->rank;
   if (rank_ >= world_.members.size() || world_.members.size() != world_.size)
@@ -96,37 +114,27 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
   ignore_sigpipe();
   ignores_sigpipe_ = true;
 
-  std::unique_ptr<GlooBackend> mesh;
-  if (!alone) {
-    auto listening = GlooBackend::listen(static_cast<int>(rank_), static_cast<int>(world_.size), address);
-    if (!listening)
-      return fail(TRC_TRANSPORT,
-                  fmt::format("cannot listen on {}: {}", quoted(address), listening.error().text));
-    mesh = std::move(*listening);
+  Draft draft;
+  if (alone) {
+    draft.backend = std::make_unique<LocalBackend>();
+  } else {
+    auto made =
+        make_backend({*client_, world_, rank_, address, environment.backend, environment.key_file, deadline});
+    if (!made) return tl::unexpected(made.error());
+    draft = std::move(*made);
   }
-  auto* const connects = mesh.get();
-  std::unique_ptr<Backend> backend = std::move(mesh);
-  if (alone) backend = std::make_unique<LocalBackend>();
   group_ = std::make_unique<Group>(
-      static_cast<int>(rank_), static_cast<int>(world_.size), std::move(backend), op_timeout_,
+      static_cast<int>(rank_), static_cast<int>(world_.size), std::move(draft.backend), op_timeout_,
       [this](const std::string& operation, bool timed_out, const std::string& text) {
         return explain(operation, timed_out, text);
       });
-  watcher_ = std::make_unique<Watcher>(
-      std::move(*ear), Rank{rank_}, [this] { return group_->progress(); }, [this] { group_->abort(); });
-  return alone ? Outcome<void>() : connect(*connects, deadline);
-}
-
-Outcome<void> World::connect(GlooBackend& backend, Instant deadline) {
-  const auto now = [] { return std::chrono::steady_clock::now(); };
-  // One blob a rank, and one question for all of them.
-  if (const auto put = client_->put(fmt::format("comm/mesh/{}", rank_), backend.blob()); !put)
-    return tl::unexpected(failure_of(put.error()));
-  const auto blobs =
-      client_->gather("comm/mesh/", world_.size, std::max<Duration>(deadline - now(), milliseconds(1)));
-  if (!blobs) return tl::unexpected(failure_of(blobs.error()));
-  if (const auto meshed = backend.connect(*blobs, deadline); !meshed)
-    return tl::unexpected(explain("connecting the ranks", now() >= deadline, meshed.error().text));
+  watcher_ = std::make_unique<Watcher>(std::move(*ear), world_, Rank{rank_}, *group_);
+  if (!draft.connect) return {};
+  const auto connected = draft.connect();
+  if (!connected) return tl::unexpected(connected.error());
+  if (!*connected)
+    return tl::unexpected(explain("connecting the ranks", std::chrono::steady_clock::now() >= deadline,
+                                  connected->error().text));
   return {};
 }
 
@@ -142,6 +150,8 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
     if (met.error().kind == rendezvous::FailureKind::stale)
       if (const auto verdict = watcher_->wait_for_verdict(verdict_wait))
         return with_operation(*verdict, operation);
+    if (met.error().kind == rendezvous::FailureKind::left && met.error().missing.size() == 1)
+      return with_operation(failure_of_leaver(world_.members[met.error().missing.front()]), operation);
     return with_operation(failure_of(met.error()), operation);
   }
 
@@ -153,40 +163,42 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   if (timed_out) {
     failure.status = TRC_TIMEOUT;
     if (!met) failure.missing = met.error().missing;
-    std::vector<std::string> names;
-    for (const auto rank : failure.missing)
-      if (rank < world_.size) names.push_back(fmt::format("rank {} on {}", rank, world_.members[rank].host));
-    failure.message = names.empty()
-                          ? fmt::format("{} did not end within {}", operation, format_duration(op_timeout_))
-                          : fmt::format("{} did not end within {}: {} did not take part", operation,
-                                        format_duration(op_timeout_), list_names(names));
+    failure.message = fmt::format("{} did not end within {}", operation, format_duration(op_timeout_));
   } else {
     failure.status = TRC_TRANSPORT;
     failure.message = fmt::format("{}: a connection to another rank failed: {}", operation, text);
   }
   const auto told = client_->abort(failure.message.substr(0, 1024), failure.missing);
   if (!told && told.error().verdict) return with_operation(failure_of(*told.error().verdict), operation);
-  if (failure.missing.size() == 1) {
-    failure.culprit = failure.missing.front();
-    failure.host = world_.members[failure.missing.front()].host;
-  }
+  // Some of the missing may wait in the operation, for a time of their own that began later: the server
+  // knows.
+  if (told && timed_out)
+    if (const auto verdict = watcher_->wait_for_verdict(verdict_wait))
+      return with_operation(*verdict, operation);
   return failure;
 }
 
 Outcome<void> World::finalize(Duration wait) {
-  if (finalized_) return {};
-  finalized_ = true;
-  if (!client_) return {};
+  if (finalized_.exchange(true) || !client_) return {};
   const std::lock_guard lock(client_mutex_);
-  Outcome<void> outcome;
+  return part(wait);
+}
+
+// With the client. Without the server there is nobody to tell.
+Outcome<void> World::part(Duration wait) {
   // A rank that closed its connections while another still reads from them could cost that one its data.
   if (world_.size > 1 && !group_->broken()) {
     const auto met = client_->barrier("comm/end", {}, wait);
-    if (!met) outcome = tl::unexpected(failure_of(met.error()));
+    if (!met) {
+      static_cast<void>(client_->leave_at_close());
+      return tl::unexpected(failure_of(met.error()));
+    }
   }
-  static_cast<void>(client_->leave());  // without the server there is nobody to tell
-  if (watcher_) watcher_->stop();
-  return outcome;
+  met_at_end_ = true;
+  static_cast<void>(client_->leave());
+  group_->close();
+  if (watcher_ && !group_->progress().in_operation()) watcher_->stop();
+  return {};
 }
 
 std::optional<rendezvous::Client> World::release(bool together) {
@@ -208,9 +220,34 @@ Outcome<void> World::check_host_updates() {
               notices.text.empty() ? std::string("the hosts of the job will change") : notices.text);
 }
 
+// A world that was never complete, or is over, closes without leave: the others must hear of it, or have.
+bool World::parted() {
+  if (!complete_ || !client_ || group_->broken()) return true;
+  if (group_->progress().in_operation()) {  // of another thread, which is not waited for
+    if (const std::unique_lock lock(client_mutex_, std::try_to_lock); lock)
+      static_cast<void>(client_->leave_at_close());
+    return false;
+  }
+  if (finalized_.exchange(true)) return met_at_end_;
+  const std::lock_guard lock(client_mutex_);
+  client_->hurry(farewell_slack);
+  static_cast<void>(client_->leave_at_close());  // first, so that it is there whatever becomes of the wait
+  const auto met = part(farewell_wait);
+  return met || (watcher_ && watcher_->verdict());
+}
+
+void World::Close::operator()(World* world) const {
+  if (world->parted()) {
+    delete world;
+    return;
+  }
+  static std::mutex mutex;
+  static std::vector<World*>* const kept = new std::vector<World*>();  // reachable, for leak checkers
+  const std::lock_guard lock(mutex);
+  kept->push_back(world);
+}
+
 World::~World() {
-  // A world that was never complete, or is broken, closes without leave: the others must hear of it.
-  if (complete_ && !group_->broken()) static_cast<void>(finalize(seconds(1)));
   watcher_.reset();
   group_.reset();
   if (ignores_sigpipe_) restore_sigpipe();

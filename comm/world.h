@@ -1,6 +1,7 @@
 // This process's membership in a job: rendezvous, the group of all ranks, and the ear for bad news.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,8 +15,6 @@
 
 namespace trainrun::comm {
 
-class GlooBackend;
-
 // How a world is entered that is one of several.
 struct Entry {
   bool elastic = false;                        // this process can go on in the next generation
@@ -24,12 +23,20 @@ struct Entry {
 
 class World {
  public:
-  static Outcome<std::unique_ptr<World>> init(const Environment& environment, Entry entry = {});
+  // Ends it, or keeps it until the end of the process: while other ranks may count on this one, its
+  // connections stay open. They would fail at once otherwise, before anybody knows how this process ends, and
+  // be taken for the cause.
+  struct Close {
+    void operator()(World* world) const;
+  };
+  using Owner = std::unique_ptr<World, Close>;
+
+  static Outcome<Owner> init(const Environment& environment, Entry entry = {});
   World(const World&) = delete;
   World& operator=(const World&) = delete;
-  ~World();
 
-  // Waits for the other ranks' finalize, and leaves the job. Only the first call does something.
+  // Waits for the other ranks' finalize, and leaves the job. Only the first call does something. When not all
+  // come, this rank leaves at the end of its process.
   Outcome<void> finalize(Duration wait);
   // Ends the work here without leaving the job, and gives the connection to the server, by which the place in
   // the next generation is asked for; nothing when there is none. `together`: no rank has failed, and all do
@@ -44,19 +51,25 @@ class World {
   [[nodiscard]] const rendezvous::World& members() const { return world_; }
   [[nodiscard]] const rendezvous::Member& self() const { return world_.members[rank_]; }
   [[nodiscard]] Group& group() { return *group_; }
+  // How the ranks exchange bytes: "local", "shm" or "gloo".
+  [[nodiscard]] const char* backend() const { return group_->backend(); }
   [[nodiscard]] Duration op_timeout() const { return op_timeout_; }
 
  private:
   World() = default;
+  ~World();
   Outcome<void> meet(const Environment& environment, Entry entry);
-  Outcome<void> connect(GlooBackend& backend, Instant deadline);
   Failure explain(const std::string& operation, bool timed_out, const std::string& text);
+  Outcome<void> part(Duration wait);
+  // No rank counts on this one any more, or all know that.
+  bool parted();
 
   rendezvous::World world_;
   std::uint32_t rank_ = 0;
   Duration op_timeout_{};
   bool complete_ = false;  // init succeeded
-  bool finalized_ = false;
+  std::atomic<bool> finalized_ = false;
+  std::atomic<bool> met_at_end_ = false;
   bool ignores_sigpipe_ = false;
   std::mutex client_mutex_;
   std::optional<rendezvous::Client> client_;

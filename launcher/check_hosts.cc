@@ -1,54 +1,35 @@
 #include <fmt/format.h>
 
+#include <boost/system/system_error.hpp>
+#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
+#include <map>
 #include <set>
 
-#include "cli/exit_code.h"
+#include "launcher/base/exit_code.h"
+#include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
-#include "launcher/core/binding.h"
 #include "launcher/fleet.h"
+#include "launcher/output/host_check.h"
+#include "launcher/output/our_lines.h"
 #include "launcher/run.h"
 
 namespace trainrun {
 namespace {
 
-// Clocks that differ by more than this make logs of several hosts hard to read; nothing of ours depends on
-// it.
-constexpr Duration tolerable_skew = seconds(2);
-
-struct HostReport {
-  bool good = false;
-  std::string line, hint;
-  int exit_code = 0;
-};
-
-HostReport describe(const std::string& name, const wire::HostFacts& facts) {
+Duration clock_ahead(const wire::HostFacts& facts) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  const auto skew = Duration(facts.wall_clock_ns) - (seconds(now.tv_sec) + Duration(now.tv_nsec));
-  const auto size = skew < Duration::zero() ? -skew : skew;
-  HostReport report{true,
-                    fmt::format("{}: ok: agent, programs and directories are there; {} cores, {} GPUs, {}",
-                                name, core::usable_cores(facts), facts.gpus, facts.machine),
-                    {},
-                    0};
-  if (size > tolerable_skew)
-    report.line += fmt::format("; its clock is {} {}", format_duration(size),
-                               skew > Duration::zero() ? "ahead" : "behind");
-  return report;
+  return Duration(facts.wall_clock_ns) - (seconds(now.tv_sec) + Duration(now.tv_nsec));
 }
 
-}  // namespace
-
-int check_hosts(const JobSpec& job) {
+int check_in_loop(const JobSpec& job, bool json) {
   const auto placement = core::place(job, Generation{1});
   if (!placement) {
-    std::fprintf(stderr, "trainrun: %s\n", placement.error().message.c_str());
-    return static_cast<int>(exit_code_of(placement.error().code));
+    return output::print_error(placement.error());
   }
   io::Loop loop;
-  std::map<HostIndex, HostReport> reports;
+  std::map<HostIndex, output::HostCheck> checks;
   std::size_t open = 0;
   Fleet* all = nullptr;
   const auto name = [&job](HostIndex host) { return job.hosts.hosts[host.value].name; };
@@ -56,21 +37,22 @@ int check_hosts(const JobSpec& job) {
     if (--open == 0) loop.stop();
   };
   const auto fail_one = [&](HostIndex host, const Error& error) {
-    reports[host] = {false, error.message, error.hint, static_cast<int>(exit_code_of(error.code))};
+    checks[host] = {name(host), std::nullopt, {}, error};
     close_one();
   };
   Fleet fleet(loop, job, *placement, std::string(32, '\0'),
               {[&](HostIndex host) {
-                 reports[host] = describe(name(host), all->at(host).facts());
+                 const auto& facts = all->at(host).facts();
+                 checks[host] = {name(host), facts, clock_ahead(facts), {}};
                  all->at(host).stop();
                },
                fail_one,
-               [&](HostIndex host, const std::string& reason) {
-                 fail_one(host, {Code::lost, name(host) + ": " + reason, ""});
+               [&](HostIndex host, const Session::Loss& loss) {
+                 fail_one(host, {Code::lost, name(host) + ": " + loss.reason, ""});
                },
                [](HostIndex, const wire::Frame&) {}, [&](HostIndex, const wire::Stopped&) { close_one(); },
                [&](const std::string& text) {
-                 if (job.verbose > 0) std::fprintf(stderr, "trainrun: %s\n", text.c_str());
+                 if (job.verbose > 0) output::print_line(stderr, "trainrun: " + text);
                }});
   all = &fleet;
   std::set<HostIndex> hosts;
@@ -81,24 +63,33 @@ int check_hosts(const JobSpec& job) {
   for (const auto host : hosts) fleet.dial(host);
   loop.run();
 
-  int exit_code = 0;
+  std::vector<output::HostCheck> in_order;
   for (const auto host : hosts) {
-    auto it = reports.find(host);
-    if (it == reports.end()) {
-      it = reports
-               .emplace(host, HostReport{false,
-                                         fmt::format("{}: no answer within {}", name(host),
-                                                     format_duration(job.start_timeout)),
-                                         "see whether the host is up", 69})
-               .first;
+    if (!checks.contains(host)) {
+      const auto patience = format_duration(job.start_timeout);
+      checks[host] = {name(host),
+                      std::nullopt,
+                      {},
+                      {Code::lost, fmt::format("{}: no answer within {}", name(host), patience),
+                       "see whether the host is up"}};
     }
-    const auto& report = it->second;
-    std::printf("%s\n", report.line.c_str());
-    if (!report.hint.empty()) std::printf("    try: %s\n", report.hint.c_str());
-    if (report.exit_code != 0)
-      exit_code = exit_code == 0 || exit_code == report.exit_code ? report.exit_code : 69;
+    in_order.push_back(checks[host]);
   }
-  return exit_code;
+  const auto text = json ? output::host_checks_json(in_order) : output::host_checks_text(in_order);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    std::fprintf(stderr, "trainrun: stdout cannot be written to: %s\n", errno_text(errno).c_str());
+    return to_int(ExitCode::output_lost);
+  }
+  return output::exit_code_of(in_order);
+}
+
+}  // namespace
+
+// As run_job().
+int check_hosts(const JobSpec& job, bool json) try {
+  return check_in_loop(job, json);
+} catch (const boost::system::system_error& error) {
+  return output::print_error(no_more_to_wait_with(error.code().value()));
 }
 
 }  // namespace trainrun

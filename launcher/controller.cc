@@ -6,14 +6,9 @@
 #include <utility>
 
 #include "launcher/base/check.h"
+#include "launcher/io/clock.h"
 
 namespace trainrun {
-namespace {
-
-// Workers' bytes that may wait for a slow reader of ours before agents are asked to hold theirs back.
-constexpr std::size_t most_backlog = 4u << 20;
-
-}  // namespace
 
 Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first, std::string key)
     : loop_(loop),
@@ -32,16 +27,22 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
             if (auto* session = fleet_.find(host))
               session->send(wire::StreamData{stream, std::move(bytes), end});
           },
-          members()),
+          members(),
+          [this](HostIndex host, StreamId stream, std::uint64_t bytes) {
+            if (auto* session = fleet_.find(host)) session->send(wire::StreamTaken{stream, bytes});
+          }),
       fleet_(loop, job_, first, key,
-             {[this](HostIndex host) { event(core::HostReady{host}); },
+             {[this](HostIndex host) {
+                const auto& facts = fleet_.at(host).facts();
+                event(core::HostReady{host, std::make_shared<const wire::HostFacts>(facts)});
+              },
               [this](HostIndex host, Error error) {
                 rendezvous_.host_gone(host);
                 event(core::HostFailed{host, std::move(error)});
               },
-              [this](HostIndex host, std::string reason) {
+              [this](HostIndex host, Session::Loss loss) {
                 rendezvous_.host_gone(host);
-                event(core::HostLost{host, std::move(reason)});
+                event(core::HostLost{host, std::move(loss.reason), loss.heard, loss.gave_us_up, loss.closed});
               },
               [this](HostIndex host, const wire::Frame& frame) { message(host, frame); },
               [this](HostIndex host, const wire::Stopped& stopped) {
@@ -135,7 +136,9 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
                     [this, host](const auto& it) { inspected(host, it); });
     case wire::InspectionDone::type:
       return handle(static_cast<wire::InspectionDone*>(nullptr), [this, host](const auto& it) {
-        if (it.sequence == inspection_) event(core::InspectionDone{host});
+        if (it.sequence != inspection_) return;
+        compare_looks();
+        event(core::InspectionDone{host});
       });
     case wire::StdinWanted::type:
       return handle(static_cast<wire::StdinWanted*>(nullptr),
@@ -154,6 +157,17 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       return handle(static_cast<wire::StreamData*>(nullptr), [this, host](const auto& it) {
         rendezvous_.received(host, it.stream, it.bytes, it.end);
       });
+    case wire::StreamTaken::type:
+      return handle(static_cast<wire::StreamTaken*>(nullptr),
+                    [this, host](const auto& it) { rendezvous_.taken(host, it.stream, it.bytes); });
+    case wire::Aborted::type:
+      return handle(static_cast<wire::Aborted*>(nullptr),
+                    [this, host](const auto& it) { aborted(host, it); });
+    case wire::ExchangeLost::type:
+    case wire::Gather::type:
+    case wire::Ask::type:
+    case wire::Answer::type:
+      return exchanges(host, frame);
     default:
       return;  // a message of a newer agent: the protocol version makes that impossible, and it harms nothing
   }
@@ -166,6 +180,7 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
   session.owe_credit(message->bytes.size());
   if (seat_on(host, message->worker) != nullptr) {
     sign_of_life();
+    last_output_[message->worker] = io::Loop::now();
     console_.worker_output(message->worker, message->stream, message->bytes);
   }
   if (console_.backlog() <= most_backlog) session.pay_credit();
@@ -176,22 +191,35 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   if (!message || seat_on(host, message->worker) == nullptr) return;
   input_.remove(message->worker);
   const auto when = fleet_.at(host).map_time(message->at_ns);
-  const auto status = ExitStatus::from_wait(message->raw_status);
+  auto status = ExitStatus::from_wait(message->raw_status);
+  if (message->in_mpi && status.success())
+    status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
   const auto words = console_.last_words(message->worker);
   event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory,
-                           words.empty() ? std::string{} : words.back()});
+                           words.empty() ? std::string{} : words.back(), message->signalled,
+                           core::sounds_like_lost_peer(words)});
+  if (!status.success()) return;
+  if (const auto* seat = seat_on(host, message->worker))
+    perform(exchange_.left(world_.generation, seat->rank));
 }
 
 // ---- ^Z
 
 void Controller::suspend() {
+  if (std::exchange(suspending_, true)) return;
   // SIGSTOP, not SIGTSTP: workers lead sessions of their own, where the kernel discards a terminal stop.
   fleet_.send_all(wire::Signal{{}, SIGSTOP, false});
-  fleet_.pause(true, [this] {
-    ::raise(SIGSTOP);  // returns when somebody continues us
-    fleet_.pause(false, [] {});
-    fleet_.send_all(wire::Signal{{}, SIGCONT, false});
-  });
+  // A turn later: with the loss of the last host the job is over, and need not be continued to say so.
+  fleet_.pause(true, [this] { loop_.post([this] { stop_here(); }); });
+}
+
+void Controller::stop_here() {
+  suspending_ = false;
+  const auto from = io::real_now();
+  ::raise(SIGSTOP);  // returns when somebody continues us
+  io::stood_still(from);
+  fleet_.pause(false, [] {});
+  fleet_.send_all(wire::Signal{{}, SIGCONT, false});
 }
 
 }  // namespace trainrun

@@ -10,12 +10,15 @@
 #include <string>
 #include <utility>
 
+#include "launcher/base/exit_code.h"
 #include "launcher/core/job_machine.h"
+#include "launcher/core/odd_one_out.h"
 #include "launcher/fleet.h"
 #include "launcher/input.h"
 #include "launcher/io/loop.h"
 #include "launcher/output/console.h"
 #include "launcher/rendezvous_hub.h"
+#include "rendezvous/exchange.h"
 
 namespace trainrun {
 
@@ -27,7 +30,7 @@ class Controller {
 
   // Dials every host; from here on all happens in the loop, which is stopped when the job is over.
   Result<void> start();
-  void user_signal(int number) { event(core::UserSignal{number}); }
+  void user_signal(int number);
   void forward_signal(int number) { fleet_.send_all(wire::Signal{{}, number, false}); }
   // ^Z: the workers and then this process stop; fg: all go on.
   void suspend();
@@ -40,6 +43,9 @@ class Controller {
   [[nodiscard]] int exit_code() const { return exit_code_; }
 
  private:
+  // Workers' bytes that may wait for a slow reader of ours before agents are asked to hold theirs back.
+  static constexpr std::size_t most_backlog = 4u << 20;
+
   void message(HostIndex host, const wire::Frame& frame);
   void output(HostIndex host, const wire::Frame& frame);
   void exited(HostIndex host, const wire::Frame& frame);
@@ -67,10 +73,19 @@ class Controller {
   [[nodiscard]] const core::Seat* seat_on(HostIndex host, WorkerId worker) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
   [[nodiscard]] RendezvousHub::Events members();
+  void cannot_bind(const core::StartWorker& order, const Error& error);
   void ask_port(HostIndex host, Generation generation);
   void port_held(HostIndex host, const wire::PortHeld& held);
   void use_port();
   void inspected(HostIndex host, const wire::Inspected& found);
+  void compare_looks();
+  void stop_here();
+  void exchanges(HostIndex host, const wire::Frame& frame);
+  void perform(rendezvous::Exchange::Effects effects);
+  void aborted(HostIndex host, const wire::Aborted& abort);
+  void asked_to_end();
+  void last_report();
+  void introduce_world(HostIndex host, const core::StartWorker& order);
   void sign_of_life();
   void watch_life();
 
@@ -79,6 +94,7 @@ class Controller {
   core::JobMachine machine_;
   output::Console console_;
   RendezvousHub rendezvous_;
+  rendezvous::Exchange exchange_;
   Fleet fleet_;
   Input input_;
   std::map<core::Deadline, std::unique_ptr<io::Timer>> timers_;
@@ -88,6 +104,11 @@ class Controller {
   core::FactsByHost facts_;
   std::string master_address_;
   std::uint32_t restarts_ = 0;
+  WorkerId newest_{};    // of all that were ever ordered
+  bool all_new_ = true;  // the world has no worker of an earlier one
+  bool pmix_everywhere_ = false;
+  std::string mapping_;
+  std::map<HostIndex, Generation> introduced_;  // the last world that its agent was told of
 
   // MASTER_PORT: agents answer in the order in which they were asked, also for generations that are over.
   struct HeldPort {
@@ -103,9 +124,20 @@ class Controller {
   std::function<void()> ask_for_hosts_;
   std::uint32_t inspection_ = 0;
   std::map<WorkerId, std::string> last_operation_;  // of workers on `comm`, for the evidence
-  Instant last_life_{};                             // output of any worker, or progress of one on `comm`
+  std::map<WorkerId, Instant> last_output_;
+  std::vector<core::Look> looks_;  // of the inspection that runs
+  Generation progressed_{};        // whose first pulse was heard
+  Instant last_life_{};            // output of any worker, or progress of one on `comm`
   io::Timer life_;
-  int exit_code_ = 70;
+  bool suspending_ = false;
+
+  // The end. What waits for a slow reader or disk is not waited for as long when somebody waits for us.
+  int user_signals_ = 0;
+  std::optional<Instant> asked_to_end_;  // by the user or --timeout: since then
+  std::optional<Instant> job_deadline_;  // real time
+  std::optional<core::Finish> finish_;
+  Instant finished_at_{};
+  int exit_code_ = to_int(ExitCode::internal);
 };
 
 }  // namespace trainrun

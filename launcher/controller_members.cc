@@ -1,6 +1,8 @@
 // What workers on `comm` tell through the rendezvous, and what is found when nobody tells anything.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -20,6 +22,7 @@ void Controller::sign_of_life() { last_life_ = io::Loop::now(); }
 
 void Controller::watch_life() {
   const auto limit = *job_.elastic.hang_timeout;
+  if (console_.backlog() > most_backlog) sign_of_life();  // ranks are silent since we take nothing
   const auto silence = io::Loop::now() - last_life_;
   if (silence >= limit) {
     sign_of_life();  // the next look is a whole time later
@@ -29,6 +32,7 @@ void Controller::watch_life() {
 }
 
 void Controller::perform(const core::Inspect&) {
+  looks_.clear();
   fleet_.send_all(wire::Inspect{++inspection_, inspection_sample_ms});
 }
 
@@ -38,10 +42,27 @@ void Controller::inspected(HostIndex host, const wire::Inspected& found) {
                                      found.cpu_ms, found.io_bytes, inspection_sample_ms);
   if (!found.waits_in.empty()) evidence += ", waits in " + found.waits_in;
   if (const auto it = last_operation_.find(found.worker); it != last_operation_.end()) evidence += it->second;
+  const auto spoke = last_output_.find(found.worker);
+  const auto silent =
+      spoke == last_output_.end() ? std::nullopt : std::optional(io::Loop::now() - spoke->second);
+  evidence += silent ? ", last output " + format_duration(*silent) + " ago" : ", no output so far";
   const auto* seat = seat_on(host, found.worker);
+  if (seat != nullptr) {
+    const auto operation = last_operation_.find(found.worker);
+    looks_.push_back({seat->rank, found.state == "R" || found.cpu_ms > inspection_sample_ms / 4,
+                      operation == last_operation_.end() ? "" : operation->second.substr(2), silent});
+  }
   if (seat != nullptr && !found.stack.empty()) evidence += console_.keep_stack(seat->rank, found.stack);
   event(core::WorkerInspected{found.worker, found.state.starts_with('T') || found.state.starts_with('t'),
                               std::move(evidence)});
+}
+
+// Once all were seen: with one missing nobody knows what it does.
+void Controller::compare_looks() {
+  if (looks_.size() != world_.seats.size()) return;
+  std::sort(looks_.begin(), looks_.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  if (const auto odd = core::odd_one_out(looks_)) say(*odd);
+  looks_.clear();
 }
 
 // ---- members, as the rendezvous sees them
@@ -55,17 +76,18 @@ RendezvousHub::Events Controller::members() {
           },
           [this](Generation generation, const rendezvous::Verdict& verdict) {
             std::vector<Rank> culprits;
-            if (verdict.culprit) culprits.push_back(Rank{*verdict.culprit});
-            for (const auto rank : verdict.missing)
-              if (!verdict.culprit || rank != *verdict.culprit) culprits.push_back(Rank{rank});
+            for (const auto rank : rendezvous::at_fault(verdict)) culprits.push_back(Rank{rank});
             event(core::WorldBroken{generation, rendezvous::describe(verdict), std::move(culprits)});
           },
           [this](Generation generation, WorkerId worker) {
             event(core::MemberWaits{generation, worker});
           },
-          [this](WorkerId worker, const std::string& op, std::uint64_t sequence, bool inside) {
+          [this](Generation generation, WorkerId worker, const std::string& op, std::uint64_t sequence,
+                 bool inside) {
             if (machine_.seat_of(worker) == nullptr) return;
             sign_of_life();
+            if (std::exchange(progressed_, generation) != generation)
+              event(core::WorldProgressed{generation});
             last_operation_[worker] =
                 fmt::format(", {} {} number {}", inside ? "in" : "after", quoted(op, 40), sequence);
           }};

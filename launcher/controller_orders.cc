@@ -2,34 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
+#include <cerrno>
 #include <utility>
 
 #include "launcher/base/check.h"
+#include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
 #include "launcher/core/binding.h"
-#include "launcher/core/replan.h"
+#include "launcher/core/process_mapping.h"
 #include "launcher/core/worker_env.h"
-#include "launcher/output/report.h"
+#include "launcher/io/clock.h"
 
 namespace trainrun {
-namespace {
-
-std::string wall_clock_of(Instant at) {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  const auto then =
-      std::chrono::nanoseconds(static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec) -
-      (io::Loop::now() - at);
-  const std::time_t whole = static_cast<std::time_t>(then.count() / 1'000'000'000);
-  tm parts{};
-  ::localtime_r(&whole, &parts);
-  return fmt::format("{:02}:{:02}:{:02}.{:03}", parts.tm_hour, parts.tm_min, parts.tm_sec,
-                     then.count() / 1'000'000 % 1000);
-}
-
-}  // namespace
 
 // ---- what the brain orders
 
@@ -84,7 +69,9 @@ void Controller::use_port() {
                           Error{Code::try_again,
                                 fmt::format("{}: cannot reserve a port for MASTER_PORT: {}",
                                             job_.hosts.hosts[wanted.host.value].name, errno_text(held.error)),
-                                "widen --port-range, or name a port with --master-port"}});
+                                held.error == EMFILE || held.error == ENFILE
+                                    ? open_files_hint(held.error)
+                                    : "widen --port-range, or name a port with --master-port"}});
   }
   master_port_ = held.port;
   event(core::PortReserved{wanted.generation});
@@ -103,10 +90,23 @@ void Controller::perform(const core::BeginWorld& order) {
     members.push_back(
         {seat, job_.hosts.hosts[seat.host.value].name, address(seat.host), order.workers[seat.rank.value]});
   }
-  std::erase_if(last_operation_, [&](const auto& it) {
+  const auto is_gone = [&](const auto& it) {
     return std::find(order.workers.begin(), order.workers.end(), it.first) == order.workers.end();
-  });
+  };
+  std::erase_if(last_operation_, is_gone);
+  std::erase_if(last_output_, is_gone);
   rendezvous_.begin(world_.generation, members);
+  all_new_ = std::all_of(order.workers.begin(), order.workers.end(),
+                         [this](WorkerId worker) { return worker > newest_; });
+  newest_ = std::max(newest_, *std::max_element(order.workers.begin(), order.workers.end()));
+  std::vector<HostIndex> hosts;
+  for (const auto& seat : world_.seats) hosts.push_back(seat.host);
+  exchange_.begin(world_.generation, std::move(hosts));
+  mapping_ = core::process_mapping(world_);
+  pmix_everywhere_ = std::all_of(world_.seats.begin(), world_.seats.end(), [this](const core::Seat& seat) {
+    const auto facts = facts_.find(seat.host);
+    return facts != facts_.end() && !facts->second->pmix_library.empty();
+  });
   console_.begin_world(world_, order.workers);
   sign_of_life();
   if (job_.elastic.hang_timeout && !life_.armed()) watch_life();
@@ -135,6 +135,7 @@ void Controller::perform(const core::StartWorker& order) {
   world.master_port = std::to_string(master_port_);
   world.rendezvous = fmt::format("127.0.0.1:{}", session.door_port());
   world.key_file = directory + "/key";
+  world.job_directory = directory;
   // Old files of other generations must not be taken for this one's.
   world.error_file = order.generation.value == 1
                          ? fmt::format("{}/rank.{}.error.json", directory, order.rank.value)
@@ -142,6 +143,8 @@ void Controller::perform(const core::StartWorker& order) {
                                        order.generation.value);
   world.address = core::address_of(seat.host, facts_, job_).value_or(std::string{});
   world.restart_count = restarts_;
+  world.all_new = all_new_;
+  world.pmix_everywhere = pmix_everywhere_;
 
   const auto& program = job_.programs[seat.program];
   wire::Start start;
@@ -150,19 +153,33 @@ void Controller::perform(const core::StartWorker& order) {
   start.argv = program.argv;
   start.directory = program.directory;
   start.env = core::worker_env(job_, world_, order.rank, world, &session.facts());
-  const auto slots =
-      job_.elastic.enabled()
-          ? std::max(seat.local_size, static_cast<std::uint32_t>(std::max(
-                                          core::slots_of(job_, job_.hosts.hosts[seat.host.value]), 0)))
-          : seat.local_size;
-  start.cpus = core::cpus_for(job_, session.facts(), seat.slot, slots).value_or(std::vector<std::uint32_t>{});
+  if (auto cpus = core::cpus_for(job_, session.facts(), seat.slot, order.slots)) {
+    start.cpus = std::move(*cpus);
+  } else {
+    return cannot_bind(order, cpus.error());
+  }
   start.stdin_mode = stdin_mode(seat);
+  start.pmi = core::offers_pmi(job_, world);
+  start.pmix = core::offers_pmix(job_, world);
+  if (start.pmix) introduce_world(seat.host, order);
+  if (start.pmi || start.pmix)
+    start.place = {seat.rank, static_cast<std::uint32_t>(world_.seats.size()), seat.local_size,
+                   static_cast<std::uint32_t>(seat.program), mapping_};
   if (start.stdin_mode == wire::StdinMode::relay) input_.add(order.worker);
   session.send(start);
 }
 
+// With --oversubscribe more ranks may come to a host than it has slots.
+void Controller::cannot_bind(const core::StartWorker& order, const Error& error) {
+  const auto& host = job_.hosts.hosts[world_.seats[order.rank.value].host.value].name;
+  console_.say(fmt::format("{}: {} (try: {})", host, error.message, error.hint));
+  loop_.post([this, worker = order.worker] {
+    event(core::WorkerNotStarted{worker, ExitStatus::not_started(SpawnStage::affinity, EINVAL)});
+  });
+}
+
 void Controller::perform(const core::SignalWorkers& order) {
-  fleet_.send_all(wire::Signal{order.workers, order.number, order.deep});
+  fleet_.send_all(wire::Signal{order.workers, order.number, order.deep, true});
 }
 
 void Controller::perform(const core::Sweep& order) {
@@ -189,9 +206,14 @@ void Controller::perform(const core::AskForHosts&) {
 }
 
 void Controller::perform(const core::EndGeneration& order) {
-  if (!order.culprit) return rendezvous_.end(order.generation, order.reason);
+  if (!order.culprit) {
+    rendezvous_.end(order.generation, order.reason);
+    return perform(exchange_.end(order.generation, order.reason));
+  }
   const auto& host = job_.hosts.hosts[world_.seats[order.culprit->value].host.value].name;
   rendezvous_.member_lost(order.generation, *order.culprit, host, order.reason);
+  perform(exchange_.end(order.generation,
+                        fmt::format("rank {} on {} {}", order.culprit->value, host, order.reason)));
 }
 
 void Controller::perform(const core::StopHost& order) { fleet_.at(order.host).stop(); }
@@ -204,7 +226,14 @@ void Controller::perform(const core::AbandonHost& order) {
 void Controller::perform(const core::Arm& order) {
   auto& timer = timers_[order.deadline];
   if (!timer) timer = std::make_unique<io::Timer>(loop_);
-  timer->arm(order.at, [this, deadline = order.deadline] { event(core::DeadlinePassed{deadline}); });
+  auto passed = [this, deadline = order.deadline] { event(core::DeadlinePassed{deadline}); };
+  if (order.deadline != core::Deadline::job) return timer->arm(order.at, std::move(passed));
+  // What a batch system, or somebody who pays, allows goes on while the job is stopped.
+  job_deadline_ = io::real_at(order.at);
+  timer->arm_real(*job_deadline_, [this, passed = std::move(passed)] {
+    asked_to_end();
+    passed();
+  });
 }
 
 void Controller::perform(const core::Disarm& order) {
@@ -213,19 +242,6 @@ void Controller::perform(const core::Disarm& order) {
 
 void Controller::perform(const core::Say& order) {
   if (!order.detail || job_.verbose > 0) console_.say(order.text);
-}
-
-void Controller::perform(const core::Finish& order) {
-  output::ReportFacts facts;
-  if (order.outcome.cause) {
-    facts.last_words = console_.last_words(order.outcome.cause->worker);
-    facts.wall_clock = wall_clock_of(order.outcome.cause->at);
-  }
-  exit_code_ = order.outcome.exit_code;
-  console_.close();
-  console_.report(output::report_lines(job_, order.outcome, facts));
-  console_.close();
-  loop_.stop();
 }
 
 }  // namespace trainrun

@@ -8,8 +8,6 @@
 #include "launcher/base/fault.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
-#include "launcher/core/replan.h"
-#include "launcher/core/script.h"
 #include "launcher/transport/factory.h"
 #include "launcher/transport/local.h"
 #include "launcher/transport/own_names.h"
@@ -22,6 +20,7 @@ namespace {
 constexpr std::uint64_t credit_in_all = 32u << 20;
 constexpr std::uint64_t least_credit = 128u << 10;
 constexpr std::uint64_t most_credit = 4u << 20;
+constexpr std::size_t most_words = 300;  // of what a host said last
 
 std::uint32_t in_ms(Duration duration) {
   return static_cast<std::uint32_t>(
@@ -53,8 +52,22 @@ void Fleet::add_session(HostIndex host) {
                          }
                          handlers_.ready(host);
                        },
-                       [this, host](Error error) { handlers_.failed(host, std::move(error)); },
-                       [this, host](std::string reason) { handlers_.lost(host, std::move(reason)); },
+                       [this, host](Error error) {
+                         if (error.code != Code::bootstrap) return handlers_.failed(host, std::move(error));
+                         with_last_words(host, [this, host, error](const std::string& words) {
+                           auto whole = error;
+                           whole.message += words;
+                           handlers_.failed(host, std::move(whole));
+                         });
+                       },
+                       [this, host](Session::Loss loss) {
+                         if (loss.gave_us_up) return handlers_.lost(host, std::move(loss));
+                         with_last_words(host, [this, host, loss](const std::string& words) {
+                           auto whole = loss;
+                           whole.reason += words;
+                           handlers_.lost(host, std::move(whole));
+                         });
+                       },
                        [this, host](const wire::Frame& frame) { handlers_.message(host, frame); },
                        [this, host](const wire::Stopped& stopped) { handlers_.stopped(host, stopped); }};
   auto session =
@@ -92,7 +105,9 @@ transport::Transport& Fleet::transport_for(HostIndex host) {
         break;
       case TransportKind::automatic:
       case TransportKind::ssh:
-        transport = transport::make_ssh_transport(loop_, job_.ssh);
+        transport = job_.transport == TransportKind::automatic
+                        ? transport::make_either_ssh(loop_, job_.ssh, job_.verbose > 2)
+                        : transport::make_ssh_transport(loop_, job_.ssh, job_.verbose > 2);
         break;
     }
   }
@@ -100,10 +115,26 @@ transport::Transport& Fleet::transport_for(HostIndex host) {
 }
 
 std::string Fleet::last_words(HostIndex host) const {
-  const auto it = last_words_.find(host);
-  const auto words = it == last_words_.end() || !it->second ? std::string{} : it->second();
-  const auto said = trim(words);
-  return said.empty() ? std::string{} : fmt::format(" (it said: {})", quoted(said, 300));
+  const auto it = stderr_.find(host);
+  if (it == stderr_.end() || !it->second.text) return {};
+  auto text = it->second.text();
+  if (text.starts_with(it->second.before)) text.erase(0, it->second.before.size());
+  std::string said;
+  for (const auto line : split(text, '\n'))
+    if (!trim(line).empty()) said += (said.empty() ? "" : "; ") + std::string(trim(line));
+  said.erase(0, said.size() - std::min(said.size(), most_words));
+  return said.empty() ? std::string{} : "; its last words: " + quoted(said, most_words);
+}
+
+// In a later turn: what was written to stderr before the Link was closed may still wait to be read.
+void Fleet::with_last_words(HostIndex host, std::function<void(const std::string&)> tell) {
+  const auto* session = find(host);
+  ++untold_;
+  loop_.post([this, host, session, tell = std::move(tell)] {
+    if (find(host) == session) tell(last_words(host));
+    if (--untold_ > 0) return;
+    if (const auto next = std::exchange(when_told_, nullptr)) next();
+  });
 }
 
 void Fleet::dial(HostIndex host) {
@@ -133,8 +164,13 @@ void Fleet::dial_now(HostIndex host) {
     }
     if (!result->noise.empty())
       handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
-    last_words_[host] = std::move(result->last_words);
-    session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last);
+    if (!result->how.empty()) handlers_.detail(result->how);
+    stderr_[host] = {result->last_words, result->last_words ? result->last_words() : std::string{}};
+    std::vector<FoundProgram> found;
+    for (const auto& program : job_.programs)
+      found.insert(found.end(), program.found.begin(), program.found.end());
+    session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last,
+                      std::move(found));
     handlers_.greeted(host);
   };
   transport_for(host).dial(job_.hosts.hosts[host.value], job_.start_timeout, done);
@@ -156,20 +192,36 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   setup.want_addresses = hosts > 1 || may_grow || !job_.network_interface.empty();
   setup.want_topology = job_.bind_to != BindTo::none;
   setup.env = job_.env;
+  const auto look_for = [&](const std::string& path, const Program& program, const std::string& script) {
+    for (std::size_t i = 0; i < setup.programs.size(); ++i)
+      if (setup.programs[i] == path && setup.directories[i] == program.directory &&
+          (setup.scripts[i] == script || script.empty()))
+        return;
+    setup.programs.push_back(path);
+    setup.directories.push_back(program.directory);
+    setup.scripts.push_back(script);
+  };
   const auto need = [&](const Program& program) {
     if (program.argv.empty()) return;  // --check-hosts without a program
-    if (!setup.programs.empty() && setup.programs.back() == program.argv.front() &&
-        setup.directories.back() == program.directory &&
-        setup.scripts.back() == core::script_of(program.argv))
-      return;
-    setup.programs.push_back(program.argv.front());
-    setup.directories.push_back(program.directory);
-    setup.scripts.push_back(core::script_of(program.argv));
+    look_for(program.argv.front(), program, program.script);
+    for (const auto& found : program.found) look_for(found.path, program, "");
   };
-  for (const auto& seat : first_.seats)
-    if (seat.host == host) need(job_.programs[seat.program]);
+  const Program* before = nullptr;
+  for (const auto& seat : first_.seats) {
+    const auto* program = &job_.programs[seat.program];
+    if (seat.host != host || program == before) continue;
+    need(*program);
+    before = program;
+  }
   if (first_.seats.empty())  // any part may come to any host
     for (const auto& program : job_.programs) need(program);
+  // The world that is formed later may put any part here.
+  setup.pmix = job_.compat == Compat::automatic  ? wire::OfferPmix::by_program
+               : job_.compat == Compat::open_mpi ? wire::OfferPmix::always
+                                                 : wire::OfferPmix::never;
+  setup.pmix_library = job_.pmix_library;
+  if (setup.pmix == wire::OfferPmix::by_program)
+    for (const auto& program : job_.programs) setup.commands.push_back({program.argv, program.directory});
   return setup;
 }
 
@@ -183,19 +235,11 @@ Result<void> Fleet::suits(HostIndex host) const {
   const core::FactsByHost alone{{host, &facts}};
   if (const auto address = core::address_of(host, alone, job_); !address)
     return tl::unexpected(address.error());
-  const auto check = [&](std::uint32_t slot, std::uint32_t slots) -> Result<void> {
-    if (const auto gpus = core::gpus_suffice(job_, facts, slots); !gpus) return named(gpus.error());
-    if (const auto cpus = core::cpus_for(job_, facts, slot, slots); !cpus) return named(cpus.error());
-    return {};
-  };
-  for (const auto& seat : first_.seats) {
-    if (seat.host != host) continue;
-    if (auto good = check(seat.local_rank, seat.local_size); !good) return good;
-  }
-  if (!first_.seats.empty()) return {};
-  const auto slots = static_cast<std::uint32_t>(core::slots_of(job_, job_.hosts.hosts[host.value]));
-  for (std::uint32_t slot = 0; slot < slots; ++slot)
-    if (auto good = check(slot, slots); !good) return good;
+  // The slots of an elastic job's hosts change: that they suit is seen where worlds are planned.
+  const auto seat = std::find_if(first_.seats.begin(), first_.seats.end(),
+                                 [host](const auto& one) { return one.host == host; });
+  if (seat == first_.seats.end()) return {};
+  if (const auto good = core::slots_suit(job_, facts, seat->local_size); !good) return named(good.error());
   return {};
 }
 
@@ -215,13 +259,13 @@ void Fleet::pay_credit() {
 }
 
 void Fleet::pause(bool on, std::function<void()> done) {
-  auto waiting = std::make_shared<int>(0);
-  for (const auto& [host, session] : sessions_) *waiting += session->state() == Session::State::ready ? 1 : 0;
-  if (*waiting == 0) return done();
+  // One that is being greeted counts our silence as well; one without a Link has heard it at once.
+  const auto waiting = std::make_shared<std::size_t>(sessions_.size());
+  if (sessions_.empty()) return done();
   for (const auto& [host, session] : sessions_) {
-    if (session->state() != Session::State::ready) continue;
-    session->pause(on, [waiting, done] {
-      if (--*waiting == 0) done();
+    session->pause(on, [this, waiting, done] {
+      if (--*waiting > 0) return;
+      untold_ == 0 ? done() : void(when_told_ = done);
     });
   }
 }

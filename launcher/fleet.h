@@ -20,10 +20,11 @@ class Fleet {
   struct Handlers {
     std::function<void(HostIndex)> ready;
     std::function<void(HostIndex, Error)> failed;
-    std::function<void(HostIndex, std::string reason)> lost;
+    std::function<void(HostIndex, Session::Loss)> lost;
     std::function<void(HostIndex, const wire::Frame&)> message;
     std::function<void(HostIndex, const wire::Stopped&)> stopped;
-    std::function<void(const std::string&)> detail;  // for -v: what a login shell printed
+    std::function<void(const std::string&)>
+        detail;  // for -v: how a host was reached, what its login shell printed
     // An agent is there and is being greeted: what is sent to it now comes right behind.
     std::function<void(HostIndex)> greeted = [](HostIndex) {};
   };
@@ -48,7 +49,7 @@ class Fleet {
     for (const auto& [host, session] : sessions_) session->send(message);
   }
   void pay_credit();
-  // ^Z and fg; `done` is called when every agent has heard it.
+  // ^Z and fg; `done` is called when every agent has heard it, and what was lost meanwhile has been told.
   void pause(bool on, std::function<void()> done);
 
  private:
@@ -57,8 +58,11 @@ class Fleet {
   void add_session(HostIndex host);
   [[nodiscard]] wire::Setup setup_for(HostIndex host) const;
   [[nodiscard]] Result<void> suits(HostIndex host) const;
-  // What the far end printed on stderr, as an addition to an error's text; mostly empty.
+  // What the far end printed on stderr since its agent spoke, as an addition to an error's text; mostly
+  // empty.
   [[nodiscard]] std::string last_words(HostIndex host) const;
+  // Calls `tell` with these, unless the host has a new session by then.
+  void with_last_words(HostIndex host, std::function<void(const std::string& words)> tell);
   transport::Transport& transport_for(HostIndex host);
 
   io::Loop& loop_;
@@ -70,7 +74,13 @@ class Fleet {
   std::map<HostIndex, std::uint32_t> dials_;       // how often each was dialled
   std::vector<HostIndex> wanted_;                  // to be dialled in the next turn
   std::vector<std::unique_ptr<Session>> retired_;  // until the callback that may run in one is over
-  std::map<HostIndex, std::function<std::string()>> last_words_;
+  struct Stderr {
+    std::function<std::string()> text;
+    std::string before;  // the agent spoke: what a login prints
+  };
+  std::map<HostIndex, Stderr> stderr_;
+  std::size_t untold_ = 0;           // losses that wait for their last words
+  std::function<void()> when_told_;  // what waits for them
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };
 

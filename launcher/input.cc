@@ -1,5 +1,7 @@
 #include "launcher/input.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,6 +9,9 @@
 #include <cerrno>
 #include <string>
 
+#include "launcher/base/fault.h"
+#include "launcher/base/fd.h"
+#include "launcher/io/read_aside.h"
 #include "launcher/io/shared_wait.h"
 
 namespace trainrun {
@@ -18,9 +23,31 @@ constexpr Duration foreground_check = seconds(1);
 bool in_foreground() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
 }  // namespace
 
+// That there was something to read says nothing of now: others read the same stdin, and a file's disk may
+// stall. So no read of ours may wait on the loop, and our neighbours' descriptor stays as it is (decision
+// 0009).
 struct Input::Source {
+  enum class Kind : std::uint8_t { unknown, none, reopened, socket, aside };
   explicit Source(io::Loop& loop) : ready(loop) {}
+
+  void open() {
+    struct stat info {};
+    if (::fstat(STDIN_FILENO, &info) != 0) {
+      kind = Kind::none;
+    } else if (S_ISSOCK(info.st_mode)) {
+      kind = Kind::socket;
+    } else {
+      if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))
+        own = Fd(::open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+      kind = own ? Kind::reopened : Kind::aside;
+    }
+  }
+  [[nodiscard]] int fd() const { return own ? own.get() : STDIN_FILENO; }
+
   io::SharedWait ready;
+  io::ReadAside aside;
+  Kind kind = Kind::unknown;
+  Fd own;
   bool waiting = false, ended = false;
 };
 
@@ -52,34 +79,51 @@ void Input::wanted(WorkerId worker, std::uint32_t bytes) {
 void Input::look() {
   if (source_->waiting || source_->ended || windows_.empty()) return;
   if (std::any_of(windows_.begin(), windows_.end(), [](const auto& it) { return it.second == 0; })) return;
-  if (!in_foreground()) {
-    background_.arm(io::Loop::now() + foreground_check, [this] { look(); });
-    return;
-  }
-  struct stat info {};
-  if (::fstat(STDIN_FILENO, &info) != 0) return finish();  // we were started without a stdin
-  const int error = source_->ready.wait(STDIN_FILENO, io::SharedWait::For::reading, [this] { read(); });
-  if (error != 0 && error != EPERM) {  // no descriptor is free
-    background_.arm(io::Loop::now() + foreground_check, [this] { look(); });
-    return;
-  }
+  if (!in_foreground()) return later();
+  if (source_->kind == Source::Kind::unknown) source_->open();
+  if (source_->kind == Source::Kind::none) return finish();  // we were started without a stdin
+  const int error = source_->ready.wait(source_->fd(), io::SharedWait::For::reading, [this] { read(); });
+  if (error != 0 && error != EPERM) return later();  // no descriptor is free
   source_->waiting = true;
-  if (error == EPERM) loop_.post([this] { read(); });  // a file or /dev/null: its read never blocks
+  if (error == EPERM) loop_.post([this] { read(); });  // a file or /dev/null: always ready
+}
+
+void Input::later() {
+  background_.arm(io::Loop::now() + foreground_check, [this] { look(); });
 }
 
 void Input::read() {
   source_->waiting = false;
   if (windows_.empty()) return;
   if (!in_foreground()) return look();
+  static_cast<void>(fault::point("launcher.stdin"));
   std::uint64_t most = 65536;
   for (const auto& [worker, window] : windows_) most = std::min(most, window);
+  if (source_->kind == Source::Kind::aside) {
+    source_->waiting = true;
+    const int error =
+        source_->aside.start(loop_, STDIN_FILENO, most, [this](const std::string& bytes, int why) {
+          source_->waiting = false;
+          take(bytes, why);
+        });
+    if (error == 0) return;
+    source_->waiting = false;
+    return later();  // no thread can be started
+  }
   std::string bytes(most, '\0');
-  const ssize_t n = ::read(STDIN_FILENO, bytes.data(), bytes.size());
-  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return look();
-  if (n <= 0) return finish();
-  bytes.resize(static_cast<std::size_t>(n));
+  const ssize_t n = source_->kind == Source::Kind::socket
+                        ? ::recv(STDIN_FILENO, bytes.data(), bytes.size(), MSG_DONTWAIT)
+                        : ::read(source_->fd(), bytes.data(), bytes.size());
+  const int error = n < 0 ? errno : 0;
+  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  take(bytes, error);
+}
+
+void Input::take(const std::string& bytes, int error) {
+  if (error == EINTR || error == EAGAIN || (error == EIO && !in_foreground())) return look();
+  if (bytes.empty()) return finish();
   for (auto& [worker, window] : windows_) {
-    window -= static_cast<std::uint64_t>(n);
+    window -= std::min<std::uint64_t>(window, bytes.size());
     give_(worker, bytes, false);
   }
   look();

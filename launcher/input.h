@@ -31,7 +31,9 @@ class Input {
  private:
   struct Source;
   void look();
+  void later();
   void read();
+  void take(const std::string& bytes, int error);
   void finish();
 
   io::Loop& loop_;

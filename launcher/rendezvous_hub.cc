@@ -5,9 +5,15 @@
 #include <variant>
 
 #include "launcher/base/check.h"
+#include "launcher/wire/frame.h"
+#include "launcher/wire/messages.h"
 
 namespace trainrun {
 namespace {
+
+// A reply may be longer than a frame of the Link, and a long frame keeps others waiting behind it.
+constexpr std::size_t piece = 256u << 10;
+static_assert(piece < wire::frame_limit / 2);
 
 rendezvous::Key as_key(const std::string& bytes) {
   rendezvous::Key key{};
@@ -32,35 +38,73 @@ struct Dispatch {
     if (to.waits) to.waits(it.generation, it.worker);
   }
   void operator()(const rendezvous::MemberPulse& it) const {
-    if (to.pulse) to.pulse(it.worker, it.op, it.sequence, it.in_operation);
+    if (to.pulse) to.pulse(it.generation, it.worker, it.op, it.sequence, it.in_operation);
   }
 };
 
 }  // namespace
 
-RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events)
+RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events, Credit credit)
     : send_(std::move(send)),
+      credit_(std::move(credit)),
       events_(std::make_shared<const Events>(std::move(events))),
       service_(as_key(key), {[this](std::uint32_t connection, std::string bytes) {
-                               const auto it = places_.find(connection);
-                               if (it != places_.end())
-                                 send_(it->second.first, it->second.second, std::move(bytes), false);
+                               const auto it = streams_.find(connection);
+                               if (it == streams_.end()) return;
+                               it->second.queue += bytes;
+                               flush(connection);
                              },
                              [this](std::uint32_t connection) {
-                               const auto it = places_.find(connection);
-                               if (it == places_.end()) return;
-                               const auto place = it->second;
-                               places_.erase(it);
-                               connections_.erase(place);
-                               send_(place.first, place.second, {}, true);
+                               const auto it = streams_.find(connection);
+                               if (it == streams_.end()) return;
+                               it->second.closing = true;
+                               flush(connection);
                              },
                              {},
                              [this, &loop](const rendezvous::Event& event) {
                                loop.post([held = std::weak_ptr(events_), event] {
                                  if (const auto hearers = held.lock()) std::visit(Dispatch{*hearers}, event);
                                });
-                             }}),
+                             },
+                             [this](std::uint32_t connection) { return unsent(connection); }}),
       timer_(loop) {}
+
+std::size_t RendezvousHub::unsent(std::uint32_t connection) const {
+  const auto it = streams_.find(connection);
+  return it == streams_.end() ? 0 : it->second.queue.size() - it->second.sent + it->second.under_way;
+}
+
+// As much as the window has room for.
+void RendezvousHub::flush(std::uint32_t connection) {
+  const auto it = streams_.find(connection);
+  if (it == streams_.end()) return;
+  auto& stream = it->second;
+  while (!stream.queue.empty() && stream.under_way < wire::stream_window) {
+    const auto room = std::min<std::size_t>(piece, wire::stream_window - stream.under_way);
+    auto bytes = stream.queue.substr(stream.sent, room);
+    stream.sent += bytes.size();
+    stream.under_way += bytes.size();
+    if (stream.sent > stream.queue.size() / 2) {  // seldom: what is left is moved
+      stream.queue.erase(0, stream.sent);
+      stream.sent = 0;
+    }
+    send_(stream.place.first, stream.place.second, std::move(bytes), false);
+  }
+  if (!stream.closing || !stream.queue.empty()) return;
+  const auto place = stream.place;
+  streams_.erase(it);
+  connections_.erase(place);
+  send_(place.first, place.second, {}, true);
+}
+
+// What was taken is told, unless the member has to read first.
+void RendezvousHub::pay(std::uint32_t connection) {
+  const auto it = streams_.find(connection);
+  if (it == streams_.end() || it->second.owed < wire::stream_window / 4) return;
+  if (unsent(connection) >= rendezvous::Service::pause_above) return;
+  const auto bytes = std::exchange(it->second.owed, 0);
+  if (credit_) credit_(it->second.place.first, it->second.place.second, bytes);
+}
 
 void RendezvousHub::begin(Generation generation, const std::vector<Member>& members) {
   rendezvous::World world;
@@ -101,8 +145,8 @@ void RendezvousHub::dismiss(WorkerId worker) {
 void RendezvousHub::opened(HostIndex host, StreamId stream) {
   const auto connection = ++last_connection_;
   connections_[{host, stream}] = connection;
-  places_[connection] = {host, stream};
-  service_.opened(connection, io::Loop::now());
+  streams_[connection].place = {host, stream};
+  service_.opened(connection, io::Loop::now(), rendezvous::Service::Peer::neighbour);
   arm();
 }
 
@@ -113,14 +157,32 @@ void RendezvousHub::received(HostIndex host, StreamId stream, const std::string&
     return;
   }
   const auto connection = it->second;
-  if (!bytes.empty()) service_.received(connection, bytes, io::Loop::now());
-  if (end && places_.contains(connection)) {
+  auto& here = streams_.at(connection);
+  here.owed += bytes.size();
+  if (!bytes.empty() && !here.closing) service_.received(connection, bytes, io::Loop::now());
+  if (end && streams_.contains(connection)) {
     service_.closed(connection, io::Loop::now());
-    places_.erase(connection);
+    streams_.erase(connection);
     connections_.erase({host, stream});
     send_(host, stream, {}, true);
   }
+  pay(connection);
   arm();
+}
+
+void RendezvousHub::taken(HostIndex host, StreamId stream, std::uint64_t bytes) {
+  const auto it = connections_.find({host, stream});
+  if (it == connections_.end()) return;
+  const auto connection = it->second;
+  const bool paused = unsent(connection) >= rendezvous::Service::pause_above;
+  auto& under_way = streams_.at(connection).under_way;
+  under_way -= std::min(under_way, bytes);
+  flush(connection);
+  if (paused && unsent(connection) < rendezvous::Service::pause_above) {
+    service_.drained(connection, io::Loop::now());
+    pay(connection);
+    arm();
+  }
 }
 
 void RendezvousHub::host_gone(HostIndex host) {
@@ -128,7 +190,7 @@ void RendezvousHub::host_gone(HostIndex host) {
   std::vector<std::uint32_t> gone;
   std::erase_if(connections_, [&](const auto& it) {
     if (it.first.first != host) return false;
-    places_.erase(it.second);
+    streams_.erase(it.second);
     gone.push_back(it.second);
     return true;
   });

@@ -1,5 +1,8 @@
 // Where streams of all hosts' doors meet the rendezvous service: gives each a connection number and carries
 // bytes. A decision about an answer is the service's; nothing here understands a byte of it.
+//
+// A member that does not read gets no more than a window of answers; the others wait here, and from
+// Service::pause_above on nothing more is read of what it asks. A member that reads slowly loses nothing.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,10 @@ class RendezvousHub {
     std::string host, address;
     WorkerId worker{};
   };
+  // Each piece of bytes is far below what one frame of the Link holds, however long the reply.
   using Send = std::function<void(HostIndex, StreamId, std::string bytes, bool end)>;
+  // So many more bytes of the member have been taken, and it may send as many.
+  using Credit = std::function<void(HostIndex, StreamId, std::uint64_t bytes)>;
   // What members do that the brain may care for; rendezvous/event.h says when. Each may be empty. They are
   // called in a later turn of the loop, never inside a call of the hub, and not after the hub is gone.
   struct Events {
@@ -31,11 +37,13 @@ class RendezvousHub {
     std::function<void(Generation, bool elastic)> formed;
     std::function<void(Generation, const rendezvous::Verdict&)> broken;
     std::function<void(Generation, WorkerId)> waits;
-    std::function<void(WorkerId, const std::string& op, std::uint64_t sequence, bool in_operation)> pulse;
+    std::function<void(Generation, WorkerId, const std::string& op, std::uint64_t sequence,
+                       bool in_operation)>
+        pulse;
   };
 
   // `key` has 32 bytes.
-  RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {});
+  RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {}, Credit credit = {});
 
   void begin(Generation generation, const std::vector<Member>& members);
   void end(Generation generation, const std::string& reason);
@@ -49,17 +57,30 @@ class RendezvousHub {
 
   void opened(HostIndex host, StreamId stream);
   void received(HostIndex host, StreamId stream, const std::string& bytes, bool end);
+  void taken(HostIndex host, StreamId stream, std::uint64_t bytes);  // by the member, of what was sent to it
   void host_gone(HostIndex host);
 
  private:
   using Place = std::pair<HostIndex, StreamId>;
+  struct Stream {
+    Place place;
+    std::string queue;  // for the member, above what is under way, from `sent` on
+    std::size_t sent = 0;
+    std::uint64_t under_way = 0;  // sent and not taken
+    std::uint64_t owed = 0;       // taken of the member's, and not told
+    bool closing = false;         // by the service, which knows it no more; its end follows the queue
+  };
+  [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
+  void flush(std::uint32_t connection);
+  void pay(std::uint32_t connection);
   void arm();
 
   Send send_;
+  Credit credit_;
   std::shared_ptr<const Events> events_;  // posted calls hold it weakly
   rendezvous::Service service_;
   std::map<Place, std::uint32_t> connections_;
-  std::map<std::uint32_t, Place> places_;
+  std::map<std::uint32_t, Stream> streams_;
   std::uint32_t last_connection_ = 0;
   io::Timer timer_;
 };

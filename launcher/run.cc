@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <cstdio>
+#include <boost/system/system_error.hpp>
+#include <utility>
 
-#include "cli/exit_code.h"
+#include "launcher/agent/await_watchers.h"
+#include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
 #include "launcher/fleet.h"
+#include "launcher/output/our_lines.h"
 #include "launcher/steering.h"
 #include "launcher/transport/local.h"
 
@@ -32,11 +35,8 @@ bool ignored(int number) {
   return action.sa_handler == SIG_IGN;
 }
 
-int print_error(const Error& error) {
-  std::fprintf(stderr, "trainrun: %s\n", error.message.c_str());
-  if (!error.hint.empty()) std::fprintf(stderr, "  try: %s\n", error.hint.c_str());
-  return static_cast<int>(exit_code_of(error.code));
-}
+// For watchers whose agents have gone; those of an agent that hangs do not keep us.
+constexpr Duration goodbye = milliseconds(500);
 
 // Signals of the user and of batch systems, for as long as this object lives.
 class Signals {
@@ -52,6 +52,9 @@ class Signals {
     wait();
   }
 
+  // The third leaves at once.
+  [[nodiscard]] bool leaves_at_once() const { return to_end_ >= 3; }
+
  private:
   void wait() {
     set_.async_wait([this](const boost::system::error_code& error, int number) {
@@ -66,6 +69,7 @@ class Signals {
           controller_.forward_signal(number);
           break;
         default:
+          ++to_end_;
           controller_.user_signal(number);
           break;
       }
@@ -75,25 +79,30 @@ class Signals {
 
   Controller& controller_;
   boost::asio::signal_set set_;
+  int to_end_ = 0;
 };
 
 }  // namespace
 
-int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) {
+namespace {
+
+int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) {
   core::Placement first;  // an elastic job finds its own, once its hosts are there
   if (!job.elastic.enabled()) {
     auto placement = core::place(job, Generation{1});
-    if (!placement) return print_error(placement.error());
+    if (!placement) return output::print_error(placement.error());
     first = std::move(*placement);
   }
   auto key = fresh_key();
-  if (key.empty()) return print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
+  if (key.empty())
+    return output::print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
   const auto& seats = first.seats;
   if (std::any_of(seats.begin(), seats.end(), [&job](const auto& seat) {
         return transport_kind(job, job.hosts.hosts[seat.host.value]) == TransportKind::local;
       }))
     transport::fork_local_agent_ahead();
   io::Loop loop;
+  loop.leave_out_stops();
   Controller controller(loop, job, std::move(first), std::move(key));
   Steering steering(loop, job, controller, std::move(surroundings));
   Signals signals(loop, controller);
@@ -103,9 +112,20 @@ int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundi
     controller.say(
         fmt::format("not forwarded: {} (add -x NAME or --env all)", list_names(job.not_forwarded)));
   }
-  if (const auto started = controller.start(); !started) return print_error(started.error());
+  if (const auto started = controller.start(); !started) return output::print_error(started.error());
   loop.run();
+  if (!signals.leaves_at_once()) agent::await_watchers(goodbye);
   return controller.exit_code();
+}
+
+}  // namespace
+
+// What Asio throws is that the kernel refused a descriptor or what it needs to watch one. Whatever runs then
+// loses its launcher: the agents end it.
+int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) try {
+  return run_in_loop(job, notes, std::move(surroundings));
+} catch (const boost::system::system_error& error) {
+  return output::print_error(no_more_to_wait_with(error.code().value()));
 }
 
 }  // namespace trainrun

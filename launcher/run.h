@@ -19,8 +19,8 @@ struct Surroundings {
 // /usr/bin/python3").
 int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings);
 
-// --check-hosts: logs in everywhere, checks agent, programs, directory and binding, reports a line a host,
-// starts nothing.
-int check_hosts(const JobSpec& job);
+// --check-hosts: logs in everywhere, checks agent, programs, directory and binding, reports a line a host, or
+// all as JSON, starts nothing.
+int check_hosts(const JobSpec& job, bool json);
 
 }  // namespace trainrun

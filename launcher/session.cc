@@ -3,56 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/host_problems.h"
+#include "launcher/io/clock.h"
 
 namespace trainrun {
 namespace {
-
-// What helps depends on why the directory cannot be made; `path` is the one that was tried last.
-std::string advice_for_job_directory(const std::string& path, int error) {
-  const auto parent = path.substr(0, path.rfind('/'));
-  if (error == ENOSPC || error == EDQUOT)
-    return fmt::format("free space in {} there, or name another directory with -x TMPDIR=DIR",
-                       quoted(parent, 300));
-  if (parent == "/tmp" || parent == "/dev/shm")  // the last resort, when no TMPDIR is set
-    return fmt::format("see why {} cannot be written there, or name another directory with -x TMPDIR=DIR",
-                       quoted(parent, 300));
-  return fmt::format(
-      "TMPDIR is {} there: make that a directory which you may write to, or name another "
-      "with -x TMPDIR=DIR",
-      quoted(parent, 300));
-}
-
-Error explain(const std::string& host, const wire::Problem& problem) {
-  const auto why = errno_text(problem.error);
-  switch (problem.kind) {
-    case wire::Problem::Kind::directory:
-      return {Code::config,
-              fmt::format("{}: no usable directory {}: {}", host, quoted(problem.what, 300), why),
-              "make it there, or choose one that all hosts have with --wdir"};
-    case wire::Problem::Kind::program: {
-      const bool missing = problem.error == ENOENT || problem.error == ENOTDIR;
-      return {missing ? Code::not_found : Code::not_executable,
-              fmt::format("{}: program {} {}: {}", host, quoted(problem.what, 300),
-                          missing ? "not found" : "cannot be executed", why),
-              missing ? "check the spelling, copy it there, or forward a PATH that finds it (-x PATH)"
-                      : "chmod +x, or name its interpreter"};
-    }
-    case wire::Problem::Kind::script:
-      return {problem.error == ENOENT || problem.error == ENOTDIR ? Code::not_found : Code::not_executable,
-              fmt::format("{}: script {} cannot be read: {}", host, quoted(problem.what, 300), why),
-              "check the spelling, or copy it there; a relative path is taken from the working directory "
-              "(--wdir)"};
-    case wire::Problem::Kind::job_directory:
-      return {Code::bootstrap,
-              fmt::format("{}: cannot make the job's private directory {}: {}", host,
-                          quoted(problem.what, 300), why),
-              advice_for_job_directory(problem.what, problem.error)};
-  }
-  return {};
-}
 
 // a + sign * b, where an agent may have sent any number.
 std::int64_t sum(std::int64_t a, std::int64_t b, int sign) {
@@ -70,12 +29,14 @@ Session::Session(io::Loop& loop, std::string host_name, bool same_clock, Handler
       ping_timer_(loop) {}
 Session::~Session() = default;
 
-void Session::connected(Fd link, const wire::Setup& setup, std::uint16_t first_port,
-                        std::uint16_t last_port) {
+void Session::connected(Fd link, const wire::Setup& setup, std::uint16_t first_port, std::uint16_t last_port,
+                        std::vector<FoundProgram> found_here) {
+  found_here_ = std::move(found_here);
   state_ = State::greeting;
   host_timeout_ = milliseconds(setup.host_timeout_ms);
   window_ = setup.credit;
   last_heard_ = io::Loop::now();
+  answered_real_ = io::real_now();  // a stop before this is no excuse
   link_ = std::make_unique<io::FrameStream>(
       loop_, std::move(link), Fd(),
       io::FrameStream::Handlers{[this](const wire::Frame& frame) { receive(frame); },
@@ -88,10 +49,11 @@ void Session::connected(Fd link, const wire::Setup& setup, std::uint16_t first_p
 void Session::ping() {
   const auto now = io::Loop::now();
   // A late timer says that it was us who stood still: what the agent said meanwhile waits to be read.
-  if (paused_ || (ping_sequence_ > 0 && now - ping_sent_ > host_timeout_ / 2)) last_heard_ = now;
+  if (ping_sequence_ > 0 && now - ping_sent_ > host_timeout_ / 2) last_heard_ = now;
   if (now - last_heard_ >= host_timeout_)
     return lose(fmt::format("no answer for {}", format_duration(now - last_heard_)));
   ping_sent_ = now;
+  ping_sent_real_ = io::real_now();
   send(wire::Ping{++ping_sequence_});
   // The time-out is kept to the moment, not to the next ping: that would be a quarter late, and later than
   // the agent, which gives us up half a second after it.
@@ -122,7 +84,8 @@ void Session::receive(const wire::Frame& frame) {
         return failed({Code::try_again,
                        fmt::format("{}: no port on loopback for its ranks' rendezvous: {}", host_name_,
                                    errno_text(door->error)),
-                       "widen --port-range"});
+                       door->error == EMFILE ? "raise the hard limit on open files there (ulimit -Hn)"
+                                             : "widen --port-range"});
       }
       door_port_ = door->port;
       door_known_ = true;
@@ -131,12 +94,7 @@ void Session::receive(const wire::Frame& frame) {
     case wire::Pong::type: {
       const auto pong = wire::from_frame<wire::Pong>(frame);
       if (!pong || pong->sequence != ping_sequence_) return;
-      const auto error = (last_heard_ - ping_sent_) / 2;
-      if (error < clock_error(last_heard_)) {  // the quickest answer tells the clock best
-        offset_error_ = error;
-        offset_at_ = last_heard_;
-        offset_ns_ = sum((ping_sent_ + error).time_since_epoch().count(), pong->at_ns, -1);
-      }
+      measure_clock(pong->at_ns);
       if (const auto heard = std::exchange(pause_heard_, nullptr)) heard();
       return ready_if_complete();
     }
@@ -158,13 +116,9 @@ void Session::prepared(const wire::Prepared& answer) {
     is_prepared_ = true;
     return ready_if_complete();
   }
-  // Several problems of one host are one entry of the report; the first decides its kind.
-  auto error = explain(host_name_, answer.problems.front());
-  for (std::size_t i = 1; i < answer.problems.size(); ++i)
-    error.message += "; " + explain(host_name_, answer.problems[i]).message;
   const auto failed = handlers_.failed;
   close();
-  failed(std::move(error));
+  failed(explain_problems(host_name_, answer.problems, found_here_));
 }
 
 void Session::ready_if_complete() {
@@ -173,14 +127,28 @@ void Session::ready_if_complete() {
   handlers_.ready();
 }
 
-Duration Session::clock_error(Instant now) const {
+void Session::measure_clock(std::int64_t agent_ns) {
+  const auto now = io::real_now();
+  const auto error = (now - ping_sent_real_) / 2;
+  // A machine that slept has another clock than before.
+  const auto stopped_until = io::last_stop().second;
+  const bool anew = offset_at_ < stopped_until && ping_sent_real_ >= stopped_until;
+  answered_real_ = ping_sent_real_;
+  if (!anew && error >= clock_error()) return;  // the quickest answer tells the clock best
+  offset_error_ = error;
+  offset_at_ = now;
+  offset_ns_ = sum((ping_sent_real_ + error).time_since_epoch().count(), agent_ns, -1);
+}
+
+Duration Session::clock_error() const {
   if (offset_error_ == Duration::max()) return offset_error_;
-  return offset_error_ + (now - offset_at_) / 10'000;  // two hosts' clocks drift apart by up to 100 ppm
+  // Two hosts' clocks drift apart by up to 100 ppm.
+  return offset_error_ + (io::real_now() - offset_at_) / 10'000;
 }
 
 Session::Mapped Session::map_time(std::int64_t agent_ns) const {
-  if (same_clock_) return {Instant(Duration(agent_ns)), Duration::zero()};
-  return {Instant(Duration(sum(offset_ns_, agent_ns, 1))), clock_error(io::Loop::now())};
+  if (same_clock_) return {io::running_at(Instant(Duration(agent_ns))), Duration::zero()};
+  return {io::running_at(Instant(Duration(sum(offset_ns_, agent_ns, 1)))), clock_error()};
 }
 
 void Session::stop() {
@@ -202,23 +170,40 @@ void Session::lose(const std::string& reason) {
   if (before == State::closed) return;
   const auto failed = handlers_.failed;
   const auto lost = handlers_.lost;
+  const bool silent = io::Loop::now() - last_heard_ >= host_timeout_;
+  const auto ours = silent ? std::string{} : why_given_up();
+  const auto heard = last_heard_;
+  // The loss first: who waits for the pause stops the whole process then.
+  const auto pause_heard = std::exchange(pause_heard_, nullptr);
   close();
   if (before == State::greeting) {
-    return failed(Error{Code::bootstrap,
-                        fmt::format("{}: the agent ended before it was ready: {}", host_name_, reason),
-                        "run `trainrun --check-hosts -v` with this host"});
+    failed(Error{
+        Code::bootstrap,
+        fmt::format("{}: the agent ended before it was ready: {}", host_name_, ours.empty() ? reason : ours),
+        "run `trainrun --check-hosts -v` with this host"});
+  } else if (!ours.empty()) {
+    lost({ours, heard, true, true});
+  } else {
+    lost({reason == "the connection was closed" ? "its agent or the connection to it ended" : reason, heard,
+          false, !silent});
   }
-  lost(reason == "the connection was closed" ? "its agent or the connection to it ended" : reason);
+  if (pause_heard) pause_heard();
+}
+
+// An agent that hears nothing of us for the time-out ends its workers. One whose Link is gone after a stop of
+// ours that came near to it, and from which no answer has come since, did so.
+std::string Session::why_given_up() const {
+  const auto [from, until] = io::last_stop();
+  if (until - from < host_timeout_ / 2 || answered_real_ >= until) return {};
+  return fmt::format("trainrun stood still for {}, and the agent there gave it up after --host-timeout, {}",
+                     format_duration(until - from), format_duration(host_timeout_));
 }
 
 void Session::pause(bool on, std::function<void()> done) {
   if (!link_) return done();
-  paused_ = on;
-  last_heard_ = io::Loop::now();  // its silence while we were stopped was ours
-  ping_sent_ = last_heard_;
   pause_heard_ = std::move(done);
   send(wire::Pause{on});
-  ping();
+  ping();  // whose answer says that it was heard
 }
 
 void Session::pay_credit() {

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "launcher/base/error.h"
+#include "launcher/core/job_spec.h"
 #include "launcher/io/frame_stream.h"
 #include "launcher/io/loop.h"
 #include "launcher/wire/messages.h"
@@ -18,10 +20,16 @@ class Session {
  public:
   enum class State : std::uint8_t { dialling, greeting, ready, closing, closed };
 
+  struct Loss {
+    std::string reason;
+    Instant heard{};          // when the agent last gave a sign of life
+    bool gave_us_up = false;  // it had every reason to: this process stood still for too long
+    bool closed = false;      // from there: it was not lost by silence
+  };
   struct Handlers {
     std::function<void()> ready;                        // facts(), job_directory(), door_port() are known
     std::function<void(Error)> failed;                  // before it was ready
-    std::function<void(std::string reason)> lost;       // after
+    std::function<void(Loss)> lost;                     // after
     std::function<void(const wire::Frame&)> message;    // everything that concerns workers, ports and streams
     std::function<void(const wire::Stopped&)> stopped;  // the agent has cleared up; the session is closed
   };
@@ -29,15 +37,18 @@ class Session {
   Session(io::Loop& loop, std::string host_name, bool same_clock, Handlers handlers);
   ~Session();
 
-  // The Link stands: greets the agent. `setup` goes out at once, without waiting for its Hello.
-  void connected(Fd link, const wire::Setup& setup, std::uint16_t first_port, std::uint16_t last_port);
+  // The Link stands: greets the agent. `setup` goes out at once, without waiting for its Hello. `found_here`:
+  // where those of its programs come from that were looked up on this host.
+  void connected(Fd link, const wire::Setup& setup, std::uint16_t first_port, std::uint16_t last_port,
+                 std::vector<FoundProgram> found_here = {});
   template <class Message>
   void send(const Message& message) {
     if (link_) link_->send(message);
   }
   void stop();   // asks the agent to clear up and go
   void close();  // drops the Link; no handler is called any more
-  // ^Z: silence means nothing while paused. `done` is called when the agent has heard it.
+  // ^Z and fg: our silence means nothing in between. `done` is called when the agent has heard it, or is
+  // gone: it is lost by the usual time-out if it does not answer.
   void pause(bool on, std::function<void()> done);
 
   // Takes `bytes` of output into account; the agent's credit grows again when pay_credit() is called.
@@ -59,9 +70,11 @@ class Session {
   void receive(const wire::Frame& frame);
   void prepared(const wire::Prepared& answer);
   void ready_if_complete();
+  void measure_clock(std::int64_t agent_ns);
   void lose(const std::string& reason);
+  [[nodiscard]] std::string why_given_up() const;
   void ping();
-  [[nodiscard]] Duration clock_error(Instant now) const;
+  [[nodiscard]] Duration clock_error() const;
 
   io::Loop& loop_;
   std::string host_name_;
@@ -69,6 +82,7 @@ class Session {
   Handlers handlers_;
   State state_ = State::dialling;
   std::unique_ptr<io::FrameStream> link_;
+  std::vector<FoundProgram> found_here_;
   wire::Prepared prepared_;
   bool is_prepared_ = false;
   std::uint16_t door_port_ = 0;
@@ -78,10 +92,11 @@ class Session {
   io::Timer ping_timer_;
   std::uint32_t ping_sequence_ = 0;
   Instant ping_sent_, last_heard_;
-  std::int64_t offset_ns_ = 0;  // our clock minus the agent's
+  // Of the kernel's clock, as the agent's is: stops of ours move neither.
+  Instant ping_sent_real_, answered_real_;  // the latter: when the latest ping that was answered was sent
+  std::int64_t offset_ns_ = 0;              // our clock minus the agent's
   Duration offset_error_ = Duration::max();
   Instant offset_at_;
-  bool paused_ = false;
   std::function<void()> pause_heard_;
 };
 

@@ -20,6 +20,19 @@ Error no_rank(int rank, std::size_t size) {
 
 std::string slots(int number) { return fmt::format("{} slot{}", number, number == 1 ? "" : "s"); }
 
+constexpr Duration listens_after = milliseconds(100);
+
+// What of a job is fixed from its start on.
+std::optional<Error> cannot_change(const JobSpec& job, control::Command::Kind kind) {
+  using Kind = control::Command::Kind;
+  if (job.elastic.enabled() || kind == Kind::world || kind == Kind::end) return std::nullopt;
+  const bool hosts = kind == Kind::add_host || kind == Kind::remove_host;
+  return Error{Code::usage,
+               fmt::format("the job is not elastic: its {} from its start to its end",
+                           hosts ? "hosts stay the same" : "ranks run"),
+               "start it with --max-restarts, --min-np or a host discovery: man trainrun-elastic"};
+}
+
 Error too_few(const std::string& how) {
   return {Code::try_again, how + " the hosts cannot hold --min-np ranks, and the job would end all of them",
           "add a host first, or give --force"};
@@ -47,8 +60,15 @@ std::string words_of_adding(std::optional<int> slots_before, const Host& host) {
 }  // namespace
 
 Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, Surroundings surroundings)
-    : job_(job), controller_(controller) {
-  if (!job.elastic.enabled()) return;
+    : job_(job),
+      controller_(controller),
+      directories_(std::move(surroundings.control_directories)),
+      listen_(loop) {
+  if (!job.elastic.enabled()) {
+    // Nobody asks a job that is over in a moment: its start does not pay for a socket.
+    listen_.arm(io::Loop::now() + listens_after, [this, &loop] { listen(loop); });
+    return;
+  }
   if (job.elastic.discovery.kind != DiscoveryKind::none) {
     discovery_ = std::make_unique<Discovery>(
         loop, job.elastic.discovery,
@@ -64,20 +84,22 @@ Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, S
     controller_.on_ask_for_hosts([this] { ask_for_hosts(); });
     discovery_->start();
   }
-  listen(loop, surroundings.control_directories);
+  listen(loop);
 }
 
 // XDG_RUNTIME_DIR may be set where nobody made the directory.
-void Steering::listen(io::Loop& loop, const std::vector<std::string>& directories) {
+void Steering::listen(io::Loop& loop) {
   std::string why;
-  for (const auto& directory : directories) {
+  for (const auto& directory : directories_) {
     control_ = std::make_unique<control::ControlServer>(
         loop, job_.id, directory, [this](const control::Command& command) { return answer(command); });
     const auto listening = control_->listen();
     if (listening) return;
     why += (why.empty() ? "" : "; ") + listening.error().message;
   }
-  controller_.say("`trainrun ctl` will not reach this job: " + why);
+  // Few ask a job that they cannot change: what it lacks is told to those who want to know all.
+  if (job_.elastic.enabled() || job_.verbose > 0)
+    controller_.say("`trainrun ctl` will not reach this job: " + why);
 }
 
 Steering::~Steering() { controller_.on_ask_for_hosts({}); }
@@ -105,7 +127,8 @@ std::string Steering::world() const {
   view.min_np = job_.elastic.min_np > 0 ? job_.elastic.min_np : job_.world_size();
   view.max_np = job_.elastic.max_np > 0 ? job_.elastic.max_np : job_.world_size();
   view.restarts = machine.restarts();
-  view.restart_limit = job_.elastic.limit.count;
+  view.elastic = job_.elastic.enabled();
+  view.restart_limit = view.elastic ? job_.elastic.limit.count : 0;
   const auto hosts = machine.hosts();
   const auto now = io::Loop::now();
   std::map<HostIndex, int> ranks;
@@ -118,8 +141,8 @@ std::string Steering::world() const {
   for (const auto& host : hosts) {
     std::optional<Duration> cooldown;
     if (host.used_again && *host.used_again > now) cooldown = *host.used_again - now;
-    view.hosts.push_back({host.host.name, host.listed ? core::to_string(host.state) : "unlisted",
-                          host.host.slots, ranks[host.index], host.note, cooldown});
+    view.hosts.push_back(
+        {host.host.name, core::state_of(host), host.host.slots, ranks[host.index], host.note, cooldown});
   }
   return control::to_json(view);
 }
@@ -134,6 +157,7 @@ std::string Steering::answer(const control::Command& command) {
          ends ? "the job is ending" : fmt::format("the job is {}", core::to_string(machine.phase())), hint});
   };
   using Kind = control::Command::Kind;
+  if (const auto fixed = cannot_change(job_, command.kind)) return control::error_reply(*fixed);
   switch (command.kind) {
     case Kind::world:
       return world();
@@ -184,7 +208,7 @@ std::string Steering::answer(const control::Command& command) {
                                      : "all ranks start anew: this program is not mended in place");
     }
     case Kind::end:
-      controller_.user_signal(SIGTERM);
+      controller_.event(core::UserSignal{SIGTERM, true});
       return control::ok_reply("the job ends");
   }
   return control::error_reply({Code::internal, "an unknown command", {}});

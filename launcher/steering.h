@@ -1,5 +1,6 @@
-// What changes an elastic job from outside while it runs: the discovery of hosts, and `trainrun ctl`. Both
-// end in events for the brain; nothing is decided here. A job that is not elastic has neither.
+// What changes a job from outside while it runs: the discovery of hosts, and `trainrun ctl`. Both end in
+// events for the brain; nothing is decided here. A job that is not elastic has no discovery, and of `ctl`
+// what changes no world.
 #pragma once
 
 #include <memory>
@@ -27,15 +28,17 @@ class Steering {
   Steering& operator=(const Steering&) = delete;
 
  private:
-  void listen(io::Loop& loop, const std::vector<std::string>& directories);
+  void listen(io::Loop& loop);
   void ask_for_hosts();
   [[nodiscard]] std::string answer(const control::Command& command);
   [[nodiscard]] std::string world() const;
 
   const JobSpec& job_;
   Controller& controller_;
+  std::vector<std::string> directories_;
   std::unique_ptr<Discovery> discovery_;
   std::unique_ptr<control::ControlServer> control_;
+  io::Timer listen_;
 };
 
 }  // namespace trainrun

@@ -14,7 +14,7 @@ namespace trainrun::rendezvous {
 namespace {
 
 // What the network and a busy server may take on top of the time that a call may wait.
-constexpr Duration slack = seconds(10);
+constexpr Duration usual_slack = seconds(10);
 constexpr Duration retry_every = milliseconds(100);
 
 tl::unexpected<Failure> failure(FailureKind kind, std::string message) {
@@ -24,6 +24,21 @@ tl::unexpected<Failure> failure(FailureKind kind, std::string message) {
 std::uint32_t wait_ms(Duration within) {
   const auto count = std::chrono::ceil<milliseconds>(within).count();
   return static_cast<std::uint32_t>(std::clamp<long long>(count, 0, max_wait_ms));
+}
+
+// Nothing can tell us when a server begins to listen, or has room for one more, so this one wait has no
+// event. False: the deadline is nearer.
+bool pause_before(Instant deadline) {
+  if (std::chrono::steady_clock::now() + retry_every >= deadline) return false;
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable().wait_for(lock, retry_every);
+  return true;
+}
+
+// Not there yet, full, or too many came at once: the server may take us the next time.
+bool worth_another_try(const Error& error) {
+  return error.code == Code::unreachable || error.code == Code::lost;
 }
 
 }  // namespace
@@ -42,8 +57,8 @@ struct Client::State {
     return tl::unexpected(*dead);
   }
   // Sends what the channel has for the peer.
-  Result<void> flush(Instant deadline) { return socket.send(channel.take_output(), deadline); }
-  Result<void> read_some(Instant deadline) {
+  Result<void> flush(Instant& deadline) { return socket.send(channel.take_output(), deadline); }
+  Result<void> read_some(Instant& deadline) {
     auto bytes = socket.receive(deadline);
     if (!bytes) return tl::unexpected(bytes.error());
     return channel.receive(*bytes);
@@ -53,6 +68,7 @@ struct Client::State {
   SecureChannel channel;
   Generation generation;
   std::string address;
+  Duration slack = usual_slack;
   std::uint32_t last_id = 0;
   std::optional<std::uint32_t> watching, listening;  // open questions of hear()
   std::optional<Failure> dead;                       // after the first failure of the connection itself
@@ -65,24 +81,21 @@ Client& Client::operator=(Client&&) noexcept = default;
 
 Answer<Client> Client::connect(const std::string& address, const Key& key, Generation generation,
                                Duration within) {
-  const auto deadline = std::chrono::steady_clock::now() + within;
-  auto socket = Socket::connect(address, deadline);
-  while (!socket && socket.error().code == Code::unreachable &&
-         std::chrono::steady_clock::now() + retry_every < deadline) {
-    // Nothing can tell us when a server begins to listen, so this one wait has no event.
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable().wait_for(lock, retry_every);
-    socket = Socket::connect(address, deadline);
+  auto deadline = std::chrono::steady_clock::now() + within;
+  for (;;) {
+    auto socket = Socket::connect(address, deadline);
+    if (!socket) {
+      if (worth_another_try(socket.error()) && pause_before(deadline)) continue;
+      return failure(FailureKind::disconnected, "rendezvous: " + socket.error().message);
+    }
+    auto state = std::make_unique<State>(
+        std::move(*socket), SecureChannel(SecureChannel::Role::client, key, max_reply), generation, address);
+    auto proven = state->flush(deadline);
+    while (proven && !state->channel.established()) proven = state->read_some(deadline);
+    if (proven) proven = state->flush(deadline);
+    if (proven) return Client(std::move(state));
+    if (!worth_another_try(proven.error()) || !pause_before(deadline)) return state->broken(proven.error());
   }
-  if (!socket) return failure(FailureKind::disconnected, "rendezvous: " + socket.error().message);
-  auto state = std::make_unique<State>(
-      std::move(*socket), SecureChannel(SecureChannel::Role::client, key, max_reply), generation, address);
-  auto sent = state->flush(deadline);
-  while (sent && !state->channel.established()) sent = state->read_some(deadline);
-  if (sent) sent = state->flush(deadline);
-  if (!sent) return state->broken(sent.error());
-  return Client(std::move(state));
 }
 
 // Sends the request and returns its id.
@@ -103,7 +116,7 @@ Answer<std::uint32_t> Client::ask(Body body, Instant deadline) {
 template <class Wanted, class Body>
 Answer<Wanted> Client::call(Body body, Duration within) {
   auto& s = *state_;
-  const auto deadline = std::chrono::steady_clock::now() + within + slack;
+  auto deadline = std::chrono::steady_clock::now() + within + s.slack;
   const auto id = ask(std::move(body), deadline);
   if (!id) return tl::unexpected(id.error());
   for (;;) {
@@ -128,8 +141,14 @@ Answer<Joined> Client::join(std::optional<Rank> rank, std::string host, std::str
 }
 
 Answer<void> Client::leave() {
-  return call<Done>(Leave{}).map([](const Done&) {});
+  return call<Done>(Leave{false}).map([](const Done&) {});
 }
+
+Answer<void> Client::leave_at_close() {
+  return ask(Leave{true}, std::chrono::steady_clock::now() + state_->slack).map([](std::uint32_t) {});
+}
+
+void Client::hurry(Duration slack) { state_->slack = slack; }
 
 Answer<void> Client::put(std::string key, std::string value) {
   return call<Done>(Put{std::move(key), std::move(value)}).map([](const Done&) {});
@@ -189,7 +208,7 @@ Answer<Placed> Client::next(WorkerId worker, Duration within) {
 
 Answer<std::variant<Notice, Verdict>> Client::hear(Rank rank, std::uint32_t seen, Duration within) {
   auto& s = *state_;
-  const auto deadline = std::chrono::steady_clock::now() + within;
+  auto deadline = std::chrono::steady_clock::now() + within;
   for (;;) {
     while (const auto message = s.channel.next()) {
       auto reply = decode_reply(*message);
@@ -205,8 +224,8 @@ Answer<std::variant<Notice, Verdict>> Client::hear(Rank rank, std::uint32_t seen
     }
     for (auto* open : {&s.watching, &s.listening}) {
       if (*open) continue;
-      const auto id = open == &s.watching ? ask(Watch{max_wait_ms}, deadline + slack)
-                                          : ask(News{rank.value, seen, max_wait_ms}, deadline + slack);
+      const auto id = open == &s.watching ? ask(Watch{max_wait_ms}, deadline + s.slack)
+                                          : ask(News{rank.value, seen, max_wait_ms}, deadline + s.slack);
       if (!id) return tl::unexpected(id.error());
       *open = *id;
     }
@@ -221,7 +240,7 @@ Answer<std::variant<Notice, Verdict>> Client::hear(Rank rank, std::uint32_t seen
 Answer<void> Client::pulse(Rank rank, std::string op, std::uint64_t sequence, bool in_operation) {
   op.resize(std::min(op.size(), max_operation));
   return ask(Pulse{rank.value, std::move(op), sequence, in_operation},
-             std::chrono::steady_clock::now() + slack)
+             std::chrono::steady_clock::now() + state_->slack)
       .map([](std::uint32_t) {});
 }
 

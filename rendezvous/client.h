@@ -22,7 +22,8 @@ using Answer = tl::expected<T, Failure>;
 class Client {
  public:
   // Connects and proves the key to the server, and has the server prove it. All later calls are about
-  // `generation`. A server that does not listen yet is tried again until `within` has passed.
+  // `generation`. A server that does not listen yet, or hangs up before it has proven itself because too many
+  // come at once, is tried again until `within` has passed.
   static Answer<Client> connect(const std::string& address, const Key& key, Generation generation,
                                 Duration within);
   ~Client();
@@ -35,6 +36,10 @@ class Client {
   Answer<Joined> join(std::optional<Rank> rank, std::string host, std::string address, Duration within,
                       WorkerId worker = {}, bool elastic = false);
   Answer<void> leave();
+  // The connection's end is to count as leaving. Does not wait for the answer.
+  Answer<void> leave_at_close();
+  // From now on a server that does not answer has only so much more than the time that a call may wait.
+  void hurry(Duration slack);
   Answer<void> put(std::string key, std::string value);
   Answer<std::string> get(std::string key);
   Answer<std::vector<std::string>> wait(std::vector<std::string> keys, Duration within);

@@ -31,7 +31,9 @@ struct MemberWaits {
   Generation generation;
   WorkerId worker;
 };
+// The member has got on with its work.
 struct MemberPulse {
+  Generation generation;
   WorkerId worker;
   std::string op;
   std::uint64_t sequence = 0;

@@ -61,6 +61,9 @@ struct Verdict {
 constexpr Verdict::Kind last_of(Verdict::Kind) { return Verdict::Kind::stalled; }
 // "rank 3 on gpu2 was lost: was killed by SIGKILL".
 std::string describe(const Verdict& verdict);
+// The ranks that the others had better go on without. An abort names who told of the trouble, which is as a
+// rule not who made it.
+std::vector<std::uint32_t> at_fault(const Verdict& verdict);
 
 // --- requests; a `wait_ms` is how long the server may take before it answers `timeout` ---
 
@@ -78,10 +81,15 @@ struct Join {
     v(self.rank, self.host, self.address, self.wait_ms, self.elastic, self.worker);
   }
 };
-// The member is done; its connection may close afterwards. Done.
+// The member is done; its connection may close afterwards. `at_close`: it is done only then, and until then
+// the launcher may know better how it ended; others may still count on it. Done.
 struct Leave {
+  bool at_close = false;
+
   template <class Self, class V>
-  static void fields(Self&, V&) {}
+  static void fields(Self& self, V& v) {
+    v(self.at_close);
+  }
 };
 // Done.
 struct Put {
@@ -210,7 +218,7 @@ struct News {
     v(self.rank, self.seen, self.wait_ms);
   }
 };
-// A sign of progress of the member `rank`, which has joined: its last operation. Done.
+// A sign of life and progress of the member `rank`, which has joined: its last operation. Done.
 struct Pulse {
   std::uint32_t rank = 0;
   std::string op;
@@ -293,10 +301,12 @@ struct Notice {
   Change change = Change::none;
   bool stop = false;  // the member who asked is about to lose its host, or was asked to go
   std::string text;   // one line for people
+  // This member left while others may have counted on it: no operation of all ranks can be complete any more.
+  std::optional<std::uint32_t> left{};
 
   template <class Self, class V>
   static void fields(Self& self, V& v) {
-    v(self.number, self.change, self.stop, self.text);
+    v(self.number, self.change, self.stop, self.text, self.left);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/base/utf8.h"
@@ -59,6 +60,14 @@ std::string describe(const Verdict& verdict) {
   return {};
 }
 
+std::vector<std::uint32_t> at_fault(const Verdict& verdict) {
+  if (verdict.kind == Verdict::Kind::aborted) return {};
+  auto ranks = verdict.missing;
+  if (verdict.culprit && std::find(ranks.begin(), ranks.end(), *verdict.culprit) == ranks.end())
+    ranks.insert(ranks.begin(), *verdict.culprit);
+  return ranks;
+}
+
 std::string encode(const Request& request) {
   Writer writer;
   writer(static_cast<std::uint8_t>(request.body.index() + 1), request.id, request.generation);
@@ -71,6 +80,20 @@ std::string encode_reply(std::uint32_t id, const ReplyBody& body) {
   writer(static_cast<std::uint8_t>(body.index() + 1), id);
   write_body(body, writer);
   return writer.take();
+}
+
+std::string encode_world(const World& world) {
+  Writer writer;
+  writer(world);
+  return writer.take();
+}
+
+std::string encode_joined(std::uint32_t id, std::uint32_t rank, std::string_view encoded_world) {
+  Writer writer;
+  writer(static_cast<std::uint8_t>(ReplyBody(Joined{}).index() + 1), id, rank);
+  auto bytes = writer.take();
+  bytes += encoded_world;
+  return bytes;
 }
 
 Result<Request> decode_request(std::string_view bytes) {

@@ -7,11 +7,12 @@
 #include <string_view>
 
 #include "launcher/base/error.h"
+#include "launcher/base/time.h"
 #include "rendezvous/messages.h"
 
 namespace trainrun::rendezvous {
 
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 
 // Sizes in bytes unless said otherwise.
 inline constexpr std::size_t max_key = 1024;
@@ -31,6 +32,7 @@ inline constexpr std::size_t max_prefix = max_key - 10;            // of a gathe
 inline constexpr std::size_t max_wanted = std::size_t{4}
                                           << 20;  // keys that one connection waits for, together
 inline constexpr std::uint32_t max_wait_ms = 24u * 3600 * 1000;  // longer waits are cut to this
+inline constexpr seconds pulse_counts_for{2};  // as a sign that a member is where it says; sent each second
 inline constexpr std::uint32_t ranks_per_nccl_id = 128;
 inline constexpr std::size_t nccl_id_size = 128;
 
@@ -44,6 +46,9 @@ std::string one_line(std::string_view text, std::size_t limit);
 
 std::string encode(const Request& request);
 std::string encode_reply(std::uint32_t id, const ReplyBody& body);
+// The same for a Joined, for many members of one world: it is encoded once.
+std::string encode_world(const World& world);
+std::string encode_joined(std::uint32_t id, std::uint32_t rank, std::string_view encoded_world);
 // The whole of `bytes` is exactly one message, or Code::protocol.
 Result<Request> decode_request(std::string_view bytes);
 Result<Reply> decode_reply(std::string_view bytes);

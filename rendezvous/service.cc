@@ -11,13 +11,17 @@ namespace trainrun::rendezvous {
 
 Service::Service(Key key, Callbacks callbacks) : key_(key), callbacks_(std::move(callbacks)) {}
 
-void Service::opened(std::uint32_t connection, Instant now) {
+void Service::opened(std::uint32_t connection, Instant now, Peer peer) {
   if (sessions_.size() >= max_connections || sessions_.contains(connection))
     return callbacks_.close(connection);
+  SecureChannel channel(SecureChannel::Role::server, key_, max_request);
+  if (peer == Peer::neighbour) {
+    sessions_.emplace(connection, Session{std::move(channel), std::nullopt});
+    return;
+  }
   if (handshakes_.size() >= max_handshakes) drop(handshakes_.begin()->second, "too many", now);
   const auto prove_by = now + handshake_time;
-  sessions_.emplace(connection,
-                    Session{SecureChannel(SecureChannel::Role::server, key_, max_request), prove_by});
+  sessions_.emplace(connection, Session{std::move(channel), prove_by});
   handshakes_.emplace(prove_by, connection);
 }
 
@@ -108,7 +112,14 @@ void Service::advance(Instant now) {
 }
 
 // Values that were waited for may come all at once, to one that reads slowly: they can be asked for again.
-std::string Service::reply_for(const Outgoing& item) const {
+std::string Service::reply_for(const Outgoing& item) {
+  if (const auto* joined = std::get_if<Joined>(item.body.get())) {
+    if (world_ != item.body) {
+      world_ = item.body;
+      encoded_world_ = encode_world(joined->world);
+    }
+    return encode_joined(item.request, item.rank, encoded_world_);
+  }
   auto bytes = encode_reply(item.request, *item.body);
   if (!std::holds_alternative<Values>(*item.body) || unsent(item.connection) + bytes.size() <= max_unsent)
     return bytes;
@@ -125,6 +136,8 @@ void Service::deliver(Outbox outbox) {
     at->second.channel.send(reply_for(item));
     callbacks_.send(item.connection, at->second.channel.take_output());
   }
+  world_.reset();  // all its members have it now
+  encoded_world_.clear();
   for (const auto& event : table_.take_events())
     if (callbacks_.event) callbacks_.event(event);
   if (table_.verdict() && !told_over_) {

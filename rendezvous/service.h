@@ -38,7 +38,8 @@ class Service {
   };
   static constexpr Duration handshake_time = seconds(10);
   static constexpr std::size_t max_connections = 65536;
-  static constexpr std::size_t max_handshakes = 1024;  // above, the oldest unproven connection is closed
+  // Of strangers: above, the oldest unproven connection of a stranger is closed.
+  static constexpr std::size_t max_handshakes = 1024;
   // A peer that does not read: from this many bytes unsent on its further requests wait, which the transport
   // had better not even read. What it asked before may still be answered, up to `max_unsent`.
   static constexpr std::size_t pause_above = std::size_t{16} << 20;
@@ -46,7 +47,11 @@ class Service {
 
   Service(Key key, Callbacks callbacks);
 
-  void opened(std::uint32_t connection, Instant now);
+  // Who stands behind a connection before it has proven the key. A neighbour runs as the job's user, which a
+  // door has asked the kernel: it has no time limit and is never closed to make room for others. What bounds
+  // neighbours is their doors' limit and max_connections.
+  enum class Peer : std::uint8_t { stranger, neighbour };
+  void opened(std::uint32_t connection, Instant now, Peer peer = Peer::stranger);
   void received(std::uint32_t connection, std::string_view bytes, Instant now);
   void closed(std::uint32_t connection, Instant now);
   // Less than `pause_above` is unsent again.
@@ -70,7 +75,7 @@ class Service {
  private:
   struct Session {
     SecureChannel channel;
-    std::optional<Instant> prove_by;  // nothing: it has proven
+    std::optional<Instant> prove_by;  // nothing: it has proven, or is a neighbour
   };
 
   void deliver(Outbox outbox);
@@ -78,7 +83,7 @@ class Service {
   void drop(std::uint32_t connection, const std::string& why, Instant now);
   void gone(std::uint32_t connection, std::string how, Instant now);
   [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
-  [[nodiscard]] std::string reply_for(const Outgoing& item) const;
+  [[nodiscard]] std::string reply_for(const Outgoing& item);
 
   Key key_;
   Callbacks callbacks_;
@@ -86,6 +91,8 @@ class Service {
   std::map<std::uint32_t, Session> sessions_;
   std::set<std::pair<Instant, std::uint32_t>> handshakes_;
   bool told_over_ = false;
+  std::shared_ptr<const ReplyBody> world_;  // whose bytes are these:
+  std::string encoded_world_;
 };
 
 }  // namespace trainrun::rendezvous

@@ -17,15 +17,22 @@
 namespace trainrun::rendezvous {
 namespace {
 
+// A wait is cut so, and a cut that ends later than it should by more than `stop_shows_from` was a stop.
+constexpr Duration longest_cut = seconds(1);
+constexpr Duration stop_shows_from = seconds(1);
+
 // Until `fd` is ready for `events`; false when the deadline came first.
-bool wait_until_ready(int fd, short events, Instant deadline) {
+bool wait_until_ready(int fd, short events, Instant& deadline) {
   for (;;) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    const auto before = std::chrono::steady_clock::now();
+    const auto left = std::clamp<Duration>(deadline - before, Duration::zero(), longest_cut);
     pollfd entry{fd, events, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::chrono::ceil<milliseconds>(left).count()));
     if (ready > 0) return true;
-    if (ready < 0 && errno == EINTR) continue;
-    if (left <= 0 || ready < 0) return false;
+    if (ready < 0 && errno != EINTR) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (const auto late = now - before - left; late > stop_shows_from) deadline += late;
+    if (now >= deadline) return false;
   }
 }
 
@@ -34,7 +41,7 @@ void set_option(int fd, int level, int name, int value) {
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof value));
 }
 
-Result<Fd> connect_one(const addrinfo& target, Instant deadline) {
+Result<Fd> connect_one(const addrinfo& target, Instant& deadline) {
   Fd fd(::socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail(Code::unreachable, errno_text(errno));
   set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1);
@@ -69,7 +76,7 @@ Result<std::pair<std::string, std::uint16_t>> split_address(std::string_view tex
   return std::pair(std::string(host), *port);
 }
 
-Result<Socket> Socket::connect(const std::string& address, Instant deadline) {
+Result<Socket> Socket::connect(const std::string& address, Instant& deadline) {
   const auto parts = split_address(address);
   if (!parts) return tl::unexpected(parts.error());
   addrinfo hints{};
@@ -92,7 +99,7 @@ Result<Socket> Socket::connect(const std::string& address, Instant deadline) {
   return fail(code, fmt::format("cannot connect to {}: {}", address, why));
 }
 
-Result<void> Socket::send(std::string_view bytes, Instant deadline) {
+Result<void> Socket::send(std::string_view bytes, Instant& deadline) {
   while (!bytes.empty()) {
     const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
@@ -107,7 +114,7 @@ Result<void> Socket::send(std::string_view bytes, Instant deadline) {
   return {};
 }
 
-Result<std::string> Socket::receive(Instant deadline) {
+Result<std::string> Socket::receive(Instant& deadline) {
   std::array<char, 65536> buffer;
   for (;;) {
     if (!wait_until_ready(fd_.get(), POLLIN, deadline)) return fail(Code::timeout, "no answer in time");

@@ -1,4 +1,6 @@
-// A TCP connection for blocking code, each call with a deadline.
+// A TCP connection for blocking code, each call with a deadline. A deadline moves on by the time for which
+// the process stood still (^Z, SIGSTOP) while it waited: nobody could act on it then. A forked child does not
+// have the connection.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +11,7 @@
 #include "launcher/base/error.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/time.h"
+#include "rendezvous/parents_fd.h"
 
 namespace trainrun::rendezvous {
 
@@ -19,13 +22,13 @@ class Socket {
  public:
   // Tries every address that the name has. The look-up of a name (numbers need none) is not bound by the
   // deadline, the system's resolver has its own.
-  static Result<Socket> connect(const std::string& address, Instant deadline);
+  static Result<Socket> connect(const std::string& address, Instant& deadline);
   explicit Socket(Fd connected) : fd_(std::move(connected)) {}
 
   // Code::timeout after the deadline, Code::lost when the peer has gone. Only these two calls may run at the
   // same time in two threads.
-  Result<void> send(std::string_view bytes, Instant deadline);
-  Result<std::string> receive(Instant deadline);  // at least one byte
+  Result<void> send(std::string_view bytes, Instant& deadline);
+  Result<std::string> receive(Instant& deadline);  // at least one byte
 
   // From any thread: calls that run and all later ones fail with Code::lost.
   void shut_down();
@@ -33,7 +36,7 @@ class Socket {
   [[nodiscard]] std::string local_address() const;
 
  private:
-  Fd fd_;
+  ParentsFd fd_;
 };
 
 }  // namespace trainrun::rendezvous

@@ -9,13 +9,14 @@
 #include <cstdlib>
 #include <memory>
 
-#include "cli/exit_code.h"
+#include "launcher/base/advice.h"
+#include "launcher/base/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/time.h"
+#include "launcher/base/utf8.h"
 #include "launcher/io/loop.h"
 #include "rendezvous/key_file.h"
 #include "rendezvous/service.h"
-#include "rendezvous/standalone_options.h"
 #include "rendezvous/tcp_listener.h"
 
 namespace trainrun::rendezvous {
@@ -24,13 +25,13 @@ namespace {
 constexpr Duration farewell = seconds(2);  // for members to take the last replies and go
 
 void say(const std::string& text) {  // a stderr that nobody reads is no reason to end
-  std::fputs(fmt::format("trainrun: {}\n", text).c_str(), stderr);
+  std::fputs(fmt::format("trainrun: {}\n", harmless(text)).c_str(), stderr);
 }
 
 int report(const Error& error) {
   say(error.message);
-  if (!error.hint.empty()) std::fputs(fmt::format("  try: {}\n", error.hint).c_str(), stderr);
-  return static_cast<int>(exit_code_of(error.code));
+  if (!error.hint.empty()) std::fputs(fmt::format("  {}\n", harmless(advice(error.hint))).c_str(), stderr);
+  return to_int(exit_code_of(error.code));
 }
 
 // 0, or the exit code after a word on stderr.
@@ -82,7 +83,7 @@ class Server {
     listener_->serve(service_, {[this] { return ++last_connection_; }, [this] { touched(); }});
     if (options_.timeout)
       limit_.arm(io::Loop::now() + *options_.timeout, [this] {
-        end(static_cast<int>(ExitCode::timeout),
+        end(to_int(ExitCode::timeout),
             "the time limit passed (--timeout): " + service_.table().outstanding());
       });
     wait_for_signal();
@@ -98,7 +99,7 @@ class Server {
         say(fmt::format("the server got {} and does not wait for its members to go", name_of_signal(number)));
         return loop_.stop();
       }
-      end(128 + number, fmt::format("the server got {}", name_of_signal(number)));
+      end(exit_code_of_signal(number), fmt::format("the server got {}", name_of_signal(number)));
       wait_for_signal();
     });
   }
@@ -111,7 +112,7 @@ class Server {
   }
   void over(const Verdict& verdict) {
     if (verdict.kind != Verdict::Kind::ended && !ending_) {
-      exit_code_ = static_cast<int>(ExitCode::unreachable);
+      exit_code_ = to_int(ExitCode::unreachable);
       say(describe(verdict));
     }
     listener_->stop_accepting();
@@ -141,14 +142,11 @@ class Server {
 
 }  // namespace
 
-int rendezvous_main(const std::vector<std::string>& words) {
+int rendezvous_main(const StandaloneOptions& options) {
   // None of these may leave a key file behind. A reader that went away is seen when we write.
   for (const int number : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2}) ::signal(number, SIG_IGN);
-  const auto options = parse_standalone_options(words);
-  if (!options) return report(options.error());
-  if (options->help) return print(standalone_help());
   io::Loop loop;
-  auto listener = TcpListener::listen(loop, options->bind);
+  auto listener = TcpListener::listen(loop, options.bind);
   if (!listener) return report(listener.error());
   // From here on a signal ends the server in order, which removes the key file. What was ignored when we were
   // started stays so: nohup, and `&` in a script.
@@ -157,15 +155,15 @@ int rendezvous_main(const std::vector<std::string>& words) {
     if (!ignored(number)) signals.add(number);
   const char* temporary = std::getenv("TMPDIR");
   const auto file =
-      KeyFile::open(options->key_file, temporary != nullptr && *temporary == '/' ? temporary : "/tmp");
+      KeyFile::open(options.key_file, temporary != nullptr && *temporary == '/' ? temporary : "/tmp");
   if (!file) return report(file.error());
   // In the form of environment variables, so that a script can hand the line on as it is. A server that
   // nobody can know of would wait for nothing.
   if (const int code = print(fmt::format("TRAINRUN_RENDEZVOUS={} TRAINRUN_KEY_FILE={} TRAINRUN_SIZE={}\n",
-                                         (*listener)->address(), shell_quote(file->path()), options->np));
+                                         (*listener)->address(), shell_quote(file->path()), options.np));
       code != 0)
     return code;
-  return Server(*options, *file, std::move(*listener), loop, signals).run();
+  return Server(options, *file, std::move(*listener), loop, signals).run();
 }
 
 }  // namespace trainrun::rendezvous

@@ -1,5 +1,5 @@
-// The life of a generation: begin, join, leave, loss, verdict; waiters and their deadlines. From one
-// generation to the next: table_elastic.cc. The other verbs: table_verbs.cc.
+// The life of a generation: begin, join, verdict; waiters and their deadlines. How members go:
+// table_departures.cc. From one generation to the next: table_elastic.cc. The other verbs: table_verbs.cc.
 #include "rendezvous/table.h"
 
 #include <fmt/format.h>
@@ -117,79 +117,14 @@ void Table::form_if_complete() {
     for (auto& member : world_.members) member.local_rank = on_host[member.host]++;
     for (auto& member : world_.members) member.local_size = on_host[member.host];
   }
-  for (const auto& waiter : joined) answer(waiter, Joined{waiter.rank, world_});
-}
-
-void Table::handle(const Leave&, const Waiter& waiter, Instant) {
-  const auto rank = rank_of(waiter.connection);
-  if (!rank || seats_[*rank].state != Seat::State::taken)
-    return refuse(waiter, FailureKind::invalid, "this connection has not joined, so it cannot leave");
-  answer(waiter, Done{});
-  depart(*rank);
-}
-
-void Table::depart(std::uint32_t rank) {
-  seats_[rank].state = Seat::State::left;
-  seat_of_.erase(seats_[rank].connection);
-  std::erase_if(suspects_, [&](const auto& suspect) { return suspect.rank == rank; });
-  // A barrier that needs the member can never be complete.
-  std::vector<WaiterNumber> hopeless;
-  for (const auto& [name, meeting] : meetings_)
-    if (std::find(meeting.ranks.begin(), meeting.ranks.end(), rank) != meeting.ranks.end())
-      for (const auto& [other, number] : meeting.here) hopeless.push_back(number);
-  for (const auto number : hopeless) {
-    const auto other = remove(number);
-    refuse(other, FailureKind::left,
-           fmt::format("barrier {} cannot be complete: {} has left", quoted(other.name), name_ranks({rank})),
-           {rank});
-  }
-  if (everybody_left()) finish({Verdict::Kind::ended, {}, {}, "all members have left", {}});
+  const auto shared = std::make_shared<const ReplyBody>(Joined{0, world_});
+  for (const auto& waiter : joined)
+    outbox_.push_back({waiter.connection, waiter.request, shared, waiter.rank});
 }
 
 void Table::handle(const Watch& watch, Waiter waiter, Instant now) {
   waiter.kind = Waiter::Kind::watch;
   add(std::move(waiter), watch.wait_ms, now);
-}
-
-void Table::handle(const Abort& abort, const Waiter& waiter, Instant) {
-  if (abort.why.size() > max_text)
-    return refuse(
-        waiter, FailureKind::limit,
-        fmt::format("the reason of an abort has at most {} bytes, not {}", max_text, abort.why.size()));
-  if (!acceptable_ranks(abort.missing))
-    return refuse(waiter, FailureKind::invalid, "an abort names missing ranks of the world, each once");
-  const auto rank = rank_of(waiter.connection);
-  const auto why = one_line(abort.why, max_text);
-  answer(waiter, Done{});
-  if (!abort.missing.empty()) {
-    std::optional<std::uint32_t> culprit;
-    if (abort.missing.size() == 1) culprit = abort.missing.front();
-    break_up(
-        {Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "", why, abort.missing});
-  } else {
-    break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", why, {}});
-  }
-}
-
-Outbox Table::closed(std::uint32_t connection, Instant now, std::string how) {
-  const auto rank = rank_of(connection);
-  if (const auto mine = waiters_of_.find(connection); mine != waiters_of_.end())
-    for (const auto number : std::vector<WaiterNumber>(mine->second.begin(), mine->second.end()))
-      remove(number);
-  seat_of_.erase(connection);
-  if (!rank || verdict_) return take();
-  if (!described_) {
-    break_up({Verdict::Kind::lost, *rank, world_.members[*rank].host, std::move(how), {}});
-  } else {
-    suspects_.push_back({now + patience_, *rank, std::move(how)});
-  }
-  return take();
-}
-
-Outbox Table::lost(Generation generation, Rank rank, std::string host, std::string how) {
-  if (generation.value == world_.generation && !verdict_ && rank.value < world_.size)
-    finish({Verdict::Kind::lost, rank.value, std::move(host), std::move(how), {}});
-  return take();
 }
 
 Outbox Table::end(Generation generation, std::string reason, Verdict::Kind kind) {
@@ -226,9 +161,12 @@ std::optional<Instant> Table::next_deadline() const {
 }
 
 Outbox Table::advance(Instant now) {
-  if (!suspects_.empty() && suspects_.front().until <= now) {
+  while (!suspects_.empty() && suspects_.front().until <= now) {
     const auto suspect = suspects_.front();
-    break_up({Verdict::Kind::lost, suspect.rank, world_.members[suspect.rank].host, suspect.how, {}});
+    if (seats_[suspect.rank].leaves_at_close)
+      leave_unmet(suspect.rank);
+    else
+      break_up({Verdict::Kind::lost, suspect.rank, world_.members[suspect.rank].host, suspect.how, {}});
   }
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) time_out(deadlines_.begin()->second);
   return take();

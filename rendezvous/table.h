@@ -27,6 +27,7 @@ struct Outgoing {
   std::uint32_t connection = 0;
   std::uint32_t request = 0;              // the id that the client gave it
   std::shared_ptr<const ReplyBody> body;  // replies to many waiters share one
+  std::uint32_t rank = 0;                 // of a Joined, whose shared body has none
 };
 using Outbox = std::vector<Outgoing>;
 
@@ -75,6 +76,11 @@ class Table {
     State state = State::empty;
     std::uint32_t connection = 0;
     WaiterNumber waiter = 0;  // waiting only
+    bool leaves_at_close = false;
+    // Its last pulse.
+    std::uint64_t sequence = 0;
+    bool in_operation = false;
+    Instant heard{};
   };
   struct Waiter {
     enum class Kind : std::uint8_t { join, keys, ids, barrier, watch, next, news };
@@ -100,6 +106,7 @@ class Table {
     Change change = Change::none;
     std::unordered_set<std::uint32_t> stopping;  // workers
     std::string text;
+    std::optional<std::uint32_t> left{};
   };
   struct Meeting {  // a barrier that is under way
     std::vector<std::uint32_t> ranks;
@@ -135,6 +142,7 @@ class Table {
   bool store_put(const Waiter& waiter, const std::string& key, const std::string& value);
   bool acceptable_key(const Waiter& waiter, const std::string& key, bool to_write);
   bool acceptable_group(const Waiter& waiter, const std::string& group);
+  [[nodiscard]] bool takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const;
   [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;
 
   WaiterNumber add(Waiter waiter, std::uint32_t wait_ms, Instant now);
@@ -147,6 +155,8 @@ class Table {
   void finish(Verdict verdict);    // the generation is over: everybody who waits for it hears so
   void break_up(Verdict verdict);  // the same, and the launcher is to know
   void depart(std::uint32_t rank);
+  void leave_unmet(std::uint32_t rank);  // the same, and the others are to know
+  void tell(Told told);
   [[nodiscard]] Notice notice_for(std::uint32_t rank, std::uint32_t number) const;
   [[nodiscard]] std::optional<std::uint32_t> rank_of(std::uint32_t connection) const;
   [[nodiscard]] std::vector<std::uint32_t> in_state(Seat::State state) const;  // ranks

@@ -60,13 +60,18 @@ void Table::handle(const Next& next, Waiter waiter, Instant now) {
   if (!member || verdict_) return;
   const auto rank = at->second;
   if (formed_ && seats_[rank].state == Seat::State::taken) depart(rank);
-  // Without it the generation can never be complete, and the others would wait in vain.
-  if (!formed_)
+  // Without it the generation can never be complete, and the others would wait in vain. It is nobody's fault:
+  // who waits has as a rule what must not be lost, and who is awaited may just be loading.
+  if (!formed_) {
+    auto awaited = absent();
+    std::erase(awaited, rank);
     break_up({Verdict::Kind::aborted,
-              rank,
-              world_.members[rank].host,
-              "it gave up before all members were here",
+              {},
+              {},
+              fmt::format("{} gave up before all members were here{}", name_ranks({rank}),
+                          awaited.empty() ? "" : ", without " + name_ranks(awaited)),
               {}});
+  }
 }
 
 Outbox Table::dismiss(WorkerId worker) {
@@ -81,13 +86,18 @@ Outbox Table::dismiss(WorkerId worker) {
 
 Notice Table::notice_for(std::uint32_t rank, std::uint32_t number) const {
   const auto& told = notices_[number - 1];
-  return {number, told.change, told.stopping.contains(world_.members[rank].worker), told.text};
+  return {number, told.change, told.stopping.contains(world_.members[rank].worker), told.text, told.left};
 }
 
 Outbox Table::announce(Generation generation, Change change, std::unordered_set<std::uint32_t> stopping,
                        std::string text) {
-  if (generation.value != world_.generation || verdict_) return take();
-  notices_.push_back({change, std::move(stopping), std::move(text)});
+  if (generation.value == world_.generation && !verdict_)
+    tell({change, std::move(stopping), std::move(text)});
+  return take();
+}
+
+void Table::tell(Told told) {
+  notices_.push_back(std::move(told));
   const auto number = static_cast<std::uint32_t>(notices_.size());
   std::vector<WaiterNumber> ears;
   for (const auto& [waiting, waiter] : waiters_)
@@ -96,7 +106,6 @@ Outbox Table::announce(Generation generation, Change change, std::unordered_set<
     const auto waiter = remove(ear);
     answer(waiter, notice_for(waiter.rank, number));
   }
-  return take();
 }
 
 void Table::handle(const News& news, Waiter waiter, Instant now) {
@@ -110,15 +119,24 @@ void Table::handle(const News& news, Waiter waiter, Instant now) {
   add(std::move(waiter), news.wait_ms, now);
 }
 
-void Table::handle(const Pulse& pulse, const Waiter& waiter, Instant) {
+void Table::handle(const Pulse& pulse, const Waiter& waiter, Instant now) {
   if (pulse.op.size() > max_operation)
     return refuse(waiter, FailureKind::limit,
                   fmt::format("the name of an operation has at most {} bytes", max_operation));
   if (pulse.rank >= world_.size || seats_[pulse.rank].state != Seat::State::taken)
     return refuse(waiter, FailureKind::invalid, fmt::format("rank {} has not joined", pulse.rank));
   answer(waiter, Done{});
-  events_.emplace_back(
-      MemberPulse{{world_.members[pulse.rank].worker}, pulse.op, pulse.sequence, pulse.in_operation});
+  auto& seat = seats_[pulse.rank];
+  seat.heard = now;
+  // A member that is stuck repeats itself, and has not got on.
+  if (seat.sequence == pulse.sequence && seat.in_operation == pulse.in_operation) return;
+  seat.sequence = pulse.sequence;
+  seat.in_operation = pulse.in_operation;
+  events_.emplace_back(MemberPulse{{world_.generation},
+                                   {world_.members[pulse.rank].worker},
+                                   pulse.op,
+                                   pulse.sequence,
+                                   pulse.in_operation});
 }
 
 }  // namespace trainrun::rendezvous

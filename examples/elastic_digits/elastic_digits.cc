@@ -149,14 +149,15 @@ class Training {
   void end_epoch(const comm::World& world) {
     const double held_out = accuracy(world);
     const int epoch = static_cast<int>(sampler_.epoch()) + 1;
+    // All ranks have the same to say, and any of them may be dead before it has said it. Before the
+    // checkpoint: an epoch that is saved is not trained again, so nobody would write its log.
+    if (logs()) write_sample_log(options_.sample_log + "." + std::to_string(epoch), used_);
     if (world.rank() == 0) {
       std::printf("epoch %2d/%d  loss %.4f  held-out %.1f %%\n", epoch, options_.epochs,
                   loss_ / static_cast<double>(sampler_.count()), held_out);
       std::fflush(stdout);
       if (!options_.checkpoint.empty()) digits::save_checkpoint(options_.checkpoint, network_, epoch);
     }
-    // All ranks have the same to say, and any of them may be dead before it has said it.
-    if (logs()) write_sample_log(options_.sample_log + "." + std::to_string(epoch), used_);
     loss_ = 0;
     used_.assign(used_.size(), 0);
     sampler_.next_epoch();

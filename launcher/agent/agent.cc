@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_tree.h"
+#include "launcher/agent/spared.h"
 #include "launcher/base/fault.h"
 
 namespace trainrun::agent {
@@ -19,6 +21,8 @@ constexpr Duration goodbye = seconds(2);
 constexpr std::size_t most_names = 8;
 // Beyond the grace that its workers are given, for the launcher to end an agent that said Leaving.
 constexpr Duration leaving_slack = seconds(2);
+// Between two signs of life, also where the time-out is long.
+constexpr Duration longest_beat = milliseconds(2500);
 
 std::string value_of(const wire::EnvPairs& env, std::string_view name) {
   for (const auto& [key, value] : env) {
@@ -34,11 +38,20 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
       legacy_(legacy),
       link_(loop, std::move(in), std::move(out),
             {[this](const wire::Frame& frame) { receive(frame); },
-             [this](const std::string& why) { lose_link(why); }}),
-      supervisor_(loop, link_, [this](pid_t child) { inspector_.child_ended(child); }),
+             [this](const std::string&) { lose_link(); }}),
+      pmi_(loop, link_),
+      pmix_(loop, link_,
+            {[this](const wire::Start& order) { supervisor_.start(order); },
+             [this](WorkerId worker, wire::Output stream, const std::string& text) {
+               supervisor_.print(worker, stream, text);
+             }}),
+      supervisor_(loop, link_, pmi_, pmix_,
+                  [this](pid_t child) { return inspector_.take(child) || pmix_.take(child); }),
+      mpi_watch_(loop, link_, [this] { return silent_ranks(); }),
       inspector_(loop, link_, supervisor_),
       sweeper_(
-          loop, supervisor_, [this](pid_t child) { return inspector_.is_tool(child); },
+          loop, supervisor_,
+          [this](pid_t child) { return inspector_.is_tool(child) || pmix_.is_helper(child); },
           [this](const wire::Sweep& order, const wire::Swept& answer) {
             supervisor_.forget(order.workers);
             link_.send(answer);
@@ -47,13 +60,23 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
                    [this](StreamId stream, std::string_view bytes, bool end) {
                      link_.send(wire::StreamData{stream, std::string(bytes), end});
                    },
+                   [this](StreamId stream, std::uint64_t bytes) {
+                     link_.send(wire::StreamTaken{stream, bytes});
+                   },
                    [this](uid_t user) { tell_refusal(user); }}),
+      starts_(loop, {[this](const wire::Start& order) { start(order); },
+                     [this](WorkerId worker) {
+                       link_.send(wire::NotStarted{worker, SpawnStage::none, ECANCELED,
+                                                   io::Loop::now().time_since_epoch().count()});
+                     }}),
       directory_(legacy),
+      pulse_(loop),
       silence_(loop),
       ladder_(loop),
       leave_by_(loop),
       last_heard_(io::Loop::now()) {
   link_.send(wire::Hello{wire::protocol_version, static_cast<std::uint32_t>(::getpid())});
+  beat();
 }
 
 Agent::~Agent() = default;
@@ -62,7 +85,7 @@ void Agent::receive(const wire::Frame& frame) {
   last_heard_ = io::Loop::now();
   const auto handle = [&]<class Message>(const Message*, auto&& work) {
     const auto message = wire::from_frame<Message>(frame);
-    if (!message) return lose_link("a malformed message");
+    if (!message) return give_up("got a malformed message");
     work(*message);
   };
   switch (frame.type) {
@@ -70,13 +93,20 @@ void Agent::receive(const wire::Frame& frame) {
       return handle(static_cast<wire::Setup*>(nullptr), [this](const auto& it) { setup(it); });
     case wire::Start::type:
       return handle(static_cast<wire::Start*>(nullptr), [this](const auto& it) {
+        if (mode_ == Mode::serving) starts_.add(it);
+      });
+    case wire::World::type:
+      return handle(static_cast<wire::World*>(nullptr), [this](const auto& it) {
         if (mode_ != Mode::serving) return;
-        sweeper_.before_start();
-        if (it.generation.value > 1) restore_directory();  // the job may be days old by now
-        supervisor_.start(it);
+        if (it.generation.value > 1) restore_directory();
+        pmix_.world(it);
       });
     case wire::Signal::type:
-      return handle(static_cast<wire::Signal*>(nullptr), [this](const auto& it) { supervisor_.signal(it); });
+      return handle(static_cast<wire::Signal*>(nullptr), [this](const auto& it) {
+        if (it.ending) starts_.drop(it.workers);
+        pmix_.signal(it);
+        supervisor_.signal(it);
+      });
     case wire::Stdin::type:
       return handle(static_cast<wire::Stdin*>(nullptr),
                     [this](const auto& it) { supervisor_.give_stdin(it); });
@@ -88,7 +118,10 @@ void Agent::receive(const wire::Frame& frame) {
         link_.send(wire::Pong{it.sequence, io::Loop::now().time_since_epoch().count()});
       });
     case wire::Pause::type:
-      return handle(static_cast<wire::Pause*>(nullptr), [this](const auto& it) { paused_ = it.on; });
+      return handle(static_cast<wire::Pause*>(nullptr), [this](const auto& it) {
+        paused_ = it.on;
+        starts_.hold(it.on);
+      });
     case wire::Sweep::type:
       return handle(static_cast<wire::Sweep*>(nullptr), [this](const auto& it) {
         if (mode_ != Mode::serving) return;
@@ -107,42 +140,90 @@ void Agent::receive(const wire::Frame& frame) {
     case wire::StreamData::type:
       return handle(static_cast<wire::StreamData*>(nullptr),
                     [this](const auto& it) { door_.give(it.stream, it.bytes, it.end); });
+    case wire::StreamTaken::type:
+      return handle(static_cast<wire::StreamTaken*>(nullptr),
+                    [this](const auto& it) { door_.taken(it.stream, it.bytes); });
+    case wire::Gathered::type:
+      return handle(static_cast<wire::Gathered*>(nullptr), [this](const auto& it) {
+        it.dialect == wire::Dialect::pmix ? pmix_.gathered(it) : pmi_.gathered(it);
+      });
+    case wire::GatherFailed::type:
+      return handle(static_cast<wire::GatherFailed*>(nullptr), [this](const auto& it) {
+        pmi_.failed(it);
+        pmix_.failed(it);
+      });
+    case wire::Ask::type:
+      return handle(static_cast<wire::Ask*>(nullptr), [this](const auto& it) {
+        it.dialect == wire::Dialect::pmix ? pmix_.asked(it) : pmi_.asked(it);
+      });
+    case wire::Answer::type:
+      return handle(static_cast<wire::Answer*>(nullptr), [this](const auto& it) { pmix_.answered(it); });
     case wire::Stop::type:
       if (mode_ != Mode::serving) return;
       mode_ = Mode::stopping;
       return end_everything();
     default:
-      return lose_link("an unknown message");
+      return give_up("got a message that it does not know");
   }
 }
 
 void Agent::setup(const wire::Setup& setup) {
-  if (setup.version != wire::protocol_version) return lose_link("another protocol version");
-  if (std::exchange(is_set_up_, true)) return lose_link("a second Setup");
+  if (setup.version != wire::protocol_version) return give_up("speaks another protocol");
+  if (std::exchange(is_set_up_, true)) return give_up("was set up twice");
   fault::configure(setup.faults);
   grace_ = milliseconds(setup.grace_ms);
   host_timeout_ = milliseconds(setup.host_timeout_ms);
   legacy_.set_host_timeout(host_timeout_);
+  // Our watcher sleeps by the time-out that it began with, until something wakes it.
+  ::kill(::getppid(), SIGCHLD);
   elastic_ = setup.elastic;
   wire::Prepared prepared;
   prepared.problems = check_setup(setup);
   if (setup.own_directory) {
     const auto places = places_for_job_directory(value_of(setup.env, "TMPDIR"), own_tmpdir());
-    // Only the hosts of an elastic job are dialled a second time.
-    if (elastic_)
-      for (const auto& place : places)
-        tell_cleared(clear_after_predecessors(place, setup.job_id, setup.host));
+    for (const auto& place : places) {
+      // Only the hosts of an elastic job are dialled a second time.
+      if (elastic_) tell_cleared(clear_after_predecessors(place, setup.job_id, setup.host));
+      remove_directories_of_dead_jobs(place, setup.job_id);
+    }
     const int error = directory_.make(places, setup.job_id, setup.key);
     if (error != 0)
       prepared.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
-    if (error == 0 && elastic_) life_ = claim_directory(directory_.path(), setup.host);
+    if (error == 0) life_ = claim_directory(directory_.path(), setup.host);
     prepared.job_directory = directory_.path();
   }
   prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
+  pmix_.setup(setup, prepared);
   link_.send(prepared);
   supervisor_.setup(setup);
+  pmi_.setup(setup.job_id);
+  pmix_.begin(directory_.path());
   inspector_.setup(value_of(setup.env, "PATH"));
+  beat();
   watch_silence();
+}
+
+// From the first turn to the last, whatever else happens: our watcher must not take a launcher that is slow
+// to begin, or ranks that use all of a long grace, for a hang of ours.
+void Agent::beat() {
+  legacy_.show_life();
+  supervisor_.look_at_memory();
+  pulse_.arm(io::Loop::now() + std::min(legacy_.host_timeout() / 4, longest_beat), [this] { beat(); });
+}
+
+std::vector<MpiWatch::Silent> Agent::silent_ranks() const {
+  std::vector<MpiWatch::Silent> silent;
+  for (const auto& leader : supervisor_.live_leaders())
+    if (!pmi_.has_spoken(leader.worker) && !pmix_.has_spoken(leader.worker))
+      silent.push_back({leader.worker, leader.pid});
+  return silent;
+}
+
+void Agent::start(const wire::Start& order) {
+  sweeper_.before_start();
+  if (order.generation.value > 1) restore_directory();  // the job may be days old by now
+  mpi_watch_.ordered(order);
+  pmix_.start(order);
 }
 
 void Agent::restore_directory() {
@@ -157,21 +238,23 @@ void Agent::tell_cleared(const Cleared& cleared) {
 }
 
 void Agent::watch_silence() {
-  legacy_.show_life();
   const auto due = io::Loop::now() + host_timeout_ / 4;
   silence_.arm(due, [this, due] {
     // A late timer says that it was us who stood still: what the launcher said meanwhile waits to be read.
     const bool stood_still = io::Loop::now() - due > host_timeout_ / 4;
     if (paused_ || stood_still) last_heard_ = io::Loop::now();
-    if (io::Loop::now() - last_heard_ > host_timeout_ + longer_than_launcher)
-      return lose_link("the launcher fell silent");
+    if (io::Loop::now() - last_heard_ > host_timeout_ + longer_than_launcher) {
+      // It may only have been stopped: then it must not take what we do to the ranks for their own end.
+      link_.flush_and_close(Duration::zero());
+      return lose_link();
+    }
     watch_silence();
   });
 }
 
 void Agent::hold_port(const wire::HoldPort& order) {
   if (const auto error = fault::point("agent.port")) return link_.send(wire::PortHeld{0, *error});
-  auto held = agent::hold_port(order.first, order.last, held_port_.answer.port);
+  auto held = agent::hold_port(order.first, order.last, held_port_);
   link_.send(held.answer);
   // The last generation's port is let go only now: until here it kept us from getting the same one again.
   if (held.answer.error == 0) held_port_ = std::move(held);
@@ -192,8 +275,8 @@ void Agent::on_child() {
 }
 
 void Agent::on_signal(int number) {
-  const bool must_leave = number != SIGUSR1;
-  if (mode_ == Mode::serving && elastic_ && !(must_leave && must_leave_)) {
+  const bool must_leave = number != SIGUSR1 && number != SIGUSR2;
+  if (mode_ == Mode::serving && elastic_ && number != SIGUSR2 && !(must_leave && must_leave_)) {
     if (must_leave) {
       must_leave_ = true;
       leave_by_.arm(io::Loop::now() + grace_ + leaving_slack, [this, number] { end_by_signal(number); });
@@ -207,13 +290,16 @@ void Agent::on_signal(int number) {
   link_.send(wire::Note{"the agent got " + signal_name(number) + ", which means nothing to this job"});
 }
 
-void Agent::end_by_signal(int number) {
-  link_.send(wire::Note{"the agent got " + signal_name(number) + " and ends its ranks"});
+void Agent::end_by_signal(int number) { give_up("got " + signal_name(number)); }
+
+// The launcher hears why, and then nothing more: what we do to the ranks is not their own end.
+void Agent::give_up(const std::string& why) {
+  link_.send(wire::Note{"the agent " + why + " and ends its ranks"});
   link_.flush_and_close(milliseconds(200));
-  lose_link("ended by a signal");
+  lose_link();
 }
 
-void Agent::lose_link(const std::string&) {
+void Agent::lose_link() {
   if (mode_ == Mode::lost) return;
   const bool ladder_runs = mode_ == Mode::stopping;
   mode_ = Mode::lost;
@@ -223,15 +309,16 @@ void Agent::lose_link(const std::string&) {
 }
 
 void Agent::end_everything() {
+  starts_.clear();
   silence_.disarm();
   leave_by_.disarm();
   sweeper_.drop();
   inspector_.drop();
+  pmix_.drop();
+  mpi_watch_.drop();
   supervisor_.reap();
   if (no_children_left()) return leave();
-  leftover_names_ = names_of(descendants(::getpid()), most_names);
-  leftovers_ = signal_descendants(SIGTERM);
-  signal_descendants(SIGCONT);
+  tell_to_end();
   ladder_.arm(io::Loop::now() + grace_, [this] {
     killed_ = true;
     signal_descendants(SIGKILL);
@@ -242,18 +329,43 @@ void Agent::end_everything() {
   ending_step();
 }
 
+void Agent::tell_to_end() {
+  const ProcessTree tree;
+  const auto left = tree.descendants(::getpid());
+  const auto spare = spared(tree, left, [this](pid_t pid) {
+    return supervisor_.was_asked_to_end(pid) || told_to_end_.contains(pid);
+  });
+  spares_some_ = !spare.empty();
+  std::vector<pid_t> told, left_behind;
+  for (const auto pid : left) {
+    if (spare.contains(pid) || !told_to_end_.note(pid)) continue;
+    told.push_back(pid);
+    if (supervisor_.was_left_behind(pid)) left_behind.push_back(pid);
+  }
+  leftovers_ += left_behind.size();
+  leftover_names_.merge(names_of(left_behind, most_names));
+  for (const auto pid : told) {
+    ::kill(pid, SIGTERM);
+    ::kill(pid, SIGCONT);  // a stopped process would not hear it
+  }
+}
+
 void Agent::ending_step() {
   if (mode_ == Mode::serving) return;
   if (killed_) signal_descendants(SIGKILL);  // one may have forked between the look and the kill
+  if (!killed_ && spares_some_) tell_to_end();
   if (no_children_left()) leave();
 }
 
 void Agent::leave() {
   if (std::exchange(left_, true)) return;
   ladder_.disarm();
+  legacy_.show_life();  // the last: what follows does not come back to the loop
   remove_tree(legacy_.job_directory());
   if (mode_ == Mode::stopping) {
-    link_.send(wire::Stopped{static_cast<std::uint32_t>(leftovers_), killed_, leftover_names_});
+    std::vector<std::string> names(leftover_names_.begin(), leftover_names_.end());
+    names.resize(std::min(names.size(), most_names));
+    link_.send(wire::Stopped{static_cast<std::uint32_t>(leftovers_), killed_, std::move(names)});
     link_.flush_and_close(goodbye);
   }
   loop_.stop();

@@ -5,13 +5,20 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "launcher/agent/asked_to_end.h"
 #include "launcher/agent/door.h"
 #include "launcher/agent/inspection.h"
 #include "launcher/agent/job_directory.h"
+#include "launcher/agent/mpi_watch.h"
+#include "launcher/agent/pmi_sockets.h"
+#include "launcher/agent/pmix_helper.h"
+#include "launcher/agent/ports.h"
 #include "launcher/agent/predecessor.h"
+#include "launcher/agent/start_queue.h"
 #include "launcher/agent/supervisor.h"
 #include "launcher/agent/sweeper.h"
 #include "launcher/agent/watcher.h"
@@ -28,10 +35,10 @@ class Agent {
   // The process's exit code, once the loop has stopped: 0 after a proper Stop, 1 after the Link was lost.
   [[nodiscard]] int exit_code() const { return exit_code_; }
   void on_child();
-  // TERM, INT or USR1. An elastic job is told that the host will go (Leaving), once for USR1 and once for the
-  // others; the launcher has the grace and 2 s after TERM or INT to end this agent itself. Without
-  // elasticity, at the end of that time, or at the second such signal all is ended at once; USR1 alone never
-  // ends.
+  // TERM, INT, HUP, QUIT, USR1 or USR2. An elastic job is told that the host will go (Leaving), once for USR1
+  // and once for the first four; the launcher has the grace and 2 s after one of these to end this agent
+  // itself. Without elasticity, at the end of that time, or at the second such signal all is ended at once.
+  // USR1 never ends, and USR2 means nothing.
   void on_signal(int number);
 
  private:
@@ -40,35 +47,46 @@ class Agent {
 
   void receive(const wire::Frame& frame);
   void setup(const wire::Setup& setup);
+  std::vector<MpiWatch::Silent> silent_ranks() const;
+  void start(const wire::Start& order);
   void restore_directory();
   void tell_cleared(const Cleared& cleared);
   void hold_port(const wire::HoldPort& order);
   void tell_refusal(uid_t user);
   void end_by_signal(int number);
-  void lose_link(const std::string& why);
+  void give_up(const std::string& why);
+  void lose_link();
   void end_everything();
+  void tell_to_end();
   void ending_step();
   void leave();
+  void beat();
   void watch_silence();
 
   io::Loop& loop_;
   Legacy& legacy_;
   io::FrameStream link_;
+  PmiSockets pmi_;
+  PmixHelper pmix_;
   Supervisor supervisor_;
+  MpiWatch mpi_watch_;
   Inspector inspector_;
   Sweeper sweeper_;
   Door door_;
   HeldPort held_port_;
+  StartQueue starts_;
   JobDirectory directory_;
   Fd life_;  // as long as it is open, nobody takes us for dead
-  io::Timer silence_, ladder_, leave_by_;
+  io::Timer pulse_, silence_, ladder_, leave_by_;
   Mode mode_ = Mode::serving;
   Duration grace_ = seconds(10), host_timeout_ = seconds(10);
   Instant last_heard_;
   bool paused_ = false, is_set_up_ = false, left_ = false;
   bool elastic_ = false, told_leaving_ = false, must_leave_ = false, told_refusal_ = false;
+  AskedToEnd told_to_end_;  // of what is left
+  bool spares_some_ = false;
   std::size_t leftovers_ = 0;
-  std::vector<std::string> leftover_names_;
+  std::set<std::string> leftover_names_;
   bool killed_ = false;
   int exit_code_ = 0;
 };

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
@@ -17,6 +19,8 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/watcher.h"
 #include "launcher/base/open_files.h"
+#include "launcher/base/strings.h"
+#include "launcher/io/clock.h"
 #include "launcher/wire/messages.h"
 
 namespace trainrun::agent {
@@ -31,6 +35,7 @@ void null_on(std::initializer_list<int> targets, int mode) {
 // In the agent that was forked from a launcher. stdin stays: a local worker may be given it as it is. The
 // launcher's stdout and stderr must not be held open by an agent.
 void forget_launcher() {
+  io::forget_stops();
   null_on({STDOUT_FILENO, STDERR_FILENO}, O_WRONLY);
   for (const int number :
        {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD, SIGPIPE, SIGWINCH})
@@ -50,7 +55,12 @@ int serve(Fd in, Fd out, Legacy& legacy) {
   // it.
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, number);
+  // All that our watcher hands on: by its default action any of them would end us, and KILL our ranks.
+  for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&signals, number);
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN)
+    sigaddset(&signals, SIGHUP);  // while it is blocked, nohup would not count
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   io::Loop loop;
   Agent agent(loop, std::move(in), std::move(out), legacy);
@@ -87,6 +97,31 @@ bool is_whole(const std::string& size) {
   return has == size;
 }
 
+// The limit is raised anew, so that it is known which one to give to workers.
+void take_limit(const std::string& soft) {
+  rlimit limit{};
+  const auto given = parse_unsigned<std::uint64_t>(soft);
+  if (!given || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(*given, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  raise_open_files();
+}
+
+int serve_launcher_here(const std::vector<std::string>& words) {
+  const auto number = parse_unsigned<std::uint16_t>(words[1]);
+  if (!number || *number < 3 || !is_whole(words[2])) return 1;
+  Fd link(*number);
+  if (::fcntl(link.get(), F_SETFD, FD_CLOEXEC) != 0) return 1;
+  take_limit(words[3]);
+  const int keep = link.get();
+  return watch_over(
+      [&](Legacy& legacy) {
+        forget_launcher();
+        return serve(std::move(link), Fd(), legacy);
+      },
+      keep, -1);
+}
+
 }  // namespace
 
 int agent_main(const std::vector<std::string>& words) {
@@ -94,6 +129,7 @@ int agent_main(const std::vector<std::string>& words) {
     std::printf("trainrun agent %s, protocol %u\n", TRAINRUN_VERSION, wire::protocol_version);
     return 0;
   }
+  if (words.size() == 4 && words[0] == "--link") return serve_launcher_here(words);
   if (words.size() != 3 || words[0] != "--greet") {
     std::fputs("This is trainrun's agent. It is started by trainrun, not by hand.\n", stderr);
     return 2;

@@ -10,7 +10,6 @@
 #include <memory>
 #include <string>
 
-#include "launcher/base/fd.h"
 #include "launcher/base/id.h"
 #include "launcher/io/loop.h"
 #include "launcher/wire/messages.h"
@@ -22,6 +21,8 @@ class Door {
   struct Handlers {
     std::function<void(StreamId)> opened;
     std::function<void(StreamId, std::string_view bytes, bool end)> data;
+    // Of what was given, the worker has taken so much more.
+    std::function<void(StreamId, std::uint64_t bytes)> taken = nullptr;
     std::function<void(uid_t)> refused = nullptr;  // a process of another user wanted to come in
   };
   Door(io::Loop& loop, Handlers handlers);
@@ -29,7 +30,10 @@ class Door {
 
   // Listens on 127.0.0.1, on the first free port of the range (0,0: any).
   wire::DoorOpened open(std::uint16_t first, std::uint16_t last);
+  // All is kept until the worker reads it: the giver keeps to wire::stream_window.
   void give(StreamId stream, std::string_view bytes, bool end);
+  // Of what `data` told, so much more has been taken; without that the worker is not read.
+  void taken(StreamId stream, std::uint64_t bytes);
   void close();
 
  private:
@@ -40,13 +44,5 @@ class Door {
   std::map<StreamId, std::shared_ptr<Connection>> connections_;
   io::Timer retry_;
 };
-
-// Binds a port without listening, so that no one else gets it while a program that sets SO_REUSEADDR still
-// can. Not `last_time`, if there is another: who had that one may not be gone yet.
-struct HeldPort {
-  Fd socket;
-  wire::PortHeld answer;
-};
-HeldPort hold_port(std::uint16_t first, std::uint16_t last, std::uint16_t last_time = 0);
 
 }  // namespace trainrun::agent

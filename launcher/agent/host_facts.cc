@@ -7,12 +7,17 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
@@ -101,6 +106,34 @@ std::uint32_t quota_millicores() {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(tightest, UINT32_MAX));
 }
 
+// The tightest of what the kernel allows, of our control groups and of our own limit. Who is close to one
+// finds out at the start; this is for those who are far beyond it.
+std::pair<std::uint32_t, std::string> most_processes() {
+  std::pair<std::uint64_t, std::string> tightest{UINT32_MAX, ""};
+  const auto consider = [&tightest](std::optional<std::uint64_t> limit, const char* name) {
+    if (limit && *limit < tightest.first) tightest = {*limit, name};
+  };
+  const auto number = [](const std::string& path) {
+    const auto text = small_file(path);
+    return parse_unsigned<std::uint64_t>(trim(text));
+  };
+  consider(number("/proc/sys/kernel/pid_max"), "kernel.pid_max");
+  const auto own = small_file("/proc/self/cgroup");
+  for (const auto line : split(own, '\n')) {
+    const auto parts = split(line, ':');
+    if (parts.size() < 3 || (parts[1] != "pids" && !parts[1].empty())) continue;
+    const std::string root = parts[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
+    for (std::string path(parts[2]); !path.empty();
+         path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/')))
+      consider(number(root + path + "/pids.max"), "pids.max of its control group");
+  }
+  rlimit limit{};
+  if (::geteuid() != 0 && ::getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    consider(limit.rlim_cur, "ulimit -u");
+  if (tightest.second.empty()) return {};
+  return {static_cast<std::uint32_t>(tightest.first), tightest.second};
+}
+
 std::uint32_t entries(const char* path, const std::function<bool(std::string_view)>& counts) {
   std::uint32_t count = 0;
   DIR* directory = ::opendir(path);
@@ -184,6 +217,7 @@ wire::HostFacts read_host_facts(Wanted wanted) {
   facts.cpus = read_cpus(wanted.topology);
   facts.quota_millicores = quota_millicores();
   facts.gpus = gpus();
+  std::tie(facts.most_processes, facts.processes_limit) = most_processes();
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   facts.wall_clock_ns = static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;

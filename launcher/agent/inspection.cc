@@ -1,6 +1,7 @@
 #include "launcher/agent/inspection.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,14 +65,12 @@ std::string kernel_stacks(pid_t pid) {
   return text;
 }
 
-// A shell that waits for the one program it started has nothing to tell: the program is what is looked at.
-pid_t program_below(const ProcessTree& tree, pid_t pid) {
-  for (int depth = 0; depth < 8; ++depth) {
-    const auto children = tree.children(pid);
-    if (!is_shell(pid) || children.size() != 1) break;
-    pid = children.front();
-  }
-  return pid;
+// A shell that waits for what it started has nothing to tell: the program is what is looked at, and no filter
+// behind it.
+pid_t program_of(const ProcessTree& tree, pid_t leader) {
+  for (const auto pid : addressees(tree, leader, SIGTERM))
+    if (!is_shell(pid)) return pid;
+  return leader;
 }
 
 }  // namespace
@@ -125,13 +124,14 @@ void Inspector::sampled() {
     const auto less = [](std::uint64_t now, std::uint64_t before) { return now > before ? now - before : 0; };
     answer.sequence = orders_.front().sequence;
     answer.worker = subject->worker;
-    answer.state = std::string(1, stat->state);
+    subject->program = program_of(tree, subject->pid);
+    const auto of_program = process_stat(subject->program);
+    answer.state = std::string(1, stat->stopped() || !of_program ? stat->state : of_program->state);
     answer.cpu_ms = less(cpu_of(tree, subject->pid), subject->ticks) * 1000 / ticks_per_second;
     answer.io_bytes = less(io_of(subject->pid), subject->io_bytes);
-    answer.waits_in = read_small(fmt::format("/proc/{}/wchan", subject->pid));
+    answer.waits_in = read_small(fmt::format("/proc/{}/wchan", subject->program));
     if (answer.waits_in == "0") answer.waits_in.clear();
-    answer.stack = kernel_stacks(subject->pid);
-    subject->program = program_below(tree, subject->pid);
+    answer.stack = kernel_stacks(subject->program);
   }
   start_tools();
 }
@@ -160,15 +160,19 @@ void Inspector::start_tools() {
 
 void Inspector::answer(Subject& subject, const std::string& tool_output) {
   subject.answered = true;
-  subject.answer.stack += tool_output;
+  // The program's own frames first: whoever sees no more than some lines learns where it stands.
+  subject.answer.stack.insert(0, tool_output);
   link_.send(subject.answer);
   subject.tool.reset();
 }
 
-void Inspector::child_ended(pid_t child) {
+bool Inspector::take(pid_t child) {
   for (const auto& subject : subjects_) {
-    if (subject->tool && subject->tool->pid() == child) return subject->tool->ended();
+    if (!subject->tool || subject->tool->pid() != child) continue;
+    subject->tool->reap();  // which may answer, and with that end this list
+    return true;
   }
+  return false;
 }
 
 bool Inspector::is_tool(pid_t child) const {

@@ -26,7 +26,8 @@ class Inspector {
 
   void setup(const std::string& search_path);  // where py-spy and gdb are looked for
   void begin(const wire::Inspect& order);
-  void child_ended(pid_t child);  // a zombie of ours that is no worker
+  // A zombie of ours that is no worker: takes its status if it was a tool.
+  bool take(pid_t child);
   [[nodiscard]] bool is_tool(pid_t child) const;
   void drop();  // ends the tools and answers no more
 

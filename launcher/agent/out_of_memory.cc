@@ -4,35 +4,47 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "launcher/base/fd.h"
+#include <algorithm>
+#include <cerrno>
+
 #include "launcher/base/strings.h"
+#include "launcher/wire/evidence.h"
 
 namespace trainrun::agent {
 namespace {
 
-struct Counter {
-  std::string file;
-  std::uint64_t kills = 0;
+struct Mount {
+  std::string_view root, point;  // what of the hierarchy is shown, and where
 };
 
-std::optional<Counter> counter_of(const std::string& process) {
-  const auto cgroups = read_file("/proc/" + process + "/cgroup", 65536).value_or(std::string{});
-  for (const auto line : split(cgroups, '\n')) {
-    const auto parts = split(line, ':');
-    if (parts.size() < 3) continue;
-    const std::string path(parts[2]);
-    std::string file;
-    if (parts[1] == "memory") file = "/sys/fs/cgroup/memory" + path + "/memory.oom_control";
-    if (parts[0] == "0") file = "/sys/fs/cgroup" + path + "/memory.events";
-    if (file.empty()) continue;
-    const auto text = read_file(file, 65536);
-    if (const auto kills = text ? kills_in(*text) : std::nullopt) return Counter{file, *kills};
+// "36 25 0:31 ROOT POINT rw,... [optional fields] - TYPE SOURCE OPTIONS"; v1 names its controllers in the
+// options.
+std::optional<Mount> memory_hierarchy(std::string_view mountinfo, bool v2) {
+  for (const auto line : split(mountinfo, '\n')) {
+    const auto words = split(line, ' ');
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    if (words.size() < 10 || words.end() - dash < 4) continue;
+    if (dash[1] != (v2 ? "cgroup2" : "cgroup")) continue;
+    const auto options = split(dash[3], ',');
+    if (v2 || std::find(options.begin(), options.end(), "memory") != options.end())
+      return Mount{words[3], words[4]};
   }
   return std::nullopt;
 }
 
+// What happened longer ago does not explain a death of now, unless the log names the dead.
+constexpr Duration recent = seconds(10);
+constexpr Duration remembered = seconds(60);
 constexpr std::size_t most_victims = 1024;
 constexpr std::string_view killed = "Killed process ";
+// The log speaks of processes by their numbers in the first namespace, which is known by this name alone.
+constexpr std::string_view first_namespace = "pid:[4026531836]";
+
+bool numbers_are_the_kernels(const std::string& proc) {
+  char name[64]{};
+  const auto size = ::readlink((proc + "/self/ns/pid").c_str(), name, sizeof name);
+  return size > 0 && std::string_view(name, static_cast<std::size_t>(size)) == first_namespace;
+}
 
 }  // namespace
 
@@ -41,6 +53,29 @@ std::optional<std::uint64_t> kills_in(std::string_view counters) {
     if (line.starts_with("oom_kill ")) return parse_unsigned<std::uint64_t>(line.substr(9));
   }
   return std::nullopt;
+}
+
+std::vector<std::string> counter_files(std::string_view cgroups, std::string_view mountinfo) {
+  std::vector<std::string> files;
+  for (const auto line : split(cgroups, '\n')) {
+    const auto parts = split(line, ':');
+    if (parts.size() < 3) continue;
+    const auto controllers = split(parts[1], ',');
+    const bool v2 = parts[0] == "0";
+    if (!v2 && std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) continue;
+    const auto mount = memory_hierarchy(mountinfo, v2);
+    if (!mount) continue;
+    // A path outside of what is shown: this process's own part is all that can be seen.
+    auto path = line.substr(parts[0].size() + parts[1].size() + 2);  // it may have a colon itself
+    if (mount->root != "/") {
+      const bool shown = path == mount->root || path.starts_with(std::string(mount->root) + "/");
+      path = shown ? path.substr(mount->root.size()) : "";
+    }
+    if (path == "/" || path.find("/../") != std::string_view::npos) path = "";
+    files.push_back(std::string(mount->point) + std::string(path) +
+                    (v2 ? "/memory.events" : "/memory.oom_control"));
+  }
+  return files;
 }
 
 std::optional<std::pair<pid_t, std::string>> victim_in(std::string_view record) {
@@ -54,38 +89,79 @@ std::optional<std::pair<pid_t, std::string>> victim_in(std::string_view record) 
   return std::pair(static_cast<pid_t>(*pid), std::string(line.substr(0, line.find('\n'))));
 }
 
-void OutOfMemory::remember() {
-  if (const auto counter = counter_of("self")) counters_[counter->file] = counter->kills;
+OutOfMemory::OutOfMemory(std::string proc, std::string log)
+    : proc_(std::move(proc)), log_path_(std::move(log)) {}
+
+std::optional<OutOfMemory::Counter> OutOfMemory::counter_of(const std::string& process) const {
+  const auto cgroups = read_file(proc_ + "/" + process + "/cgroup", 65536).value_or(std::string{});
+  const auto mounts = read_file(proc_ + "/self/mountinfo", 1u << 20).value_or(std::string{});
+  for (auto& file : counter_files(cgroups, mounts)) {
+    const auto text = read_file(file, 65536);
+    if (const auto kills = text ? kills_in(*text) : std::nullopt) return Counter{std::move(file), *kills};
+  }
+  return std::nullopt;
+}
+
+void OutOfMemory::remember(Instant now) {
+  if (const auto counter = counter_of("self")) counters_[counter->file] = {counter->kills, 0, now};
+  if (!numbers_are_the_kernels(proc_)) return;
   // Only root, or a kernel with dmesg_restrict=0, lets us read it. From here on, what was there before says
   // nothing about our workers and may be thousands of records.
-  log_ = Fd(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  log_ = Fd(::open(log_path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (log_) ::lseek(log_.get(), 0, SEEK_END);
 }
 
+void OutOfMemory::look(Instant now) {
+  read_log(now);
+  std::erase_if(victims_, [now](const auto& each) { return now - each.second.at > remembered; });
+  for (auto& [file, known] : counters_) {
+    const auto text = read_file(file, 65536);
+    if (const auto kills = text ? kills_in(*text) : std::nullopt) count(known, *kills, now);
+  }
+}
+
 // The kernel names its victims before it kills them.
-void OutOfMemory::read_log() {
+void OutOfMemory::read_log(Instant now) {
   char record[8192];
   for (int records = 0; log_ && records < 100000; ++records) {
     const ssize_t n = ::read(log_.get(), record, sizeof record);
-    if (n < 0 && errno == EPIPE) continue;  // overwritten while we read: go on with the next
+    if (n < 0 && errno == EPIPE) {  // overwritten while we read: go on with the next
+      log_torn_ = now;
+      continue;
+    }
     if (n <= 0) return;
     auto victim = victim_in({record, static_cast<std::size_t>(n)});
     if (!victim) continue;
     if (victims_.size() >= most_victims) victims_.clear();
-    victims_[victim->first] = std::move(victim->second);
+    victims_[victim->first] = {std::move(victim->second), now};
   }
 }
 
-std::string OutOfMemory::evidence(pid_t pid) {
-  read_log();
-  if (const auto victim = victims_.extract(pid)) return "kernel: " + victim.mapped();
-  const auto counter = counter_of(std::to_string(pid));
+std::string OutOfMemory::evidence(pid_t pid, Instant now) {
+  read_log(now);
+  if (const auto victim = victims_.extract(pid))
+    return std::string(wire::kernel_named_it) + victim.mapped().words;
+  if (log_ && now - log_torn_ > recent) return {};
+  auto risen = rise(std::to_string(pid), now);
+  // The kernel may have moved the dead one to the root group.
+  return risen.empty() ? rise("self", now) : risen;
+}
+
+void OutOfMemory::count(Kills& known, std::uint64_t kills, Instant now) const {
+  if (kills <= known.all) return;
+  known.latest = kills - known.all + (now - known.at > recent ? 0 : known.latest);
+  known.all = kills;
+  known.at = now;
+}
+
+std::string OutOfMemory::rise(const std::string& process, Instant now) {
+  const auto counter = counter_of(process);
   if (!counter) return {};
   auto& known = counters_[counter->file];
-  if (counter->kills <= known) return {};
-  auto evidence = fmt::format("{}: oom_kill rose from {} to {}", counter->file, known, counter->kills);
-  known = counter->kills;
-  return evidence;
+  count(known, counter->kills, now);
+  if (known.latest == 0 || now - known.at > recent) return {};
+  return fmt::format("the kernel has just killed {} {} in this cgroup for want of memory (oom_kill in {})",
+                     known.latest, known.latest == 1 ? "process" : "processes", counter->file);
 }
 
 }  // namespace trainrun::agent

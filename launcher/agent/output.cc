@@ -21,6 +21,7 @@ struct OutputPump::Pipe {
   explicit Pipe(boost::asio::io_context& context) : descriptor(context) {}
   stream_descriptor descriptor;
   bool ended = false, starved = false;
+  std::size_t marked = 0;  // of what was marked, so much is still in the pipe
 };
 
 void CreditPool::add(std::uint64_t bytes) {
@@ -54,11 +55,13 @@ void OutputPump::stop() {
   pipe_->descriptor.close(ignored);
 }
 
-bool OutputPump::empty() const {
+void OutputPump::mark() {
   int waiting = 0;
-  return pipe_->ended ||
-         (::ioctl(pipe_->descriptor.native_handle(), FIONREAD, &waiting) == 0 && waiting == 0);
+  const bool known = !pipe_->ended && ::ioctl(pipe_->descriptor.native_handle(), FIONREAD, &waiting) == 0;
+  pipe_->marked = known ? static_cast<std::size_t>(waiting) : 0;
 }
+
+bool OutputPump::marked_is_through() const { return pipe_->ended || pipe_->marked == 0; }
 
 void OutputPump::wait() {
   pipe_->descriptor.async_wait(stream_descriptor::wait_read,
@@ -75,18 +78,26 @@ void OutputPump::pump() {
     credit_.waiting_.push_back(weak_from_this());
     return;
   }
+  read();
+  if (!pipe_->ended) wait();
+}
+
+void OutputPump::read_now() {
+  if (!pipe_->ended && !pipe_->starved && credit_.bytes_ > 0) read();
+}
+
+void OutputPump::read() {
   static std::array<char, largest_read> buffer;  // one thread, and the bytes are handed on at once
   const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(credit_.bytes_, buffer.size()));
   const ssize_t n = ::read(pipe_->descriptor.native_handle(), buffer.data(), most);
   if (n > 0) {
     credit_.bytes_ -= static_cast<std::uint64_t>(n);
+    pipe_->marked -= std::min(pipe_->marked, static_cast<std::size_t>(n));
     handlers_.bytes({buffer.data(), static_cast<std::size_t>(n)});
   } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
     stop();
     if (const auto ended = std::exchange(handlers_.ended, nullptr)) ended();
-    return;
   }
-  if (!pipe_->ended) wait();
 }
 
 }  // namespace trainrun::agent

@@ -3,6 +3,7 @@
 // byte is lost.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <list>
 #include <memory>
@@ -17,6 +18,8 @@ class OutputPump;
 class CreditPool {
  public:
   void add(std::uint64_t bytes);
+  // Bytes that no pump has read are under way.
+  void charge(std::uint64_t bytes) { bytes_ -= std::min(bytes_, bytes); }
 
  private:
   friend class OutputPump;
@@ -32,10 +35,13 @@ class OutputPump : public std::enable_shared_from_this<OutputPump> {
   };
   static std::shared_ptr<OutputPump> start(io::Loop& loop, CreditPool& credit, Fd pipe, Handlers handlers);
   ~OutputPump();
-  void stop();  // closes the pipe; no handler is called any more
+  void stop();      // closes the pipe; no handler is called any more
+  void read_now();  // what is in the pipe goes before whatever is sent next, as far as there is credit
 
-  // Nothing that was written before this call is still in the pipe or waits for credit.
-  [[nodiscard]] bool empty() const;
+  // What stands in the pipe now is marked, and through when all of it has been handed on, or at the end of
+  // the pipe. What is written later is read as well, and not waited for.
+  void mark();
+  [[nodiscard]] bool marked_is_through() const;
 
  private:
   friend class CreditPool;
@@ -43,6 +49,7 @@ class OutputPump : public std::enable_shared_from_this<OutputPump> {
   OutputPump(io::Loop& loop, CreditPool& credit, Fd pipe, Handlers handlers);
   void wait();
   void pump();
+  void read();
 
   CreditPool& credit_;
   Handlers handlers_;

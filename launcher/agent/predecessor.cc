@@ -13,11 +13,13 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
+#include "launcher/agent/watcher.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/time.h"
 
@@ -57,27 +59,64 @@ bool kill_holder(const Fd& file, pid_t pid) {
   return locked(file);
 }
 
+// What a claim says.
+struct Life {
+  std::string machine, host;
+  pid_t agent = 0, watcher = 0;
+  std::uint64_t watcher_started = 0;
+};
+
+std::optional<Life> read_life(const std::string& directory) {
+  const auto text = read_file(life_of(directory), 300).value_or("");
+  const auto words = split(trim(text), ' ');
+  if (words.size() != 5 || words[0].empty()) return std::nullopt;
+  const auto agent = parse_unsigned<std::uint32_t>(words[2]),
+             watcher = parse_unsigned<std::uint32_t>(words[3]);
+  const auto started = parse_unsigned<std::uint64_t>(words[4]);
+  if (!agent || *agent < 2 || !watcher || !started) return std::nullopt;
+  return Life{std::string(words[0]), std::string(words[1]), static_cast<pid_t>(*agent),
+              static_cast<pid_t>(*watcher), *started};
+}
+
+// Its agent is dead, so a watcher that runs is about to end the rest and go. One that was stopped as well
+// goes on for that: it alone finds daemons with environments of their own. One that does not go is killed.
+void end_watcher(const Life& life) {
+  const Fd handle(static_cast<int>(::syscall(SYS_pidfd_open, life.watcher, 0U)));
+  const auto found = process_stat(life.watcher);
+  const auto name = read_file(fmt::format("/proc/{}/comm", life.watcher), 100);
+  if (!handle || !found || found->started != life.watcher_started || !name || trim(*name) != watcher_name)
+    return;
+  for (const int number : {SIGCONT, SIGKILL}) {
+    if (::syscall(SYS_pidfd_send_signal, handle.get(), number, nullptr, 0U) != 0) return;
+    pollfd end{handle.get(), POLLIN, 0};
+    if (::poll(&end, 1, static_cast<int>(std::chrono::duration_cast<milliseconds>(patience).count())) > 0)
+      return;
+  }
+}
+
 // The lock of an agent that is dead now, ours now; nothing if it is a neighbour, or if that cannot be known
 // from here.
 Fd take_lock(const std::string& directory, HostIndex host) {
   Fd file(::open(life_of(directory).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  const auto text = read_file(life_of(directory), 300);
-  if (!file || !text) return {};
   // Written under the lock: without all of it, it is not held yet.
-  const auto words = split(trim(*text), ' ');
-  if (words.size() != 3 || words[0].empty() || words[0] != this_machine()) return {};
-  if (locked(file)) return file;
-  const auto pid = parse_unsigned<std::uint32_t>(words[2]);
-  if (words[1] != std::to_string(host.value) || !pid || *pid < 2) return {};
-  return kill_holder(file, static_cast<pid_t>(*pid)) ? std::move(file) : Fd{};
+  const auto life = read_life(directory);
+  if (!file || !life || life->machine != this_machine()) return {};
+  if (!locked(file) && (life->host != std::to_string(host.value) || !kill_holder(file, life->agent)))
+    return {};
+  end_watcher(*life);
+  return file;
+}
+
+bool is_marked(pid_t pid, const std::string& directory) {
+  const auto key_file = environment_value(pid, "TRAINRUN_KEY_FILE");
+  return key_file && key_file->starts_with(directory + "/");
 }
 
 // By a handle, so that the number cannot have become another process's between look and kill.
 Fd kill_if_marked(pid_t pid, const std::string& directory) {
   Fd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
   if (!handle) return {};
-  const auto key_file = environment_value(pid, "TRAINRUN_KEY_FILE");
-  if (!key_file || !key_file->starts_with(directory + "/")) return {};
+  if (!is_marked(pid, directory)) return {};
   if (::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0U) != 0) return {};
   return handle;
 }
@@ -105,23 +144,44 @@ std::size_t kill_processes_of(const std::string& directory) {
   return killed;
 }
 
+// The names in `base` that begin so, and are directories of ours.
+std::vector<std::string> own_directories(const std::string& base, std::string_view prefix) {
+  std::vector<std::string> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(base.c_str()), ::closedir);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
+    auto directory = base + "/" + entry->d_name;
+    if (is_ours(directory)) found.push_back(std::move(directory));
+  }
+  return found;
+}
+
+bool is_of_a_dead_job(const std::string& directory) {
+  const Fd file(::open(life_of(directory).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  // Written under the lock: without all of it, it is not held yet.
+  const auto life = read_life(directory);
+  if (!file || !life || life->machine != this_machine() || !locked(file)) return false;
+  const auto watcher = process_stat(life->watcher);
+  if (watcher && watcher->started == life->watcher_started && watcher->lives()) return false;
+  const auto all = all_processes();
+  return std::none_of(all.begin(), all.end(), [&](pid_t pid) { return is_marked(pid, directory); });
+}
+
 }  // namespace
 
 Fd claim_directory(const std::string& path, HostIndex host) {
   Fd file(::open(life_of(path).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const auto text = fmt::format("{} {} {}\n", this_machine(), host.value, ::getpid());
+  const pid_t watcher = ::getppid();
+  const auto stat = process_stat(watcher);
+  const auto text = fmt::format("{} {} {} {} {}\n", this_machine(), host.value, ::getpid(), watcher,
+                                stat ? stat->started : 0);
   if (!file || !locked(file) || !write_all(file.get(), text)) return {};
   return file;
 }
 
 Cleared clear_after_predecessors(const std::string& base, std::string_view job_id, HostIndex host) {
   Cleared cleared;
-  const auto prefix = "trainrun." + std::string(job_id) + ".";
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(base.c_str()), ::closedir);
-  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
-    if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
-    const auto directory = base + "/" + entry->d_name;
-    if (!is_ours(directory)) continue;
+  for (const auto& directory : own_directories(base, "trainrun." + std::string(job_id) + ".")) {
     const auto lock = take_lock(directory, host);
     if (!lock) continue;
     cleared.processes += kill_processes_of(directory);
@@ -129,6 +189,12 @@ Cleared clear_after_predecessors(const std::string& base, std::string_view job_i
     ++cleared.directories;
   }
   return cleared;
+}
+
+void remove_directories_of_dead_jobs(const std::string& base, std::string_view own_job_id) {
+  const auto own = base + "/trainrun." + std::string(own_job_id) + ".";
+  for (const auto& directory : own_directories(base, "trainrun."))
+    if (!directory.starts_with(own) && is_of_a_dead_job(directory)) remove_tree(directory);
 }
 
 }  // namespace trainrun::agent

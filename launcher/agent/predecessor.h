@@ -23,9 +23,15 @@ struct Cleared {
 };
 // Of the directories BASE/trainrun.JOB_ID.* of our user, takes those whose agent is dead, or was there for
 // the same `host`: then it is killed. One for another host of the job is a neighbour: this machine may have
-// two names. Kills the processes that have the directory's key file in their environment, waits for their end
-// (a second at most, and only where there are some), and removes the directory. One that another machine, an
-// earlier boot or another container made is left alone: BASE may be shared, and there a lock proves nothing.
+// two names. Its watcher may be stopped too: it is made to go on, ends what it watched over, and is killed
+// where it does not go. Kills the processes that have the directory's key file in their environment, waits
+// for their end (a second at most, and only where there are some), and removes the directory. One that
+// another machine, an earlier boot or another container made is left alone: BASE may be shared, and there a
+// lock proves nothing.
 Cleared clear_after_predecessors(const std::string& base, std::string_view job_id, HostIndex host);
+
+// Removes the directories of other jobs of our user whose agent and watcher are dead, so that nobody is left
+// who would. One that a living process has its key file in is left alone, as is one of another machine.
+void remove_directories_of_dead_jobs(const std::string& base, std::string_view own_job_id);
 
 }  // namespace trainrun::agent

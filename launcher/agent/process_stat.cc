@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <utility>
 #include <vector>
 
 #include "launcher/base/fd.h"
@@ -32,6 +34,23 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
 std::optional<ProcessStat> process_stat(pid_t pid) {
   const auto text = read_file(fmt::format("/proc/{}/stat", pid), 65536);
   return text ? parse_stat(*text) : std::nullopt;
+}
+
+SignalSets parse_signal_sets(std::string_view text) {
+  SignalSets sets;
+  for (const auto line : split(text, '\n')) {
+    for (const auto& [name, set] : {std::pair("SigBlk:", &sets.blocked), std::pair("SigIgn:", &sets.ignored),
+                                    std::pair("SigCgt:", &sets.caught)}) {
+      if (!line.starts_with(name)) continue;
+      const auto digits = trim(line.substr(std::string_view(name).size()));
+      std::from_chars(digits.data(), digits.data() + digits.size(), *set, 16);
+    }
+  }
+  return sets;
+}
+
+SignalSets signal_sets(pid_t pid) {
+  return parse_signal_sets(read_file(fmt::format("/proc/{}/status", pid), 65536).value_or(std::string{}));
 }
 
 std::optional<std::string_view> value_in(std::string_view environment, std::string_view name) {

@@ -29,6 +29,19 @@ std::optional<ProcessStat> parse_stat(std::string_view text);
 // Nothing if there is no such process.
 std::optional<ProcessStat> process_stat(pid_t pid);
 
+// What a process does about signals, a bit for each, as /proc/PID/status has it.
+struct SignalSets {
+  std::uint64_t blocked = 0, ignored = 0, caught = 0;
+
+  static bool has(std::uint64_t set, int number) { return ((set >> (number - 1)) & 1) != 0; }
+  // It does not simply die of it, or does not die at once.
+  [[nodiscard]] bool has_own_way_with(int number) const { return has(blocked | ignored | caught, number); }
+};
+
+// Of the text of /proc/PID/status; what is not there is empty.
+SignalSets parse_signal_sets(std::string_view text);
+SignalSets signal_sets(pid_t pid);
+
 // The value of a variable in an environment as /proc/PID/environ has it.
 std::optional<std::string_view> value_in(std::string_view environment, std::string_view name);
 // ... in the one that `pid` was started with. Nothing if it has none, or if it may not be read, or if the

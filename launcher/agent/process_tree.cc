@@ -137,13 +137,13 @@ std::size_t signal_descendants(int number) {
   return signal_all([] { return descendants(::getpid()); }, number);
 }
 
-std::vector<std::string> names_of(const std::vector<pid_t>& processes, std::size_t most) {
+std::set<std::string> names_of(const std::vector<pid_t>& processes, std::size_t most) {
   std::set<std::string> names;
   for (const auto pid : processes) {
     if (names.size() == most) break;
     if (const auto name = read_file(fmt::format("/proc/{}/comm", pid), 64)) names.emplace(trim(*name));
   }
-  return {names.begin(), names.end()};
+  return names;
 }
 
 bool no_children_left() {

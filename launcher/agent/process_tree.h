@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -37,7 +38,7 @@ std::size_t signal_all(const std::function<std::vector<pid_t>()>& look, int numb
 std::size_t signal_descendants(int number);
 
 // The names of their programs, each once, at most `most`; a program may choose its own.
-std::vector<std::string> names_of(const std::vector<pid_t>& processes, std::size_t most);
+std::set<std::string> names_of(const std::vector<pid_t>& processes, std::size_t most);
 
 // This process has no child left, neither running nor to be reaped; since it is a subreaper, none of the job
 // is.

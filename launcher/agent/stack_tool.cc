@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "launcher/agent/process_stat.h"
+#include "launcher/agent/stack_text.h"
 #include "launcher/io/spawn.h"
 
 namespace trainrun::agent {
 namespace {
 
-constexpr Duration time_limit = seconds(5), dying_time = seconds(1);
+constexpr Duration time_limit = seconds(5);
 constexpr off_t output_limit = 48 << 10;
 
 bool is_python(pid_t pid) {
@@ -38,12 +39,9 @@ Fd bounded_file() {
 
 }  // namespace
 
-StackTool::StackTool(io::Loop& loop, std::string name, pid_t target, std::function<void(std::string)> done)
-    : name_(std::move(name)), target_(target), done_(std::move(done)), limit_(loop) {}
-
-StackTool::~StackTool() {
-  if (pid_ > 0) ::kill(-pid_, SIGKILL);
-}
+StackTool::StackTool(std::string name, pid_t target, std::function<void(std::string)> done)
+    : name_(std::move(name)), target_(target), done_(std::move(done)) {}
+StackTool::~StackTool() = default;
 
 std::unique_ptr<StackTool> StackTool::start(io::Loop& loop, const std::string& search_path, pid_t target,
                                             std::function<void(std::string)> done) {
@@ -51,57 +49,53 @@ std::unique_ptr<StackTool> StackTool::start(io::Loop& loop, const std::string& s
   // One that is stopped, or waits in the kernel, tells by that why it does not go on; gdb would wait for it.
   if (!stat || (stat->state != 'R' && stat->state != 'S')) return nullptr;
   const auto number = std::to_string(target);
-  io::SpawnRequest request;
+  io::ChildRequest request;
   const auto find = [&](const char* name) {
     const auto found = io::find_program(name, search_path, "/");
     if (found.error == 0) request.path = found.path;
     return found.error == 0;
   };
-  if (is_python(target) && find("py-spy")) {
+  const bool python = is_python(target);
+  if (python && find("py-spy")) {
     request.argv = {"py-spy", "dump", "--nonblocking", "--pid", number};
   } else if (find("gdb")) {
-    request.argv = {
-        "gdb", "-nx", "-batch", "-iex", "set auto-load no", "-p", number, "-ex", "thread apply all bt 20"};
+    request.argv = {"gdb", "-nx", "-batch", "-iex", "set auto-load no", "-p", number};
+    // To read the symbols of a framework takes longer than there is time, and then there would be no frame.
+    if (python)
+      for (const char* word : {"-iex", "set auto-solib-add off", "-ex", "sharedlibrary libc\\.so|libpython"})
+        request.argv.emplace_back(word);
+    request.argv.insert(request.argv.end(), {"-ex", "thread apply all -ascending bt 20"});
   } else {
     return nullptr;
   }
-  std::unique_ptr<StackTool> tool(new StackTool(loop, request.argv.front(), target, std::move(done)));
+  std::unique_ptr<StackTool> tool(new StackTool(request.argv.front(), target, std::move(done)));
   tool->target_started_ = stat->started;
   tool->output_ = bounded_file();
-  const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!tool->output_ || !null) return nullptr;
-  const std::vector<std::string> env{"PATH=" + search_path, "HOME=/", "LC_ALL=C.UTF-8", "TERM=dumb"};
-  request.env = io::as_words(env);
+  if (!tool->output_) return nullptr;
+  request.env = {"PATH=" + search_path, "HOME=/", "LC_ALL=C.UTF-8", "TERM=dumb"};
   request.directory = "/";
-  request.stdin_fd = null.get();
-  request.stdout_fd = request.stderr_fd = tool->output_.get();
-  tool->pid_ = io::spawn(request).pid;
-  if (tool->pid_ < 0) return nullptr;
-  tool->limit_.arm(io::Loop::now() + time_limit, [raw = tool.get()] { raw->give_up(); });
+  request.out.fd = request.err.fd = tool->output_.get();
+  request.limit = time_limit;
+  request.farewell = Duration::zero();  // the agent reaps whatever is left
+  auto child =
+      io::Child::start(loop, request, {[raw = tool.get()](const io::ChildEnd& end) { raw->ended(end); }});
+  if (!child) return nullptr;
+  tool->child_ = std::move(*child);
   return tool;
 }
 
-void StackTool::give_up() {
-  killed_ = true;
-  ::kill(-pid_, SIGKILL);
-  limit_.arm(io::Loop::now() + dying_time, [this] { finish(); });  // it hangs in the kernel: do not wait
-}
-
-void StackTool::ended() {
-  ::kill(-pid_, SIGKILL);
-  pid_ = -1;
+void StackTool::ended(const io::ChildEnd& end) {
+  const bool late = end.by == io::ChildEnd::By::limit;
   const auto stat = process_stat(target_);
-  if (killed_ && stat && stat->started == target_started_) ::kill(target_, SIGCONT);
-  finish();
-}
-
-void StackTool::finish() {
-  limit_.disarm();
+  if (late && end.status && stat && stat->started == target_started_) ::kill(target_, SIGCONT);
   const auto size = ::lseek(output_.get(), 0, SEEK_CUR);  // the program's writes moved this offset
   std::string text(static_cast<std::size_t>(size > 0 ? size : 0), '\0');
   const auto n = ::pread(output_.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(n > 0 ? n : 0));
-  text.insert(0, fmt::format("{} on process {}{}:\n", name_, target_, killed_ ? ", ended after 5 s" : ""));
+  const bool gdb = name_ == "gdb";
+  text = gdb ? frames_of_gdb(text) : frames_of_py_spy(text);
+  text.insert(0, fmt::format("{} on process {}{}{}:\n", name_, target_, late ? ", ended after 5 s" : "",
+                             gdb && is_python(target_) ? " (py-spy would show the lines of Python)" : ""));
   const auto done = std::exchange(done_, nullptr);
   if (done) done(std::move(text));
 }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "launcher/base/fd.h"
+#include "launcher/io/child.h"
 #include "launcher/io/loop.h"
 
 namespace trainrun::agent {
@@ -22,26 +23,24 @@ class StackTool {
   // `done` is called once, later, with what the program said. Nothing if no program fits or could be started.
   static std::unique_ptr<StackTool> start(io::Loop& loop, const std::string& search_path, pid_t target,
                                           std::function<void(std::string)> done);
-  // Ends the program; `done` is not called any more. To be done only after ended(), or when the target is
-  // about to be ended too: nobody continues it then.
+  // Ends the program; `done` is not called any more. To be done only when the target is about to be ended
+  // too: nobody continues it then.
   ~StackTool();
 
-  [[nodiscard]] pid_t pid() const { return pid_; }
-  // The program has ended and is a zombie still, so that what it left in its group can be ended as well.
-  void ended();
+  [[nodiscard]] pid_t pid() const { return child_->pid(); }
+  // A child of this process has ended that may be the program: takes it if it is.
+  void reap() { child_->reap(); }
 
  private:
-  StackTool(io::Loop& loop, std::string name, pid_t target, std::function<void(std::string)> done);
-  void give_up();
-  void finish();
+  StackTool(std::string name, pid_t target, std::function<void(std::string)> done);
+  void ended(const io::ChildEnd& end);
 
   std::string name_;
-  pid_t target_, pid_ = -1;
+  pid_t target_;
   std::uint64_t target_started_ = 0;
-  bool killed_ = false;
   Fd output_;
   std::function<void(std::string)> done_;
-  io::Timer limit_;
+  std::unique_ptr<io::Child> child_;
 };
 
 }  // namespace trainrun::agent

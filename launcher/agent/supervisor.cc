@@ -11,10 +11,11 @@
 #include <cerrno>
 
 #include "launcher/agent/addressees.h"
+#include "launcher/agent/asked_to_end.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
-#include "launcher/agent/process_tree.h"
 #include "launcher/base/fault.h"
+#include "launcher/base/pipe.h"
 #include "launcher/io/spawn.h"
 
 namespace trainrun::agent {
@@ -57,14 +58,19 @@ struct Supervisor::Worker {
   pid_t pid = -1;            // of the process while it is not reaped
   pid_t leader = -1;         // the same number, also later
   bool forgettable = false;  // the launcher will not speak of it any more
+  SignalSet signalled;       // while it lived
   WorkerMachine machine;
+  AskedToEnd asked;
+  bool was_asked = false;
   std::shared_ptr<OutputPump> out, err;
   std::shared_ptr<StdinRelay> in;
   io::Timer drain;
+  bool drained = false;  // its time is over: what stood in the pipes then is all that is waited for
 };
 
-Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void(pid_t)> other_child)
-    : loop_(loop), link_(link), other_child_(std::move(other_child)) {
+Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, PmiSockets& pmi, PmixHelper& pmix,
+                       std::function<bool(pid_t)> other_child)
+    : loop_(loop), link_(link), pmi_(pmi), pmix_(pmix), other_child_(std::move(other_child)) {
   struct sigaction hangup {};
   ::sigaction(SIGHUP, nullptr, &hangup);
   keep_hangup_ignored_ = hangup.sa_handler == SIG_IGN;
@@ -73,6 +79,7 @@ Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void
 Supervisor::~Supervisor() = default;
 
 void Supervisor::setup(const wire::Setup& setup) {
+  grace_ = milliseconds(setup.grace_ms);
   base_env_ = setup.env;
   for (auto& own : own_login()) {
     const bool given = std::any_of(base_env_.begin(), base_env_.end(),
@@ -83,7 +90,7 @@ void Supervisor::setup(const wire::Setup& setup) {
   credit_.add(setup.credit);
   // After the answer, which waits in the loop already, while the launcher works on it: no worker is started
   // before that.
-  loop_.post([this] { out_of_memory_.remember(); });
+  loop_.post([this] { out_of_memory_.remember(io::Loop::now()); });
 }
 
 // The job's words that no own one replaces, then the own ones; both maps stand in the order of names.
@@ -105,8 +112,10 @@ void Supervisor::start(const wire::Start& order) {
     link_.send(wire::NotStarted{order.worker, stage, error, now_ns()});
   };
   auto worker = std::make_unique<Worker>(loop_, order.worker);
-  auto out = make_pipe(), err = make_pipe();
-  if (!out || !err) return refuse(SpawnStage::files, EMFILE);
+  FdPair out, err;
+  for (auto* pipe : {&out, &err}) {
+    if (const int error = open_pipe(*pipe); error != 0) return refuse(SpawnStage::files, error);
+  }
   Fd null, stdin_read, stdin_write;
   int stdin_fd = STDIN_FILENO;
   switch (order.stdin_mode) {
@@ -118,23 +127,26 @@ void Supervisor::start(const wire::Start& order) {
       stdin_fd = null.get();
       break;
     case wire::StdinMode::relay: {
-      auto pipe = make_pipe();
-      if (!pipe) return refuse(SpawnStage::files, EMFILE);
-      stdin_read = std::move(pipe->first);
-      stdin_write = std::move(pipe->second);
+      FdPair pipe;
+      if (const int error = open_pipe(pipe); error != 0) return refuse(SpawnStage::files, error);
+      stdin_read = std::move(pipe.first);
+      stdin_write = std::move(pipe.second);
       stdin_fd = stdin_read.get();
       break;
     }
   }
+  FdPair pmi;
+  if (const int error = order.pmi ? open_socket_pair(pmi) : 0; error != 0)
+    return refuse(SpawnStage::files, error);
   const auto own = own_words(order);
   const auto path =
       !value_of(order.env, "PATH").empty() ? value_of(order.env, "PATH") : value_of(base_env_, "PATH");
   const auto program = io::find_program(order.argv.empty() ? "" : order.argv.front(), path, order.directory);
   if (program.error != 0) return refuse(SpawnStage::exec, program.error);
 
-  io::SpawnRequest request{program.path,         order.argv,   environment_of(own), order.directory,
-                           order.cpus,           stdin_fd,     out->second.get(),   err->second.get(),
-                           keep_hangup_ignored_, &not_default_};
+  io::SpawnRequest request{program.path,         order.argv,    environment_of(own), order.directory,
+                           order.cpus,           stdin_fd,      out.second.get(),    err.second.get(),
+                           keep_hangup_ignored_, &not_default_, pmi.second.get()};
   if (const auto error = fault::point("agent.spawn")) return refuse(SpawnStage::fork, *error);
   const auto spawned = io::spawn(request);
   if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);
@@ -144,15 +156,17 @@ void Supervisor::start(const wire::Start& order) {
   by_pid_[spawned.pid] = order.worker;
   link_.send(wire::Started{order.worker, static_cast<std::uint32_t>(spawned.pid), now_ns()});
   auto& ref = *workers_.emplace(order.worker, std::move(worker)).first->second;
+  if (pmi.first) pmi_.begin(order, std::move(pmi.first));
   const auto pump = [this, &ref](Fd pipe, wire::Output stream) {
     return OutputPump::start(loop_, credit_, std::move(pipe),
                              {[this, &ref, stream](std::string_view bytes) {
                                 link_.send(wire::OutputBytes{ref.id, stream, bytes});
+                                finish_if_through(ref);
                               },
                               [this, &ref] { advance(ref, WorkerMachine::Event::pipe_ended); }});
   };
-  ref.out = pump(std::move(out->first), wire::Output::out);
-  ref.err = pump(std::move(err->first), wire::Output::err);
+  ref.out = pump(std::move(out.first), wire::Output::out);
+  ref.err = pump(std::move(err.first), wire::Output::err);
   if (stdin_write) {
     ref.in = StdinRelay::start(loop_, std::move(stdin_write), [this, id = order.worker](std::uint32_t bytes) {
       link_.send(wire::StdinWanted{id, bytes});
@@ -167,41 +181,75 @@ void Supervisor::advance(Worker& worker, WorkerMachine::Event event) {
     link_.send(wire::Finished{worker.id});
     const auto id = worker.id;
     if (worker.forgettable) workers_.erase(id);  // whoever called us holds what it still needs of it
+  } else if (worker.machine.draining() && worker.drained) {
+    finish_if_through(worker);
   } else if (worker.machine.draining() && !worker.drain.armed()) {
-    // While output waits for credit the clock does not count: it would cost bytes.
-    worker.drain.arm(io::Loop::now() + drain_time, [this, &worker] {
-      if (worker.out->empty() && worker.err->empty())
-        return advance(worker, WorkerMachine::Event::drain_deadline);
-      advance(worker, WorkerMachine::Event::spawned);  // changes nothing but arms the clock again
+    // What still does as we asked is part of the worker, and prints to its pipes.
+    const auto time = worker.asked.any_lives() ? grace_ : drain_time;
+    worker.drain.arm(io::Loop::now() + time, [this, &worker] {
+      worker.drained = true;
+      worker.out->mark();
+      worker.err->mark();
+      finish_if_through(worker);
     });
   }
 }
 
+// What was written in time may wait for credit as long as it must. What is written later by something that
+// the worker has left is not waited for: that may never end.
+void Supervisor::finish_if_through(Worker& worker) {
+  if (worker.drained && worker.out->marked_is_through() && worker.err->marked_is_through())
+    advance(worker, WorkerMachine::Event::drain_deadline);
+}
+
 void Supervisor::reap() {
-  for (;;) {
-    // Look before taking: a pid in our table must be taken with its usage, and its /proc entry read first.
-    siginfo_t info{};
-    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    const auto it = by_pid_.find(info.si_pid);
-    std::string evidence;
-    if (it != by_pid_.end() && info.si_code == CLD_KILLED && info.si_status == SIGKILL) {
-      evidence = out_of_memory_.evidence(info.si_pid);
-    }
-    if (it == by_pid_.end()) other_child_(info.si_pid);  // a tool of ours, or an orphan that fell to us
-    int status = 0;
-    struct rusage usage {};
-    if (::wait4(info.si_pid, &status, WNOHANG, &usage) != info.si_pid) return;
-    if (it == by_pid_.end()) continue;
-    auto& worker = *workers_.at(it->second);
-    by_pid_.erase(it);
-    ended(worker, status, static_cast<std::uint64_t>(usage.ru_maxrss), std::move(evidence));
+  while (reap_one()) {
+  }
+  after_orphans();
+}
+
+bool Supervisor::reap_one() {
+  // Look before taking: a pid in our table must be taken with its usage, and its /proc entry read first.
+  siginfo_t info{};
+  if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return false;
+  const auto it = by_pid_.find(info.si_pid);
+  std::string evidence;
+  if (it != by_pid_.end() && info.si_code == CLD_KILLED && info.si_status == SIGKILL) {
+    evidence = out_of_memory_.evidence(info.si_pid, io::Loop::now());
+  }
+  // A tool of ours, or an orphan that fell to us.
+  if (it == by_pid_.end() && other_child_(info.si_pid)) return true;
+  int status = 0;
+  struct rusage usage {};
+  if (::wait4(info.si_pid, &status, WNOHANG, &usage) != info.si_pid) return false;
+  if (it == by_pid_.end()) return true;
+  auto& worker = *workers_.at(it->second);
+  by_pid_.erase(it);
+  ended(worker, status, static_cast<std::uint64_t>(usage.ru_maxrss), std::move(evidence));
+  return true;
+}
+
+// They may have been the last of what was waited for after the end of a leader.
+void Supervisor::after_orphans() {
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    auto& worker = *it++->second;  // which may be forgotten here
+    if (!worker.machine.draining() || worker.asked.empty() || worker.asked.any_lives()) continue;
+    worker.drain.disarm();
+    advance(worker, WorkerMachine::Event::spawned);  // changes nothing but arms the clock again
   }
 }
 
 void Supervisor::ended(Worker& worker, int raw_status, std::uint64_t peak_rss_kib, std::string evidence) {
   worker.pid = -1;
   if (worker.in) worker.in->close();
-  link_.send(wire::Exited{worker.id, raw_status, now_ns(), peak_rss_kib, std::move(evidence)});
+  const bool by_pmi = pmi_.ended_in_mpi(worker.id), by_pmix = pmix_.ended_in_mpi(worker.id);
+  const bool in_mpi = by_pmi || by_pmix;
+  // What it printed last says why it ended, and comes first.
+  for (const auto& pipe : {worker.out, worker.err}) pipe->read_now();
+  link_.send(wire::Exited{worker.id, raw_status, now_ns(), peak_rss_kib, std::move(evidence), in_mpi,
+                          worker.signalled});
+  pmi_.left(worker.id);
+  pmix_.left(worker.id);
   advance(worker, WorkerMachine::Event::reaped);
 }
 
@@ -216,6 +264,17 @@ std::vector<Supervisor::Leader> Supervisor::live_leaders() const {
 bool Supervisor::lives(WorkerId worker) const {
   const auto it = workers_.find(worker);
   return it != workers_.end() && it->second->pid >= 0;
+}
+
+bool Supervisor::was_asked_to_end(pid_t pid) const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [pid](const auto& one) { return one.second->asked.contains(pid); });
+}
+
+bool Supervisor::was_left_behind(pid_t pid) const {
+  const auto owner = owner_of(pid);
+  const auto it = owner ? workers_.find(*owner) : workers_.end();
+  return it == workers_.end() || !it->second->was_asked;
 }
 
 std::optional<WorkerId> Supervisor::owner_of(pid_t child) const {
@@ -261,25 +320,44 @@ bool is_request(int number) {
 
 }  // namespace
 
+void Supervisor::request(Worker& worker, const ProcessTree& tree, int number) {
+  for (const auto pid : addressees(tree, worker.pid, number)) {
+    if (number != SIGTERM || worker.asked.note(pid)) ::kill(pid, number);
+  }
+  worker.was_asked |= number == SIGTERM;
+}
+
 void Supervisor::signal(const wire::Signal& order) {
+  reap();  // who is dead did not die of this, and must not seem to
   const ProcessTree tree;
+  std::vector<WorkerId> without_leader;
   for (const auto& [id, worker] : workers_) {
     const bool meant = order.workers.empty() || names(order.workers, id);
+    if (meant && worker->pid < 0 && worker->asked.any_lives()) without_leader.push_back(id);
     // Only while the leader is not reaped is the group's number surely still its own.
     if (!meant || worker->pid < 0) continue;
+    worker->signalled.add(order.number);
     if (is_request(order.number)) {
-      for (const auto pid : addressees(tree, worker->pid)) ::kill(pid, order.number);
+      request(*worker, tree, order.number);
     } else {
       ::kill(-worker->pid, order.number);
     }
     if (order.number == SIGTERM) ::kill(-worker->pid, SIGCONT);  // a stopped process would not hear it
   }
+  if (order.number == SIGKILL && !without_leader.empty())
+    signal_all([&] { return processes_of(without_leader); }, SIGKILL);
   if (!order.deep) return;
   if (order.workers.empty()) {
     signal_descendants(order.number);
   } else {
     signal_all([&] { return processes_of(order.workers); }, order.number);
   }
+}
+
+void Supervisor::print(WorkerId worker, wire::Output stream, const std::string& text) {
+  if (!lives(worker)) return;
+  credit_.charge(text.size());
+  link_.send(wire::OutputBytes{worker, stream, text});
 }
 
 void Supervisor::give_stdin(const wire::Stdin& data) {

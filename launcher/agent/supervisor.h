@@ -11,6 +11,9 @@
 
 #include "launcher/agent/out_of_memory.h"
 #include "launcher/agent/output.h"
+#include "launcher/agent/pmi_sockets.h"
+#include "launcher/agent/pmix_helper.h"
+#include "launcher/agent/process_tree.h"
 #include "launcher/agent/stdin_relay.h"
 #include "launcher/agent/worker_machine.h"
 #include "launcher/io/frame_stream.h"
@@ -26,9 +29,11 @@ class Supervisor {
     pid_t pid = -1;
   };
 
-  // What happens to workers goes out on `link`, which must outlive the supervisor. `other_child` is told of
-  // every child that ended and is no worker, while it is still a zombie.
-  Supervisor(io::Loop& loop, io::FrameStream& link, std::function<void(pid_t)> other_child);
+  // What happens to workers goes out on `link`; it, `pmi` and `pmix` must outlive the supervisor.
+  // `other_child` is told of every child that ended and is no worker, while it is still a zombie; true: it
+  // has been reaped.
+  Supervisor(io::Loop& loop, io::FrameStream& link, PmiSockets& pmi, PmixHelper& pmix,
+             std::function<bool(pid_t)> other_child);
   ~Supervisor();
 
   void setup(const wire::Setup& setup);
@@ -36,6 +41,9 @@ class Supervisor {
   void signal(const wire::Signal& order);
   void give_stdin(const wire::Stdin& data);
   void add_credit(std::uint64_t bytes) { credit_.add(bytes); }
+  void look_at_memory() { out_of_memory_.look(io::Loop::now()); }  // every few seconds
+  // What somebody else says for this worker, as if it had written it.
+  void print(WorkerId worker, wire::Output stream, const std::string& text);
   // Reaps whatever ended: workers, and orphans of workers that fell to us as subreaper.
   void reap();
   [[nodiscard]] std::vector<Leader> live_leaders() const;
@@ -43,6 +51,10 @@ class Supervisor {
   // Whose is this child of ours: a worker, or an orphan of one that fell to us. An orphan is known by its
   // mark (worker_mark), or, if that is gone, by the session that its worker led. Nothing: nobody can say.
   [[nodiscard]] std::optional<WorkerId> owner_of(pid_t child) const;
+  // A request of ours to end (SIGTERM) has reached this process, which needs no second one: it may be saving.
+  [[nodiscard]] bool was_asked_to_end(pid_t pid) const;
+  // What outlives a worker was left behind by it, unless we asked the worker to end.
+  [[nodiscard]] bool was_left_behind(pid_t pid) const;
   // Drops these workers (none named: all) from memory, each as soon as it is finished; what lives stays.
   void forget(const std::vector<WorkerId>& workers);
 
@@ -50,15 +62,22 @@ class Supervisor {
   struct Worker;
   void ended(Worker& worker, int raw_status, std::uint64_t peak_rss_kib, std::string out_of_memory);
   void advance(Worker& worker, WorkerMachine::Event event);
+  void finish_if_through(Worker& worker);
+  void request(Worker& worker, const ProcessTree& tree, int number);
+  bool reap_one();
+  void after_orphans();
   [[nodiscard]] std::vector<pid_t> processes_of(const std::vector<WorkerId>& workers) const;
   using OwnWords = std::map<std::string_view, std::string>;  // "NAME=VALUE" by name
   [[nodiscard]] std::vector<const char*> environment_of(const OwnWords& own) const;
 
   io::Loop& loop_;
   io::FrameStream& link_;
-  std::function<void(pid_t)> other_child_;
+  PmiSockets& pmi_;
+  PmixHelper& pmix_;
+  std::function<bool(pid_t)> other_child_;
   CreditPool credit_;
   OutOfMemory out_of_memory_;
+  Duration grace_ = seconds(10);
   wire::EnvPairs base_env_;
   std::map<std::string, std::string> base_words_;  // "NAME=VALUE" by name: written once for all workers
   bool keep_hangup_ignored_ = false;

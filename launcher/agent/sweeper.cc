@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
+#include "launcher/agent/spared.h"
 
 namespace trainrun::agent {
 namespace {
@@ -107,11 +109,17 @@ bool Sweeper::advance(Sweep& sweep) {
   for (int pass = 0; pass < most_passes; ++pass) {
     const auto left = look(sweep);
     if (left.empty()) return true;
+    std::vector<pid_t> pids;
+    for (const auto& [pid, started] : left) pids.push_back(pid);
+    const auto spare = sweep.killing ? std::set<pid_t>{} : spared(ProcessTree(), pids, [this](pid_t pid) {
+      return supervisor_.was_asked_to_end(pid);
+    });
     bool news = false;
     for (const auto& [pid, started] : left) {
+      if (spare.contains(pid)) continue;
       const auto [it, added] = sweep.reached.try_emplace(pid, started);
       const bool is_new = added || std::exchange(it->second, started) != started;
-      if (is_new) ++sweep.answer.leftovers;
+      if (is_new && supervisor_.was_left_behind(pid)) ++sweep.answer.leftovers;
       news |= is_new;
       if (sweep.killing) {
         ::kill(pid, SIGKILL);

@@ -1,6 +1,7 @@
 #include "launcher/agent/watcher.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -17,12 +18,13 @@
 
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/check.h"
+#include "launcher/base/exit_code.h"
 #include "launcher/base/fd.h"
 
 namespace trainrun::agent {
 
 struct Legacy::Page {
-  char job_directory[1024] = {};
+  char job_directory[PATH_MAX] = {};
   std::atomic<std::int64_t> host_timeout_ns{Duration(seconds(10)).count()};
   std::atomic<std::int64_t> last_life_ns{std::chrono::steady_clock::now().time_since_epoch().count()};
 };
@@ -34,8 +36,8 @@ Legacy::Legacy() {
 }
 
 void Legacy::set_job_directory(const std::string& path) {
-  if (path.size() < sizeof page_->job_directory)
-    std::memcpy(page_->job_directory, path.c_str(), path.size() + 1);
+  TRAINRUN_CHECK(path.size() < sizeof page_->job_directory);  // the kernel has none that is longer
+  std::memcpy(page_->job_directory, path.c_str(), path.size() + 1);
 }
 
 std::string Legacy::job_directory() const {
@@ -143,10 +145,10 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
 
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return 70;
+  if (pid < 0) return to_int(ExitCode::internal);
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without a watcher the agent ends its workers and goes
-    if (::getppid() != self) ::_exit(70);
+    if (::getppid() != self) ::_exit(to_int(ExitCode::internal));
     ::setsid();
     ::prctl(PR_SET_NAME, "trainrun-agent");
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -154,7 +156,7 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
     ::_exit(agent(legacy));
   }
   // Only now, beside the agent, for which the launcher waits.
-  ::prctl(PR_SET_NAME, "trainrun-watch");
+  ::prctl(PR_SET_NAME, watcher_name);
   stdio_to_null();
   close_all_above_two_but(-1, -1);
   [[maybe_unused]] const int moved = ::chdir("/");  // hold no file system busy
@@ -162,7 +164,7 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
   const int status = outlive(pid, signals, legacy);
   end_all();
   remove_tree(legacy.job_directory());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 70;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : to_int(ExitCode::internal);
 }
 
 }  // namespace trainrun::agent

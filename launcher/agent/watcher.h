@@ -18,7 +18,7 @@ namespace trainrun::agent {
 class Legacy {
  public:
   Legacy();
-  void set_job_directory(const std::string& path);  // longer paths than 1000 bytes are not kept
+  void set_job_directory(const std::string& path);
   [[nodiscard]] std::string job_directory() const;
   void set_host_timeout(Duration timeout);  // 10 s until then
   [[nodiscard]] Duration host_timeout() const;
@@ -29,6 +29,9 @@ class Legacy {
   struct Page;
   Page* page_;
 };
+
+// By which the watcher is known among processes.
+inline constexpr const char* watcher_name = "trainrun-watch";
 
 // Forks: `agent` runs in the child, this call stays behind as watcher and gives the exit code of the process.
 // `keep` are the only descriptors above 2 that the agent gets; the watcher keeps none, so that no peer waits

@@ -9,7 +9,7 @@
 
 namespace trainrun {
 
-// Each kind of failure has one exit code, see cli/exit_code.h.
+// Each kind of failure has one exit code, see launcher/base/exit_code.h.
 enum class Code : std::uint8_t {
   usage,        // the command line
   config,       // a file, an environment variable, a host list

@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "launcher/base/error.h"
+#include "launcher/base/exit_code.h"
+#include "launcher/base/signal_set.h"
 
 namespace trainrun {
 
@@ -36,20 +38,35 @@ ExitStatus ExitStatus::from_wait(int raw) {
   return exited(WEXITSTATUS(raw));
 }
 
+bool ExitStatus::cancelled() const {
+  return kind == Kind::not_started && stage == SpawnStage::none && number == ECANCELED;
+}
+
+int ExitStatus::signal() const {
+  if (kind == Kind::killed) return number;
+  constexpr int none = exit_code_of_signal(0);
+  return kind == Kind::exited && number > none && number < none + SignalSet::most ? number - none : 0;
+}
+
 int ExitStatus::exit_code() const {
   switch (kind) {
     case Kind::exited:
       return number;
     case Kind::killed:
-      return 128 + number;
+      return exit_code_of_signal(number);
     case Kind::not_started:
       // Without a process or a descriptor to spare nothing is wrong with the program.
-      if (stage == SpawnStage::fork || stage == SpawnStage::files) return 75;
-      return number == ENOENT && stage == SpawnStage::exec ? 127 : 126;
+      if (stage == SpawnStage::fork || stage == SpawnStage::files) return to_int(ExitCode::try_again);
+      return to_int(number == ENOENT && stage == SpawnStage::exec ? ExitCode::not_found
+                                                                  : ExitCode::not_executable);
     case Kind::lost:
-      return 69;
+      return to_int(ExitCode::unreachable);
+    case Kind::aborted:
+      return (number & 0xFF) != 0 ? number & 0xFF : 1;
+    case Kind::deserted:
+      return 1;
   }
-  return 70;
+  return to_int(ExitCode::internal);
 }
 
 std::string ExitStatus::describe() const {
@@ -62,6 +79,10 @@ std::string ExitStatus::describe() const {
       return fmt::format("could not be started ({}): {}", to_string(stage), errno_text(number));
     case Kind::lost:
       return reason.empty() ? "was lost" : "was lost: " + reason;
+    case Kind::aborted:
+      return fmt::format("called MPI_Abort with code {}", number);
+    case Kind::deserted:
+      return "exited with code 0 " + reason;
   }
   return {};
 }

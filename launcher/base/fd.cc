@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "launcher/base/open_files.h"
+#include "launcher/base/pipe.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun {
@@ -18,10 +19,10 @@ void Fd::reset() {
 }
 
 Result<FdPair> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return fail(Code::internal, "cannot make a pipe: " + errno_text(errno), open_files_hint(errno));
-  return FdPair{Fd(ends[0]), Fd(ends[1])};
+  FdPair ends;
+  if (const int error = open_pipe(ends); error != 0)
+    return fail(Code::internal, "cannot make a pipe: " + errno_text(error), open_files_hint(error));
+  return ends;
 }
 
 Result<FdPair> make_socket_pair() {

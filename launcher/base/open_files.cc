@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace trainrun {
 namespace {
@@ -26,9 +27,16 @@ std::string open_files_hint(int error) {
   rlimit limit{};
   if (error != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   return fmt::format(
-      "this process may have {} files open, and a launcher needs five a host, an agent four a rank: "
+      "this process may have {} files open, and a launcher needs five a host, an agent five a rank: "
       "raise the hard limit (ulimit -Hn)",
       limit.rlim_cur);
+}
+
+Error no_more_to_wait_with(int error) {
+  auto hint = open_files_hint(error);
+  if (error == ENOSPC) hint = "this user watches too many files: see /proc/sys/fs/epoll/max_user_watches";
+  return {Code::try_again, "the kernel gives this process nothing more to wait with: " + errno_text(error),
+          std::move(hint)};
 }
 
 }  // namespace trainrun

@@ -1,4 +1,4 @@
-// The limit on open descriptors. The launcher holds five a host and an agent four a rank, so the usual soft
+// The limit on open descriptors. The launcher holds five a host and an agent five a rank, so the usual soft
 // limit of 1024 would be met at two hundred hosts; the hard one is far away.
 #pragma once
 
@@ -6,6 +6,8 @@
 
 #include <optional>
 #include <string>
+
+#include "launcher/base/error.h"
 
 namespace trainrun {
 
@@ -19,5 +21,8 @@ std::optional<rlimit> open_files_given();
 
 // What to try after EMFILE or ENFILE; empty for other errors.
 std::string open_files_hint(int error);
+
+// Where the kernel refuses an event loop what it needs: a descriptor, or one more to watch.
+Error no_more_to_wait_with(int error);
 
 }  // namespace trainrun

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -20,7 +21,9 @@
 namespace trainrun::control {
 namespace {
 
-constexpr std::string_view ending = ".sock";
+constexpr std::string_view ending = ".sock", unready_ending = ".new";
+// Between bind and rename of a launcher that lives there is a moment.
+constexpr std::int64_t surely_dead_after = 60;  // seconds
 constexpr std::size_t longest_id = 64;
 constexpr int backlog = 16;
 
@@ -54,6 +57,13 @@ tl::unexpected<Error> too_long(const std::string& path) {
               fmt::format("{} is too long for a socket, whose path has {} bytes at most", quoted(path, 300),
                           sizeof(sockaddr_un{}.sun_path) - 1),
               "set XDG_RUNTIME_DIR to a directory with a shorter name");
+}
+
+// A socket of a launcher that was killed before it listened.
+bool was_left_unready(const std::string& path) {
+  struct stat status {};
+  return look_at_socket(path) == Presence::stale && ::lstat(path.c_str(), &status) == 0 &&
+         std::time(nullptr) - status.st_mtime > surely_dead_after;
 }
 
 // Others may write to the parent only where the sticky bit keeps them from what is ours: /tmp.
@@ -131,18 +141,24 @@ Presence look_at_socket(const std::string& path) {
 
 std::vector<std::string> live_jobs(const std::string& directory) {
   std::vector<std::string> ids;
+  bool removed = false;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory.c_str()), ::closedir);
   if (!listing) return ids;
   while (const auto* entry = ::readdir(listing.get())) {
     std::string_view name = entry->d_name;
+    if (name.ends_with(unready_ending) && is_job_id(name.substr(0, name.size() - unready_ending.size()))) {
+      const auto path = fmt::format("{}/{}", directory, name);
+      removed = (was_left_unready(path) && ::unlink(path.c_str()) == 0) || removed;
+    }
     if (!name.ends_with(ending)) continue;
     name.remove_suffix(ending.size());
     if (!is_job_id(name)) continue;
     const auto path = socket_path(directory, name);
     const auto presence = look_at_socket(path);
     if (presence == Presence::alive) ids.emplace_back(name);
-    if (presence == Presence::stale) ::unlink(path.c_str());
+    if (presence == Presence::stale) removed = ::unlink(path.c_str()) == 0 || removed;
   }
+  if (removed && ids.empty()) ::rmdir(directory.c_str());  // fails where anything else is in it
   std::sort(ids.begin(), ids.end());
   return ids;
 }
@@ -151,7 +167,7 @@ Result<Fd> listen_at(const std::string& path) {
   if (look_at_socket(path) == Presence::alive)
     return fail(Code::try_again, fmt::format("another launcher listens on {}", path));
   // Bound under another name: between bind and listen a socket refuses like a dead one, and would be removed.
-  const auto unready = path.substr(0, path.rfind('.')) + ".new";
+  const auto unready = fmt::format("{}{}", path.substr(0, path.rfind('.')), unready_ending);
   const auto address = address_of(unready);
   if (!address || !address_of(path)) return too_long(path);
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -40,7 +40,7 @@ enum class Presence : std::uint8_t {
 Presence look_at_socket(const std::string& path);
 
 // The ids of the jobs whose launchers listen in a directory that was checked. Sockets of dead launchers are
-// removed on the way.
+// removed on the way, and the directory with the last of them.
 std::vector<std::string> live_jobs(const std::string& directory);
 
 // A socket that listens at `path`, mode 0600, non-blocking. It appears there complete, so that nobody can

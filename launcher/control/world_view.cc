@@ -68,6 +68,7 @@ std::string to_json(const WorldView& world) {
   const Json json{{"ok", true},
                   {"schema", schema},
                   {"job_id", world.job_id},
+                  {"elastic", world.elastic},
                   {"generation", world.generation},
                   {"phase", world.phase},
                   {"min_np", world.min_np},
@@ -85,7 +86,9 @@ Result<WorldView> read_world(std::string_view reply) {
   if (number_of<int>(*json, "schema") != schema || !json->contains("ranks") || !json->contains("hosts"))
     return fail(Code::protocol, "the launcher describes its world in a way that this trainrun does not know",
                 "use the trainrun that started the job, or --json");
-  WorldView world{.generation = number_of<std::uint32_t>(*json, "generation"),
+  const auto elastic = json->find("elastic");  // an older launcher was asked of elastic jobs alone
+  WorldView world{.elastic = elastic == json->end() || !elastic->is_boolean() || elastic->get<bool>(),
+                  .generation = number_of<std::uint32_t>(*json, "generation"),
                   .phase = text_of(*json, "phase"),
                   .job_id = text_of(*json, "job_id"),
                   .min_np = number_of<int>(*json, "min_np"),

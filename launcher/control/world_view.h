@@ -1,9 +1,14 @@
 // The world as `trainrun ctl world` shows it, and its JSON. Pure.
 //
-//   {"ok":true,"schema":1,"job_id":"0123456789abcdef","generation":3,"phase":"running",
+//   {"ok":true,"schema":1,"job_id":"0123456789abcdef","elastic":true,"generation":3,"phase":"running",
 //    "min_np":4,"max_np":8,"restarts":1,"restart_limit":10,
 //    "ranks":[{"rank":0,"worker":7,"host":"gpu1","local_rank":0,"pid":4711,"state":"running","seconds":12.5}],
 //    "hosts":[{"name":"gpu1","state":"ready","slots":2,"ranks":1,"note":"","cooldown":20.0}]}
+//
+// The words that a launcher of this version says (those of core's to_string and state_of):
+//   phase          gathering, forming, running, draining, cooling, closing, done
+//   state of rank  starting, running, ended
+//   state of host  absent, dialling, ready, stopping, unlisted
 //
 // `seconds` (since the state began) and `cooldown` (seconds until the host is used again) are left out where
 // they are not known or not running. `schema` grows when a key changes its meaning, not when one is added.
@@ -25,8 +30,8 @@ struct RankView {
   std::uint32_t worker = 0;
   std::string host;
   int local_rank = 0;
-  std::int64_t pid = 0;           // on its host; 0: not started
-  std::string state;              // one word: "ordered", "running", "exited"...
+  std::int64_t pid = 0;  // on its host; 0: not started
+  std::string state;
   std::optional<Duration> age{};  // how long it has been in this state
 
   friend bool operator==(const RankView&, const RankView&) = default;
@@ -34,7 +39,7 @@ struct RankView {
 
 struct HostView {
   std::string name;
-  std::string state;  // one word: "ready", "dialling", "lost", "cooling"...
+  std::string state;
   int slots = 0;
   int ranks = 0;       // how many of this generation sit there
   std::string note{};  // why it is as it is, for people; may be empty
@@ -44,6 +49,7 @@ struct HostView {
 };
 
 struct WorldView {
+  bool elastic = true;  // its hosts and ranks may change
   std::uint32_t generation = 0;
   std::string phase, job_id;
   int min_np = 0, max_np = 0;

@@ -156,4 +156,20 @@ Result<void> gpus_suffice(const JobSpec& job, const wire::HostFacts& facts, std:
               "lower --gpus-per-rank, or give the host fewer slots");
 }
 
+Result<void> processes_suffice(const wire::HostFacts& facts, std::uint32_t ranks) {
+  if (facts.most_processes == 0 || ranks <= facts.most_processes) return {};
+  return fail(Code::try_again,
+              fmt::format("{} ranks are as many processes, and {} allows {}", ranks, facts.processes_limit,
+                          facts.most_processes),
+              "start fewer ranks there, or raise that limit");
+}
+
+Result<void> slots_suit(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t slots) {
+  if (const auto processes = processes_suffice(facts, slots); !processes) return processes;
+  if (const auto gpus = gpus_suffice(job, facts, slots); !gpus) return gpus;
+  for (std::uint32_t slot = 0; slot < slots; ++slot)
+    if (const auto cpus = cpus_for(job, facts, slot, slots); !cpus) return tl::unexpected(cpus.error());
+  return {};
+}
+
 }  // namespace trainrun::core

@@ -33,4 +33,12 @@ std::string visible_gpus(const JobSpec& job, std::uint32_t local_rank);
 // counts what is missing.
 Result<void> gpus_suffice(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t local_size);
 
+// Whether the host lets so many processes run at all. An Error (Code::try_again, without the host's name)
+// says which limit forbids it.
+Result<void> processes_suffice(const wire::HostFacts& facts, std::uint32_t ranks);
+
+// Whether each of a host's slots can have a process, and the cores and GPUs that its rank is to get, when
+// there are so many. Errors as above.
+Result<void> slots_suit(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t slots);
+
 }  // namespace trainrun::core

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/dialects.h"
 #include "launcher/core/env_var.h"
 
 namespace trainrun::core {
@@ -17,29 +18,6 @@ bool in(Table table, std::string_view name) {
   return std::any_of(table.begin(), table.end(),
                      [&](std::string_view pattern) { return matches_glob(pattern, name); });
 }
-
-constexpr std::string_view rank_variables[] = {
-    // torchelastic, Lightning, DeepSpeed
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_NAME",
-    "ROLE_RANK", "ROLE_WORLD_SIZE", "NODE_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR",
-    "MASTER_PORT", "TORCHELASTIC_*",
-    // Horovod
-    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
-    "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_*", "HOROVOD_GLOO_IFACE",
-    "HOROVOD_ELASTIC", "_HOROVOD_*",
-    // MPI
-    "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
-    "MV2_COMM_WORLD_*", "OMPI_COMM_WORLD_*", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_*", "OMPI_MCA_ess*",
-    "OMPI_MCA_initial_wdir", "OMPI_MCA_plm_slurm_args", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
-    "OMPI_NUM_APP_CTX", "OMPI_COMMAND", "OMPI_ARGV", "OMPI_FILE_LOCATION", "PRTE_LAUNCHED",
-    "PRTE_MCA_plm_slurm_args", "HYDI_*", "HYDRA_BOOTSTRAP*", "HYDRA_LAUNCHER*", "I_MPI_HYDRA_BOOTSTRAP*",
-    "JSM_NAMESPACE_*",
-    // Slurm: what describes one task or step; what describes the job stays
-    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_NTASKS*", "SLURM_NPROCS",
-    "SLURM_STEP_*", "SLURM_STEPID", "SLURM_TASK_PID", "SLURM_SRUN_COMM_*", "SLURM_LAUNCH_NODE_IPADDR",
-    "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_DISTRIBUTION",
-    // our own, those that configure the launcher included
-    "TRAINRUN_*"};
 
 constexpr std::string_view forwarded[] = {
     // where programs and libraries are
@@ -57,13 +35,16 @@ constexpr std::string_view forwarded[] = {
     // frameworks
     "TORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "PYTORCH_*", "TRITON_*", "TF_*", "XLA_*", "JAX_*",
     "KERAS_*", "FLAX_*", "HF_*", "HUGGINGFACE_*", "TRANSFORMERS_*", "TOKENIZERS_*", "ACCELERATE_*", "FSDP_*",
-    "DS_*", "DEEPSPEED_*", "BYTEPS_*",
+    "DS_*", "DEEPSPEED_*", "BYTEPS_*", "HYDRA_FULL_ERROR",
     // language, time zone, proxies
     "LANG", "LANGUAGE", "LC_*", "TZ", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy",
     "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY",
     // which job this is
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_SUBMIT_DIR", "SLURM_RESTART_COUNT",
-    "SLURM_ARRAY_*"};
+    "SLURM_ARRAY_*", "SLURM_CPUS_PER_TASK", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_JOB_PARTITION",
+    "SLURM_JOB_ACCOUNT", "SLURM_CLUSTER_NAME", "SLURM_CONF", "PBS_JOBID", "PBS_JOBNAME", "PBS_QUEUE",
+    "PBS_ARRAY*", "PBS_O_*", "PBS_ENVIRONMENT", "LSB_JOBID", "LSB_JOBNAME", "LSB_JOBINDEX*", "LSB_BATCH_JID",
+    "LSB_QUEUE", "LS_SUBCWD", "JOB_ID", "JOB_NAME", "SGE_TASK_*", "SGE_O_*", "SGE_CWD_PATH"};
 
 constexpr std::string_view devices[] = {
     // of this host; the same numbers are others elsewhere
@@ -95,27 +76,50 @@ constexpr std::string_view noise[] = {
     "MOTD_SHOWN", "container",
     // schedulers, launchers, containers
     "SLURM*", "SBATCH_*", "SRUN_*", "SALLOC_*", "ENVIRONMENT", "PBS_*", "LSB_*", "LSF_*", "SGE_*", "FLUX_*",
-    "KUBERNETES_*", "*_SERVICE_HOST", "*_SERVICE_PORT", "*_PORT_*_TCP*", "PRTE_*", "OMPI_*", "HYDRA_*",
-    "NVIDIA_*", "JAVA_HOME"};
+    "KUBERNETES_*", "*_SERVICE_HOST", "*_SERVICE_PORT", "*_PORT_*_TCP*", "PRTE_*", "OMPI_*", "NVIDIA_*",
+    "JAVA_HOME", "COBALT_*", "PE_HOSTFILE", "NSLOTS", "NHOSTS", "NQUEUES", "JOB_ID", "JOB_NAME",
+    // more of shells, editors and desktops
+    "BASH_ENV", "ENV", "FPATH", "FZF_*", "PS3", "P9K_*", "POWERLEVEL9K_*", "VIM*", "NVIM*", "EMACS*",
+    "INSIDE_EMACS", "ZELLIJ*", "HOMEBREW_*", "MODULES_*", "__MODULES_*", "XCURSOR_*", "CLUTTER_*",
+    "PAPERSIZE"};
+
+// Of package managers, build tools, certificates and machines that run tests: seldom missed, and many.
+constexpr std::string_view tools[] = {
+    "PIP_*",    "PIPX_*",      "UV_*",       "POETRY_*",    "TOX_*",       "PRE_COMMIT_*", "NODE_*",
+    "YARN_*",   "RUST*",       "CARGO_*",    "GO*",         "JAVA*",       "JDK_*",        "MAVEN_*",
+    "GRADLE_*", "ANDROID_*",   "DOTNET_*",   "CMAKE_*",     "CCACHE_*",    "CC",           "CXX",
+    "CFLAGS",   "CXXFLAGS",    "LDFLAGS",    "MAKE*",       "PKG_CONFIG*", "GIT_*",        "CURL_*",
+    "WGET*",    "SSL_*",       "REQUESTS_*", "HTTPLIB2_*",  "*_CA_BUNDLE", "*_CA_CERTS",   "*_CA_CERTS_FILE",
+    "*_CAINFO", "*_CERT_FILE", "CLOUDSDK_*", "CLOUD_SDK_*", "DOCKER_*",    "CONTAINER_*",  "CI",
+    "CI_*",     "GITHUB_*",    "GITLAB_*",   "JENKINS_*",   "BUILD_*",     "RUNNER_*",     "IS_SANDBOX"};
 
 constexpr std::string_view credentials[] = {
     // in capitals; see also is_secret_name()
     "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*APIKEY*", "*_KEY", "*_KEY_ID",
-    "*_KEY_BASE64", "*_PAT", "*_PASS", "*_PWD", "KEY", "*_DSN", "*CONNECTION_STRING*", "NETRC",
+    "*_KEY_BASE64", "*_PAT", "*_PASS", "*_PWD", "*_AUTH", "KEY", "*_DSN", "*CONNECTION_STRING*", "NETRC",
+    "NIX_CONFIG",  // holds access tokens
     // whole families
     "AWS_*", "AZURE_*"};
 
+// curl, pip and wget take a proxy without a scheme too: `user:password@proxy:3128`.
+bool is_secret(const EnvVar& var) {
+  const auto& [name, value] = var;
+  if (is_secret_name(name) || has_password(value)) return true;
+  const bool proxy = name.ends_with("_proxy") || name.ends_with("_PROXY");
+  return proxy && name != "no_proxy" && name != "NO_PROXY" && value.find('@') != std::string::npos;
+}
+
 // Whether a variable goes to other hosts without being named.
 bool goes(const EnvVar& var, EnvPolicy policy, bool in_slurm) {
-  const auto& [name, value] = var;
+  const auto& name = var.first;
   switch (policy) {
     case EnvPolicy::none:
       return false;
     case EnvPolicy::all:  // a scheduler's list of devices is not the user's, and wrong on other hosts
       return !in(local_only, name) && !(in_slurm && in(devices, name));
     case EnvPolicy::by_default:
-      return in(forwarded, name) && !in(devices, name) && !in(local_only, name) && !is_secret_name(name) &&
-             !has_password(value);
+      if (is_setting_of_comm(name)) return true;
+      return in(forwarded, name) && !in(devices, name) && !in(local_only, name) && !is_secret(var);
   }
   return false;
 }
@@ -125,9 +129,14 @@ bool users_own(std::string_view name, bool in_slurm) {
   return is_secret_name(name) || !in(noise, name);
 }
 
-}  // namespace
+// What the user most likely needs comes first: a credential; then a name that nothing known uses, so that it
+// may be made up for this job; then settings of tools.
+int order_of(const EnvVar& var) {
+  if (in(tools, var.first)) return 2;
+  return is_secret(var) ? 0 : 1;
+}
 
-bool is_rank_variable(std::string_view name) { return in(rank_variables, name); }
+}  // namespace
 
 bool is_secret_name(std::string_view name) {
   std::string upper(name);
@@ -141,15 +150,19 @@ bool is_secret_name(std::string_view name) {
 }
 
 bool has_password(std::string_view value) {
-  const auto scheme = value.find("://");
-  if (scheme == std::string_view::npos) return false;
-  const auto authority = value.substr(scheme + 3, value.find_first_of("/?#", scheme + 3) - scheme - 3);
-  const auto at = authority.rfind('@');
-  if (at == std::string_view::npos) return false;
-  // The web knows no bare user names: what stands alone there is a token. `ssh://git@host` is harmless.
-  const auto before = value.substr(0, scheme);
-  return authority.substr(0, at).find(':') != std::string_view::npos || before.ends_with("http") ||
-         before.ends_with("https");
+  // A value may list several URLs.
+  for (auto scheme = value.find("://"); scheme != std::string_view::npos;
+       scheme = value.find("://", scheme + 3)) {
+    const auto authority = value.substr(scheme + 3, value.find_first_of("/?#", scheme + 3) - scheme - 3);
+    const auto at = authority.rfind('@');
+    if (at == std::string_view::npos) continue;
+    // The web knows no bare user names: what stands alone there is a token. `ssh://git@host` is harmless.
+    const auto before = value.substr(0, scheme);
+    if (authority.substr(0, at).find(':') != std::string_view::npos || before.ends_with("http") ||
+        before.ends_with("https"))
+      return true;
+  }
+  return false;
 }
 
 ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy policy, bool this_host_only,
@@ -158,14 +171,14 @@ ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy poli
   const bool in_slurm = find_variable(mine, "SLURM_JOB_ID") != nullptr;
   ForwardedEnv out;
   Env env;
-  std::map<std::string, bool, std::less<>> stayed;  // true: worth a word
+  std::map<std::string, int, std::less<>> stayed;  // those worth a word, and how early in the list
   for (const auto& var : mine) {
     const auto& name = var.first;
     if (is_rank_variable(name) || env.contains(name)) continue;
     if (this_host_only ? policy != EnvPolicy::none : goes(var, policy, in_slurm)) {
       env.emplace(var);
-    } else {
-      stayed.emplace(name, policy == EnvPolicy::by_default && users_own(name, in_slurm));
+    } else if (policy == EnvPolicy::by_default && users_own(name, in_slurm)) {
+      stayed.emplace(name, order_of(var));
     }
   }
   for (const auto& [name, value] : env_file) env[name] = value;
@@ -185,8 +198,9 @@ ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy poli
     }
     if (!found && !env.contains(word)) out.missing.push_back(word);
   }
-  for (const auto& [name, worth_a_word] : stayed) {
-    if (worth_a_word && !env.contains(name)) out.left_behind.push_back(name);
+  for (int order = 0; order <= 2; ++order) {
+    for (const auto& [name, its] : stayed)
+      if (its == order && !env.contains(name)) out.left_behind.push_back(name);
   }
   out.env.assign(env.begin(), env.end());
   return out;

@@ -5,7 +5,8 @@
 //   goes      where programs and libraries are (PATH, LD_LIBRARY_PATH, PYTHON*, VIRTUAL_ENV, CONDA_*,
 //   modules),
 //             how libraries behave (NCCL_*, GLOO_*, UCX_*, OMP_*, MKL_*, TORCH_*, CUDA_*, TF_*, XLA_*, ...),
-//             language and time zone (LANG, LC_*, TZ), proxies, the number and name of a Slurm job
+//             language and time zone (LANG, LC_*, TZ), proxies, what describes a batch job (its number, name,
+//             array index and where it was submitted: SLURM_*, PBS_*, LSB_*, SGE_*)
 //   stays     credentials by name or, in a URL, by value; what describes this host or this login (TERM,
 //   SSH_*,
 //             XDG_*, DISPLAY, ..., and HOME, USER, LOGNAME and SHELL, which each agent gives as its own login
@@ -26,7 +27,7 @@ namespace trainrun::core {
 
 struct ForwardedEnv {
   std::vector<EnvVar> env;               // sorted by name, each name once
-  std::vector<std::string> left_behind;  // names that look like the user's own and stayed here, sorted
+  std::vector<std::string> left_behind;  // the user's own that stayed here, most needed first
   std::vector<std::string> missing;      // -x NAME (or a pattern) that nothing here answers to, as given
 };
 
@@ -36,15 +37,11 @@ ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy poli
                                  const std::vector<std::string>& exports,
                                  const std::vector<EnvVar>& env_file);
 
-// Variables by which launchers and schedulers tell a process its own rank, or steer a launcher: they are
-// wrong for our workers. All of TRAINRUN_* are among them.
-bool is_rank_variable(std::string_view name);
-
 // Whether the value is a credential, to judge by the name: API_KEY, HF_TOKEN, AWS_..., but not
 // TOKENIZERS_PARALLELISM.
 bool is_secret_name(std::string_view name);
 
-// Whether the value holds a URL with a password or an access token in it.
+// Whether the value holds a URL, or several, with a password or an access token in it.
 bool has_password(std::string_view value);
 
 }  // namespace trainrun::core

@@ -11,32 +11,73 @@ namespace {
 
 constexpr std::size_t told_one_by_one = 3;
 
+// Of a hint with a command like `scan HOST >> FILE`: the place of HOST; size 0: it has none.
+struct Place {
+  std::size_t at = 0, size = 0;
+};
+Place host_in(std::string_view hint) {
+  const auto end = hint.rfind(" >> ");
+  if (end == std::string_view::npos || end == 0) return {};
+  const auto blank = hint.rfind(' ', end - 1);
+  return blank == std::string_view::npos ? Place{} : Place{blank + 1, end - blank - 1};
+}
+
 }  // namespace
+
+void share_hints(std::vector<Error>& errors) {
+  struct Shared {
+    std::string hosts;
+    std::size_t last = 0;
+  };
+  std::map<std::string, Shared> commands;
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    auto frame = errors[i].hint;
+    const auto [at, size] = host_in(frame);
+    if (size == 0) continue;
+    const auto host = frame.substr(at, size);
+    const auto [it, is_new] = commands.try_emplace(frame.replace(at, size, " "));
+    if (!is_new) errors[it->second.last].hint.clear();
+    it->second.hosts += (is_new ? "" : " ") + host;
+    it->second.last = i;
+  }
+  for (const auto& [frame, command] : commands) {
+    auto& hint = errors[command.last].hint;
+    const auto [at, size] = host_in(hint);
+    hint.replace(at, size, command.hosts);
+  }
+}
 
 std::string_view without_name(std::string_view message, std::string_view name) {
   if (!message.starts_with(name) || !message.substr(name.size()).starts_with(": ")) return message;
   return message.substr(name.size() + 2);
 }
 
-std::vector<Error> grouped(const HostErrors& errors, const std::function<std::string(HostIndex)>& name) {
-  std::map<std::string_view, std::vector<std::size_t>> kinds;
+std::vector<Error> grouped(const HostErrors& given, const std::function<std::string(HostIndex)>& name) {
+  std::vector<Error> errors;
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < errors.size(); ++i) {
-    names.push_back(name(errors[i].first));
-    kinds[without_name(errors[i].second.message, names.back())].push_back(i);
+  for (const auto& [host, error] : given) {
+    errors.push_back(error);
+    names.push_back(name(host));
   }
+  share_hints(errors);
+  std::map<std::string_view, std::vector<std::size_t>> kinds;
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    kinds[without_name(errors[i].message, names[i])].push_back(i);
   std::vector<Error> out;
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    const auto& error = errors[i].second;
-    const auto what = without_name(error.message, names[i]);
+    const auto what = without_name(errors[i].message, names[i]);
     const auto& alike = kinds.at(what);
     if (alike.size() <= told_one_by_one) {
-      out.push_back(error);
+      out.push_back(errors[i]);
     } else if (alike.front() == i) {
       std::vector<std::string> those;
-      for (const auto at : alike) those.push_back(names[at]);
-      out.push_back(
-          {error.code, fmt::format("{} hosts: {} ({})", alike.size(), what, list_names(those)), error.hint});
+      std::string hint;  // the first that there is: a shared one stands at the last of its hosts
+      for (const auto at : alike) {
+        those.push_back(names[at]);
+        if (hint.empty()) hint = errors[at].hint;
+      }
+      out.push_back({errors[i].code, fmt::format("{} hosts: {} ({})", alike.size(), what, list_names(those)),
+                     std::move(hint)});
     }
   }
   return out;

@@ -8,8 +8,9 @@ bool HostLedger::worker_failed(HostIndex host, Instant now) {
   auto& entry = entries_[host];
   std::erase_if(entry.workers, [now](Instant at) { return now - at > window; });
   entry.workers.push_back(now);
-  if (entry.workers.size() <= tolerated) return false;
+  if (entry.workers.size() <= tolerated && !rested_lately(host, now)) return false;
   entry.workers.clear();
+  entry.rested_for_workers = now;
   rest(entry, now, Duration::zero());
   return true;
 }
@@ -25,6 +26,12 @@ void HostLedger::rest(Entry& entry, Instant now, Duration atleast) {
   ++entry.blames;
   entry.blamed_at = now;
   entry.until = std::max(entry.until, now + std::max(std::min(time, most_), atleast));
+}
+
+bool HostLedger::rested_lately(HostIndex host, Instant now) const {
+  const auto it = entries_.find(host);
+  return it != entries_.end() && it->second.rested_for_workers &&
+         now - *it->second.rested_for_workers <= window;
 }
 
 bool HostLedger::rests(HostIndex host, Instant now) const { return rests_until(host, now).has_value(); }

@@ -40,6 +40,7 @@ struct StartWorker {
   WorkerId worker;
   Generation generation;
   Rank rank;
+  std::uint32_t slots = 1;  // among which the cores of its host are divided; the seat's slot is one of them
 };
 // To workers on every ready host, all when none is named; `deep` reaches daemons and grandchildren too (only
 // without names).

@@ -1,6 +1,7 @@
 // Everything that can happen to a job. The body turns the world into these; the brain sees nothing else.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -9,15 +10,19 @@
 #include "launcher/base/error.h"
 #include "launcher/base/exit_status.h"
 #include "launcher/base/id.h"
+#include "launcher/base/signal_set.h"
 #include "launcher/base/time.h"
+#include "launcher/wire/facts.h"
 
 namespace trainrun::core {
 
 struct Begin {};  // the first event: hosts are being dialled from now on
 
-// The host's agent answers, and has found the programs and directories there.
+// The host's agent answers, and has found the programs and directories there. Without facts nothing is known
+// of its cores and GPUs, and any number of slots suits.
 struct HostReady {
   HostIndex host;
+  std::shared_ptr<const wire::HostFacts> facts{};
 };
 // The host could not be made ready; no worker ever ran there.
 struct HostFailed {
@@ -28,6 +33,9 @@ struct HostFailed {
 struct HostLost {
   HostIndex host;
   std::string reason;
+  Instant heard{};          // its last sign of life, where that is known
+  bool gave_us_up = false;  // its agent did, since the launcher was stopped: nobody there is to blame
+  bool closed = false;      // the Link was closed from there: agent or watcher end what is there
 };
 // Why the discovery has no answer now; empty: it has one again.
 struct DiscoveryProblem {
@@ -48,7 +56,8 @@ struct WorkerNotStarted {
   WorkerId worker;
   ExitStatus status;
 };
-// The process ended. `at` is on the launcher's clock; the true time is within `error` of it.
+// The process ended. `at` is when its agent found it so, on the launcher's clock; that moment is within
+// `error` of it.
 struct WorkerExited {
   WorkerId worker;
   ExitStatus status;
@@ -56,11 +65,29 @@ struct WorkerExited {
   Duration error{};
   std::string out_of_memory{};  // evidence, or empty
   std::string last_words{};     // the last line on its stderr that has arrived; may be empty
+  SignalSet signalled{};        // what its agent had sent to it before it ended: by order, not by any clock
+  bool lost_peer = false;       // as in WorkerFinished, from what has arrived
 };
 // ... and all its output is here. `lost_peer`: its last words are those of a program whose peer went away.
 struct WorkerFinished {
   WorkerId worker;
   bool lost_peer = false;
+};
+// The program asks for the end of all ranks (MPI_Abort), and will end itself. Times as in WorkerExited.
+struct WorkerAborted {
+  WorkerId worker;
+  int code = 0;
+  Instant at{};
+  Duration error{};
+  std::string last_words{};
+  bool lost_peer = false;  // it was MPI itself that could not reach a peer
+};
+// MPI ranks of the generation wait for these, which have ended: they would wait for ever. Without culprits an
+// exchange was too large, or an agent's part of it wrong.
+struct ExchangeBroken {
+  Generation generation;
+  std::vector<Rank> culprits;
+  std::string reason;
 };
 struct HostStopped {
   HostIndex host;
@@ -108,6 +135,11 @@ struct MemberWaits {
   WorkerId worker;
 };
 
+// A member has got on with its work since the generation came up.
+struct WorldProgressed {
+  Generation generation;
+};
+
 // ---- a world that seems to hang
 struct WorldSilent {
   Duration silence{};
@@ -139,6 +171,7 @@ struct StopWorker {
 
 struct UserSignal {
   int number = 0;
+  bool by_ctl = false;  // nobody sent it: `trainrun ctl end` asks for the same
 };
 struct OutputClosed {};  // nobody reads our stdout any more
 enum class Deadline : std::uint8_t {
@@ -155,7 +188,9 @@ enum class Deadline : std::uint8_t {
   join,     // all members must be in the rendezvous
   leave,    // workers on a host that leaves must be gone
   inspect,  // the evidence must be there
-  notice    // the end takes so long that it is worth a line
+  notice,   // the end takes so long that it is worth a line
+  cause,    // ranks have lost a peer, and who that was is not known yet
+  steady    // the world has run for so long that it is no crash loop
 };
 struct DeadlinePassed {
   Deadline deadline = Deadline::start;
@@ -163,9 +198,10 @@ struct DeadlinePassed {
 
 using JobEvent =
     std::variant<Begin, HostReady, HostFailed, HostLost, PortReserved, PortRefused, WorkerStarted,
-                 WorkerNotStarted, WorkerExited, WorkerFinished, HostStopped, HostSwept, HostLeaving,
-                 HostsDiscovered, DiscoveryProblem, MemberJoined, WorldJoined, WorldBroken, MemberWaits,
-                 WorldSilent, WorkerInspected, InspectionDone, RemoveHost, AddHosts, RestartWorld,
-                 RestartWorker, StopWorker, UserSignal, OutputClosed, DeadlinePassed>;
+                 WorkerNotStarted, WorkerExited, WorkerFinished, WorkerAborted, ExchangeBroken, HostStopped,
+                 HostSwept, HostLeaving, HostsDiscovered, DiscoveryProblem, MemberJoined, WorldJoined,
+                 WorldBroken, MemberWaits, WorldProgressed, WorldSilent, WorkerInspected, InspectionDone,
+                 RemoveHost, AddHosts, RestartWorld, RestartWorker, StopWorker, UserSignal, OutputClosed,
+                 DeadlinePassed>;
 
 }  // namespace trainrun::core

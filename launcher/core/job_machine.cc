@@ -80,6 +80,8 @@ const Seat* JobMachine::seat_of(WorkerId worker) const {
 void JobMachine::enter(Phase next) {
   act(Say{fmt::format("job: {} -> {}", to_string(phase_), to_string(next)), true});
   phase_ = next;
+  for (const auto deadline : std::set<Deadline>(armed_))
+    if (!belongs(deadline, next)) disarm(deadline);
 }
 
 void JobMachine::ignore(const char* what, const char* why) {
@@ -173,6 +175,11 @@ void JobMachine::on(const Begin&) {
 
 void JobMachine::on(const HostReady& event) {
   auto& host = hosts_.at(event.host.value);
+  host.facts = event.facts;
+  if (const auto good = slots_suit(event.host); !good && host.state == HostState::dialling) {
+    act(AbandonHost{event.host});
+    return on(HostFailed{event.host, good.error()});
+  }
   switch (phase_) {
     case Phase::gathering: {
       if (host.state != HostState::dialling) return ignore("host ready", "it was given up");
@@ -280,7 +287,10 @@ void JobMachine::on(const PortRefused& event) {
       if (event.generation != world_.generation || begun_) return ignore("port refused", "not asked for");
       verdict_.reason = event.error.message;
       verdict_.hint = event.error.hint;
-      return trouble({Outcome::Kind::port_refused, event.error.message, "no port", false});
+      return trouble({.kind = Outcome::Kind::port_refused,
+                      .what = event.error.message,
+                      .cause = "no port",
+                      .hint = event.error.hint});
     case Phase::gathering:
     case Phase::running:
     case Phase::cooling:
@@ -320,7 +330,9 @@ void JobMachine::begin_world() {
     workers_[last_worker_].seat = seat;
     workers_[last_worker_].since = now_;
     begin.workers.push_back(last_worker_);
-    starts.push_back({last_worker_, world_.generation, seat.rank});
+    const auto slots = elastic() ? std::max(0, slots_of(spec_, hosts_.at(seat.host.value).host)) : 0;
+    starts.push_back({last_worker_, world_.generation, seat.rank,
+                      std::max(seat.local_size, static_cast<std::uint32_t>(slots))});
   }
   act(std::move(begin));
   for (const auto& [place, id] : living) dismiss(id);
@@ -332,6 +344,7 @@ void JobMachine::begin_world() {
     it = !worker.member && worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
   }
   await_dismissed();
+  world_ordered_at_ = now_;
   if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);
   for (const auto& start : starts) act(start);
   release_unused();

@@ -9,13 +9,14 @@
 // started. draining: who must end is being ended, a deadline for KILL is armed. cooling: the next generation
 // waits for its back-off, and for hosts that can hold it. closing: no worker is left, agents clear up and go.
 //
-// job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _workers: deaths; _worlds: what
-// follows from a failure or a change, the next generation; _members: what the rendezvous and the inspection
-// tell; _end: signals, deadlines, the verdict; _words and _end_words: what the user is told of hosts and of
-// the end.
+// job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _rooms: how many slots;
+// _workers: deaths; _worlds: what follows from a failure or a change, the next generation; _members: what the
+// rendezvous and the inspection tell; _mpi: what MPI programs tell; _end: signals, deadlines; _verdict: whose
+// failure it was; _words and _end_words: what the user is told of hosts and of the end.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -101,28 +102,33 @@ class JobMachine {
     bool listed = true;    // in the list of hosts as it is now
     bool leaving = false;  // it said that it will go, or the user removed it: no new world uses it
     bool removed = false;  // by the user
+    bool added = false;    // by the user, when no list had it: it stays until he removes it
+    bool refused = false;  // it cannot give each of its slots what a rank is to get
     bool sweeping = false;
     bool inspecting = false;
     int failed_dials = 0;  // in a row
     int slots_then = 0;    // when the current world was planned
     Instant retry_at{};
-    Instant away_until{};  // it went by its own word
-    std::string note;      // what was last said about it
+    Instant away_until{};                            // it went by its own word
+    std::string note;                                // what was last said about it
+    std::shared_ptr<const wire::HostFacts> facts{};  // of its agent, once there was one
   };
   struct Worker {
     WorkerState state = WorkerState::ordered;
     Instant since{};  // of the state, as it is told: ended is one
     Seat seat;
     std::uint32_t pid = 0;
-    bool member = true;      // of the current world
-    bool condemned = false;  // we end it: its end is no failure
-    bool killed = false;     // alive when KILL was sent
-    bool seasoned = false;   // it was in a world that had met: it may hold state
-    bool joined = false;     // it is in the rendezvous of this generation
-    bool waits = false;      // it has left this generation's work
-    bool charged = false;    // a restart was spent for it
-    bool told = false;       // to leave: however it ends, it followed
+    bool member = true;        // of the current world
+    bool condemned = false;    // we end it: its end is no failure
+    bool killed = false;       // alive when KILL was sent
+    bool seasoned = false;     // it was in a world that had met: it may hold state
+    bool joined = false;       // it is in the rendezvous of this generation
+    bool waits = false;        // it has left this generation's work
+    bool told = false;         // to leave: however it ends, it followed
+    bool left = false;         // for its agent to end, since we leave at once
+    bool ended_there = false;  // its agent went in an orderly way, and ends it by SIGTERM
     std::optional<Failure> failure;
+    std::string last_words;  // when it failed
     ExitStatus status;
   };
   // What a drain leads to.
@@ -143,10 +149,13 @@ class JobMachine {
   void on(const WorkerNotStarted&);
   void on(const WorkerExited&);
   void on(const WorkerFinished&);
+  void on(const WorkerAborted&);
+  void on(const ExchangeBroken&);
   void on(const MemberJoined&);
   void on(const WorldJoined&);
   void on(const WorldBroken&);
   void on(const MemberWaits&);
+  void on(const WorldProgressed&);
   void on(const WorldSilent&);
   void on(const WorkerInspected&);
   void on(const InspectionDone&);
@@ -170,6 +179,8 @@ class JobMachine {
   void host_ready(HostIndex index);
   void host_unusable(HostIndex index);
   void host_left(HostIndex index);
+  void slots_changed(HostIndex index);
+  [[nodiscard]] Result<void> slots_suit(HostIndex index) const;
   void watch_hosts();
   [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
   [[nodiscard]] int slots_on(HostIndex index) const;
@@ -186,6 +197,10 @@ class JobMachine {
   [[nodiscard]] Duration first_patience() const {
     return elastic() ? std::min(spec_.start_timeout, spec_.elastic.timeout) : spec_.start_timeout;
   }
+  [[nodiscard]] bool start_timeout_decides() const {
+    return spec_.start_timeout_given && spec_.start_timeout <= spec_.elastic.timeout;
+  }
+  void end_without_hosts(Duration after, const char* flag);
   void try_form();
   bool nobody_is_left();
   void wait_for_hosts(int slots);
@@ -204,29 +219,37 @@ class JobMachine {
   // worlds
   struct Trouble {
     Outcome::Kind kind = Outcome::Kind::worker_failed;
-    std::string what;             // for the line that tells it, and for the tally of causes
-    std::string cause;            // "rank failed"
-    bool planned = false;         // no failure: no budget, no blame
-    HostIndex host{};             // host_lost
-    std::vector<WorkerId> who{};  // worker_failed: whose end it is
+    std::string what;      // for the line that tells it, and for the tally of causes
+    std::string cause;     // "rank failed"
+    bool planned = false;  // no failure: no budget, no blame
+    HostIndex host{};      // host_lost
+    Instant since{};       // host_lost: when it was last heard
+    std::string hint{};
   };
   void trouble(const Trouble& trouble);
-  void worker_trouble(WorkerId id, const std::string& last_words = {});
+  void worker_failed(WorkerId id);
+  void worker_trouble(WorkerId id);
+  [[nodiscard]] bool cause_may_follow(const Worker& victim) const;
+  void cause_is_known();
+  [[nodiscard]] std::vector<Failure> failures() const;
   std::optional<Trouble> why_unfinished();
   [[nodiscard]] bool of_this_restart(const Trouble& trouble);
-  void restart_paid();
+  void restart_paid(Instant since);
   void count_cause(const Trouble& trouble);
   [[nodiscard]] std::string what_follows(const Trouble& trouble) const;
   [[nodiscard]] std::string before_it_ran() const;
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] static bool survives(const Worker& worker);
   [[nodiscard]] std::vector<const Worker*> staying() const;
-  [[nodiscard]] bool stuck(const Worker& worker) const;
+  [[nodiscard]] static bool awaited(const Worker& worker);
+  void kill_late_starters();
+  void give_up_those_who_withstand();
+  void output_is_late();
   [[nodiscard]] bool survivors_complete(std::size_t survivors, int size) const;
   void begin_draining(const Trouble& trouble);
   void drain_step();
   void after_drain();
-  void blame();
+  bool blame();
   void tell_generation();
   void consider_change();
   void settled();
@@ -238,6 +261,7 @@ class JobMachine {
   void dismiss(WorkerId id);
   void dismiss_leavers();
   void await_dismissed();
+  [[nodiscard]] Duration time_to_leave() const;
   void grace_of_leavers_over();
   [[nodiscard]] bool somebody_finished_well() const;
 
@@ -247,8 +271,10 @@ class JobMachine {
   [[nodiscard]] bool world_stands() const;
   void reform_if_all_wait();
   void members_late();
+  [[nodiscard]] std::pair<Duration, const char*> time_to_load() const;
 
   void enter(Phase next);
+  [[nodiscard]] static bool belongs(Deadline deadline, Phase phase);
   // Ends the job because of `kind`: drains the workers, or closes at once when there are none. The verdict's
   // details are filled in when all is over.
   void end_because(Outcome::Kind kind);
@@ -268,9 +294,11 @@ class JobMachine {
   void close();
   void finish_if_all_gone();
   void leave_at_once();
-  void lose_workers_of(HostIndex host, const std::string& reason);
+  void lose_workers_of(HostIndex host, const std::string& reason, bool closed = false);
   void tell_lost_host(HostIndex host, const std::string& reason, bool had_ranks);
   void settle_verdict();
+  void tell_time_of_end();
+  void count_lost_time();
   void inspection_over();
   void ignore(const char* what, const char* why);
   void say(std::string text) { act(Say{std::move(text)}); }
@@ -278,6 +306,7 @@ class JobMachine {
   void disarm(Deadline deadline);
 
   [[nodiscard]] bool elastic() const { return spec_.elastic.enabled(); }
+  [[nodiscard]] bool asked_to_end(const WorkerExited& event) const;
   [[nodiscard]] bool ended_by_us(const Worker& worker, const WorkerExited& event) const;
   [[nodiscard]] bool all_members(WorkerState state) const;
   [[nodiscard]] bool none_alive() const;
@@ -290,13 +319,15 @@ class JobMachine {
   Placement world_;     // the current generation's, or the one that is being formed
   bool begun_ = false;  // its workers are ordered
   Phase phase_ = Phase::gathering;
-  Instant now_{}, began_{}, drained_at_{};
+  Instant now_{}, began_{}, drained_at_{}, signalled_at_{};
   std::vector<HostEntry> hosts_;
   std::vector<HostIndex> order_;  // the list as it is now
   std::map<WorkerId, Worker> workers_;
   WorkerId last_worker_{};
   std::set<Deadline> armed_;
   int user_signals_ = 0;
+  UserSignal last_signal_{};
+  Instant last_signal_at_{};
   bool kill_sent_ = false;
   Outcome verdict_;
   JobActions actions_;
@@ -305,14 +336,16 @@ class JobMachine {
   RestartBudget budget_;
   // After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
   static constexpr Duration after_kill = seconds(5);
+  // A world that has run for so long is no crash loop, whatever its program tells of itself.
+  static constexpr Duration proves_itself = seconds(60);
+  // Whom ranks have lost may take so long to end after it closed its connections.
+  static constexpr Duration dies_later = seconds(2);
 
   Then then_ = Then::end;
-  int drain_signal_ = 0;         // what the drain began with
-  bool swept_ = false;           // agents were asked to clear up after the generation
-  bool survivors_stay_ = false;  // the next world is formed around those who live; until it has met
-  bool blaming_ = false;         // the drain was not planned
-  bool followed_another_ =
-      false;  // the latest trouble came before the world had recovered from the one before
+  int drain_signal_ = 0;               // what the drain began with
+  bool swept_ = false;                 // agents were asked to clear up after the generation
+  bool survivors_stay_ = false;        // the next world is formed around those who live; until it has met
+  bool blaming_ = false;               // the drain was not planned
   bool somebody_left_well_ = false;    // members had finished when the world was formed around the others
   bool settle_over_ = false;           // cooling has waited for hosts that may come
   bool state_exists_ = false;          // a world has met since all were lost the last time
@@ -324,14 +357,17 @@ class JobMachine {
   std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure
   std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
-  // Who was there when the latest restart was paid. Until the world that it pays for has come up, the end of
-  // each of them belongs to it, once: whoever comes anew pays for itself, so that nothing restarts for ever.
+  // Who was there when a restart was paid. Until the world that it pays for has come up, the end of each of
+  // them belongs to it, once: whoever comes anew pays for itself, whatever its last words are, so that
+  // nothing restarts for ever.
   std::set<WorkerId> workers_of_restart_;
   std::set<HostIndex> hosts_of_restart_;
   Generation told_{};                       // the latest that the user was told of
   std::map<std::string, int> errors_told_;  // hosts that failed so, since the latest world was planned
   int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous
+  Instant world_ordered_at_{};
+  std::optional<Duration> first_took_;      // until the members of the first world that met were there
   bool world_elastic_ = false;              // ... and all can be in the next world without a new process
   bool announced_ = false;                  // members were told that the world is about to change
   std::map<HostIndex, int> stopped_slots_;  // by the user
@@ -343,5 +379,7 @@ class JobMachine {
 std::string to_string(JobMachine::Phase phase);
 std::string to_string(JobMachine::HostState state);
 std::string to_string(JobMachine::WorkerState state);
+// A host as it is told: its state, or that no world uses it.
+std::string state_of(const JobMachine::HostView& host);
 
 }  // namespace trainrun::core

@@ -13,8 +13,12 @@ namespace {
 
 // An agent that was told to stop needs the grace for what workers left behind, and this to say so.
 constexpr Duration to_say_goodbye = seconds(3);
+// All have ended, and who reads their last output has had the grace for it.
+constexpr Duration for_last_output = seconds(1);
 // When ending the ranks takes longer, the user is told why they end and what is waited for.
 constexpr Duration patience = seconds(1);
+// The same signal again within this is the same press of a key.
+constexpr Duration one_press = milliseconds(500);
 
 }  // namespace
 
@@ -22,8 +26,19 @@ constexpr Duration patience = seconds(1);
 
 void JobMachine::on(const UserSignal& event) {
   if (phase_ == Phase::done) return ignore("signal", "all is over");
+  // A terminal sends one press to the whole group, and timeout(1) passes on what it got as well.
+  const bool same_press =
+      user_signals_ > 0 && event.number == last_signal_.number && now_ - last_signal_at_ < one_press;
+  if (same_press) return ignore("signal", "it is the same press");
+  last_signal_ = event;
+  last_signal_at_ = now_;
   ++user_signals_;
-  if (user_signals_ == 1) verdict_.signal = event.number;
+  const auto who = who_asked(event.number, event.by_ctl);
+  if (user_signals_ == 1) {
+    verdict_.signal = event.number;
+    verdict_.by_ctl = event.by_ctl;
+    signalled_at_ = now_;
+  }
   if (user_signals_ >= 3) {
     act(Say{"leaving at once; agents end what is left"});
     return leave_at_once();
@@ -34,15 +49,14 @@ void JobMachine::on(const UserSignal& event) {
     case Phase::running:
     case Phase::cooling:
       if (progress().started > 0) {
-        act(Say{fmt::format("{}: ending {}; SIGKILL in {} (again to kill them now)",
-                            signal_name(event.number), counted(progress().alive, "rank"),
-                            format_duration(spec_.grace))});
+        act(Say{fmt::format("{}: ending {}; SIGKILL in {} (again to kill them now)", who,
+                            counted(progress().alive, "rank"), format_duration(spec_.grace))});
       }
       verdict_.host_errors.clear();
       return end_because(Outcome::Kind::user_signal);
     case Phase::draining:
       if (then_ == Then::restart) {
-        act(Say{fmt::format("{}: ending the job (again to kill the ranks)", signal_name(event.number))});
+        act(Say{fmt::format("{}: ending the job (again to kill the ranks)", who)});
         return end_instead(Outcome::Kind::user_signal);
       }
       if (user_signals_ == 1) {
@@ -50,11 +64,10 @@ void JobMachine::on(const UserSignal& event) {
           verdict_.kind = Outcome::Kind::user_signal;
           verdict_.out_of_restarts = false;
         }
-        act(Say{fmt::format("{}: the ranks are being ended already (again to kill them)",
-                            signal_name(event.number))});
+        act(Say{fmt::format("{}: the ranks are being ended already (again to kill them)", who)});
         return;
       }
-      act(Say{fmt::format("{} again: killing", signal_name(event.number))});
+      act(Say{fmt::format("{} again: killing", who)});
       return kill_now();
     case Phase::closing:
       if (user_signals_ == 1) return;
@@ -98,6 +111,8 @@ void JobMachine::on(const DeadlinePassed& event) {
       if (phase_ != Phase::gathering) return ignore("start deadline", "all hosts are there");
       return elastic() ? start_without_the_late() : give_up_gathering();
     case Deadline::job:
+      // What ends the job came before.
+      if (armed_.contains(Deadline::cause) && !elastic()) return cause_is_known();
       switch (phase_) {
         case Phase::gathering:
         case Phase::forming:
@@ -113,16 +128,13 @@ void JobMachine::on(const DeadlinePassed& event) {
       }
       return;
     case Deadline::grace:
-      if (phase_ == Phase::draining) return kill_now();
-      return ignore("grace", "no worker is left");
-    case Deadline::kill: {
+      if (phase_ != Phase::draining) return ignore("grace", "no worker is left");
+      return then_ == Then::restart && survivors_stay_ ? kill_late_starters() : kill_now();
+    case Deadline::kill:
       if (phase_ != Phase::draining) return ignore("kill deadline", "no worker is left");
-      std::set<HostIndex> bad;
-      for (const auto& [id, worker] : workers_)
-        if (stuck(worker)) bad.insert(worker.seat.host);
-      for (const auto host : bad) give_up_stuck(host);
-      return after_worker_change();
-    }
+      give_up_those_who_withstand();
+      if (phase_ == Phase::draining && then_ == Then::end) output_is_late();
+      return;
     case Deadline::stop:
       if (phase_ != Phase::closing) return ignore("stop deadline", "not closing");
       for (const auto& host : hosts_) {
@@ -133,16 +145,13 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::sweep:
       if (phase_ != Phase::draining) return ignore("sweep deadline", "nobody is asked to clear up");
       for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        const bool silent = std::any_of(workers_.begin(), workers_.end(), [&](const auto& it) {
-          return it.second.seat.host.value == i && stuck(it.second);
-        });
-        if (!hosts_[i].sweeping && !silent) continue;
+        if (!hosts_[i].sweeping) continue;
         act(Say{
             fmt::format("{}: the agent did not confirm that the last generation is cleared up; giving it up",
                         host_name({i}))});
         abandon_stuck({i}, "its agent did not clear up");
       }
-      return after_worker_change();
+      return after_drain();  // the last output of the dead may come later
     case Deadline::backoff:
       return try_form();
     case Deadline::hosts:
@@ -152,10 +161,7 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::world:
       if (phase_ != Phase::gathering && phase_ != Phase::cooling)
         return ignore("world deadline", "the world was formed");
-      verdict_.reason =
-          fmt::format("too few hosts for the smallest world, for {}", format_duration(spec_.elastic.timeout));
-      explain_missing_hosts();
-      return end_because(Outcome::Kind::no_hosts);
+      return end_without_hosts(spec_.elastic.timeout, "--elastic-timeout");
     case Deadline::join:
       return members_late();
     case Deadline::leave:
@@ -164,7 +170,36 @@ void JobMachine::on(const DeadlinePassed& event) {
       return inspection_over();
     case Deadline::notice:
       return tell_ending();
+    case Deadline::cause:
+      return cause_is_known();
+    case Deadline::steady:
+      if (phase_ == Phase::running) budget_.progressed();
+      return;
   }
+}
+
+void JobMachine::give_up_those_who_withstand() {
+  std::set<HostIndex> bad;
+  for (const auto& [id, worker] : workers_)
+    if (awaited(worker) && worker.killed) bad.insert(worker.seat.host);
+  for (const auto host : bad) give_up_stuck(host);
+  after_worker_change();
+}
+
+// The last output of some that have ended still waits, as for a slow reader of ours. That reader decides how
+// long the job waits, unless the user has said when it is to end.
+void JobMachine::output_is_late() {
+  const bool user_waits = verdict_.kind == Outcome::Kind::user_signal ||
+                          verdict_.kind == Outcome::Kind::timed_out || user_signals_ > 0;
+  int late = 0;
+  for (auto& [id, worker] : workers_) {
+    if (worker.state != WorkerState::exited) continue;
+    ++late;
+    if (user_waits) worker.state = WorkerState::finished;
+  }
+  if (!user_waits) return arm(Deadline::kill, now_ + after_kill);
+  say(fmt::format("the last output of {} was not read in time", counted(late, "rank")));
+  after_worker_change();
 }
 
 void JobMachine::give_up_stuck(HostIndex host) {
@@ -207,12 +242,6 @@ void JobMachine::end_because(Outcome::Kind kind) {
   close();
 }
 
-// Of those whose end is awaited.
-bool JobMachine::stuck(const Worker& worker) const {
-  if (worker.state == WorkerState::finished) return false;
-  return worker.condemned || (worker.member && worker.state == WorkerState::ordered);
-}
-
 // The drain that was to end in a restart ends the job.
 void JobMachine::end_instead(Outcome::Kind kind) {
   for (auto& [id, worker] : workers_)
@@ -223,13 +252,6 @@ void JobMachine::end_instead(Outcome::Kind kind) {
   after_worker_change();
 }
 
-std::optional<Rank> JobMachine::culprit() const {
-  std::optional<Rank> rank;
-  for (const auto& [id, worker] : workers_)
-    if (worker.member && worker.failure) rank = worker.seat.rank;
-  return rank;
-}
-
 void JobMachine::drain(Outcome::Kind kind) {
   verdict_.kind = kind;
   then_ = Then::end;
@@ -237,7 +259,6 @@ void JobMachine::drain(Outcome::Kind kind) {
   drain_signal_ = SIGTERM;
   kill_sent_ = false;
   for (auto& [id, worker] : workers_) worker.condemned = true;
-  disarm(Deadline::inspect);
   enter(Phase::draining);
   // Who waits in the rendezvous learns the cause before the signal comes: a typed error instead of a mute
   // end.
@@ -255,7 +276,8 @@ void JobMachine::kill_now() {
   kill_sent_ = true;
   const bool explained = !armed_.contains(Deadline::notice);
   for (const auto deadline : {Deadline::grace, Deadline::notice}) disarm(deadline);
-  if (const int alive = still_to_end(); alive > 0) {
+  const int alive = still_to_end();
+  if (alive > 0) {
     say(fmt::format("{}{} did not end within {} of {}: SIGKILL", explained ? "" : what_ended_it() + "; ",
                     counted(alive, "rank"), format_duration(now_ - drained_at_), signal_name(drain_signal_)));
   }
@@ -264,37 +286,7 @@ void JobMachine::kill_now() {
       worker.killed = true;
   }
   act(SignalWorkers{SIGKILL, true});
-  arm(Deadline::kill, now_ + after_kill);
-}
-
-void JobMachine::settle_verdict() {
-  std::vector<Failure> failures;
-  for (const auto& [id, worker] : workers_) {
-    if (worker.member && worker.failure) failures.push_back(*worker.failure);
-  }
-  if (verdict_.kind == Outcome::Kind::worker_failed && !failures.empty())
-    verdict_.cause = failures[first_cause(failures)];
-  else if (verdict_.kind == Outcome::Kind::worker_failed)
-    verdict_.cause = last_cause_;
-  // A rank's own time, which another host's clock may put before all.
-  const auto when = verdict_.cause ? verdict_.cause->at : phase_ == Phase::draining ? drained_at_ : now_;
-  if (verdict_.kind == Outcome::Kind::host_lost) verdict_.ranks = ranks_on(verdict_.host);
-  verdict_.after = std::max(when - began_, Duration::zero());
-  auto& tally = verdict_.others;
-  for (const auto& [id, worker] : workers_) {
-    if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
-    if (worker.status.kind == ExitStatus::Kind::lost) {
-      ++tally.lost;
-    } else if (worker.status.kind == ExitStatus::Kind::not_started) {
-      ++tally.not_started;
-    } else if (worker.failure) {
-      ++tally.failed;
-    } else if (worker.killed) {
-      ++tally.killed;
-    } else {
-      ++(worker.status.success() ? tally.finished : tally.terminated);
-    }
-  }
+  arm(Deadline::kill, now_ + (alive > 0 ? after_kill : for_last_output));
 }
 
 void JobMachine::close() {
@@ -356,13 +348,15 @@ void JobMachine::leave_at_once() {
   if (phase_ != Phase::closing) {
     verdict_.kind = Outcome::Kind::user_signal;
     for (auto& [id, worker] : workers_) {
-      if (worker.state != WorkerState::finished)
+      if (worker.state != WorkerState::finished) {
         worker.status = ExitStatus::lost("left behind for its agent to end");
+        worker.left = true;
+      }
       worker.state = WorkerState::finished;
     }
     settle_verdict();
     for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
-    verdict_.after = now_ - began_;
+    tell_time_of_end();
     enter(Phase::closing);
   }
   for (std::uint32_t i = 0; i < hosts_.size(); ++i)

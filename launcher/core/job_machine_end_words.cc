@@ -27,11 +27,9 @@ std::vector<Rank> JobMachine::ranks_on(HostIndex host) const {
 std::string JobMachine::what_ended_it() const {
   switch (verdict_.kind) {
     case Outcome::Kind::worker_failed: {
-      std::vector<Failure> failures;
-      for (const auto& [id, worker] : workers_)
-        if (worker.member && worker.failure) failures.push_back(*worker.failure);
-      if (failures.empty()) return "a rank failed";
-      const auto& cause = failures[first_cause(failures)];
+      const auto all = failures();
+      if (all.empty()) return "a rank failed";
+      const auto& cause = all[first_cause(all)];
       return fmt::format("rank {} on {} {}", cause.rank.value, host_name(cause.host),
                          cause.status.describe());
     }
@@ -39,7 +37,7 @@ std::string JobMachine::what_ended_it() const {
       return fmt::format("host {} was lost: {}",
                          name_with_ranks(host_name(verdict_.host), ranks_on(verdict_.host)), verdict_.reason);
     case Outcome::Kind::user_signal:
-      return signal_name(verdict_.signal);
+      return who_asked(verdict_.signal, verdict_.by_ctl);
     case Outcome::Kind::output_closed:
       return "nobody reads the output any more";
     case Outcome::Kind::timed_out:
@@ -57,15 +55,14 @@ std::string JobMachine::what_ended_it() const {
 
 std::string JobMachine::generation_end_reason() const {
   switch (verdict_.kind) {
-    case Outcome::Kind::worker_failed:
-      for (const auto& [id, worker] : workers_) {
-        if (worker.member && worker.failure) return worker.failure->status.describe();
-      }
-      return "a rank failed";
+    case Outcome::Kind::worker_failed: {
+      const auto all = failures();
+      return all.empty() ? "a rank failed" : all[first_cause(all)].status.describe();
+    }
     case Outcome::Kind::host_lost:
       return what_ended_it();
     case Outcome::Kind::user_signal:
-      return "the launcher was asked to end the job by " + signal_name(verdict_.signal);
+      return "the launcher was asked to end the job by " + who_asked(verdict_.signal, verdict_.by_ctl);
     case Outcome::Kind::output_closed:
       return "nobody reads the job's output any more";
     case Outcome::Kind::timed_out:
@@ -83,9 +80,11 @@ std::string JobMachine::generation_end_reason() const {
 
 // An end that takes its time is explained before it is over.
 void JobMachine::tell_ending() {
-  if (const int left = still_to_end(); left > 0)
+  const int left = still_to_end();
+  const auto kill_in = drained_at_ + spec_.grace - now_;
+  if (left > 0 && kill_in > Duration::zero())  // else the SIGKILL has its own line, right now
     say(fmt::format("{}; ending {}: SIGKILL in {}", what_ended_it(), counted(left, "rank"),
-                    format_duration(drained_at_ + spec_.grace - now_)));
+                    format_duration(kill_in)));
 }
 
 // What a rank left in the background is cut short, also when all is well: who expected it to go on must know.

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "host-discovery/host_key.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::core {
@@ -13,10 +15,6 @@ namespace {
 constexpr Duration first_retry = seconds(1), longest_retry = seconds(30);
 // An agent whose launcher fell silent notices later than the launcher does, and then ends its workers.
 constexpr Duration agent_notices_later = seconds(2);
-
-bool same_host(const Host& a, const Host& b) {
-  return a.name == b.name && a.user == b.user && a.port == b.port;
-}
 
 }  // namespace
 
@@ -68,7 +66,7 @@ std::set<HostIndex> JobMachine::forgiven() const {
   std::vector<std::pair<Instant, HostIndex>> resting;
   for (const auto index : order_) {
     const auto& host = hosts_.at(index.value);
-    if (host.leaving || host.away_until > now_) continue;
+    if (host.leaving || host.refused || host.away_until > now_) continue;
     if (const auto until = ledger_.rests_until(index, now_))
       resting.emplace_back(*until, index);
     else if (host.state == HostState::ready || host.failed_dials == 0)
@@ -87,53 +85,8 @@ std::set<HostIndex> JobMachine::forgiven() const {
 
 bool JobMachine::usable(HostIndex index, const std::set<HostIndex>& pardoned) const {
   const auto& host = hosts_.at(index.value);
-  return host.listed && !host.leaving && host.away_until <= now_ &&
+  return host.listed && !host.leaving && !host.refused && host.away_until <= now_ &&
          (!ledger_.rests(index, now_) || pardoned.contains(index));
-}
-
-// Without those that the user stopped.
-int JobMachine::slots_on(HostIndex index) const {
-  const auto stopped = stopped_slots_.find(index);
-  const int slots = slots_of(spec_, hosts_.at(index.value).host);
-  return std::max(0, slots - (stopped == stopped_slots_.end() ? 0 : stopped->second));
-}
-
-int JobMachine::slots_without(std::optional<HostIndex> without) const {
-  int sum = 0;
-  for (const auto index : order_) {
-    const auto& host = hosts_.at(index.value);
-    const bool may_come = host.state == HostState::ready || host.failed_dials == 0;
-    if (index != without && !host.leaving && host.away_until <= now_ && may_come) sum += slots_on(index);
-  }
-  return sum;
-}
-
-bool JobMachine::holds_without(HostIndex host) const { return world_size_on(spec_, slots_without(host)) > 0; }
-
-bool JobMachine::holds_with_a_slot_less() const {
-  return world_size_on(spec_, slots_without(std::nullopt) - 1) > 0;
-}
-
-std::vector<Room> JobMachine::rooms(bool with_dialling) const {
-  std::vector<Room> out;
-  const auto pardoned = forgiven();
-  for (const auto index : order_) {
-    const auto& host = hosts_.at(index.value);
-    const bool there = host.state == HostState::ready || (with_dialling && host.state == HostState::dialling);
-    if (!there || !usable(index, pardoned)) continue;
-    Room room{index, slots_on(index), {}};
-    for (const auto& [id, worker] : workers_)
-      if (!worker.member && worker.seat.host == index && worker.state == WorkerState::spawned)
-        room.busy.push_back(worker.seat.slot);
-    // Who stays keeps its slot, also while one that a smaller host has no slot for any more still ends.
-    const auto stay = std::count_if(workers_.begin(), workers_.end(), [index](const auto& it) {
-      return it.second.seat.host == index && survives(it.second);
-    });
-    const auto left = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, room.slots - stay));
-    if (room.busy.size() > left) room.busy.resize(left);
-    if (room.slots > 0) out.push_back(std::move(room));
-  }
-  return out;
 }
 
 // As many hosts are held as the largest world and its spares need, in the order of the list; those that have
@@ -183,6 +136,7 @@ void JobMachine::host_ready(HostIndex index) {
   auto& host = hosts_.at(index.value);
   host.state = HostState::ready;
   host.failed_dials = 0;
+  host.refused = false;
   host.note.clear();
   std::erase_if(verdict_.host_errors, [index](const auto& it) { return it.first == index; });
 }
@@ -206,7 +160,7 @@ void JobMachine::on(const HostLost& event) {
   const bool expected = left || !host.listed;
   host_left(event.host);
   if (still_changes()) {
-    if (before == HostState::ready && !left)
+    if (before == HostState::ready && !left && !event.gave_us_up)
       ledger_.host_failed(event.host, now_, spec_.host_timeout + agent_notices_later);
     host_unusable(event.host);
     act(AskForHosts{});
@@ -224,24 +178,25 @@ void JobMachine::on(const HostLost& event) {
                            std::any_of(world_.seats.begin(), world_.seats.end(),
                                        [&](const Seat& seat) { return seat.host == event.host; });
       const bool needed = had_ranks || planned || !elastic();
-      lose_workers_of(event.host, event.reason);
+      lose_workers_of(event.host, event.reason, event.closed);
       if (!needed) {
         if (!expected) say(fmt::format("{} lost ({}); it had no rank", host_name(event.host), event.reason));
         return dial_wanted();
       }
       verdict_.host = event.host;
       verdict_.reason = event.reason;
+      verdict_.gave_us_up = event.gave_us_up;
       return trouble({Outcome::Kind::host_lost,
                       fmt::format("{} lost ({})", host_name(event.host), event.reason),
-                      expected ? "hosts left" : "host lost", expected, event.host});
+                      expected ? "hosts left" : "host lost", expected, event.host, event.heard});
     }
     case Phase::draining:
       if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
-      lose_workers_of(event.host, event.reason);
+      lose_workers_of(event.host, event.reason, event.closed);
       return after_worker_change();
     case Phase::cooling:
       if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
-      lose_workers_of(event.host, event.reason);
+      lose_workers_of(event.host, event.reason, event.closed);
       return try_form();
     case Phase::closing:
       if (before == HostState::stopping) {
@@ -254,11 +209,12 @@ void JobMachine::on(const HostLost& event) {
   }
 }
 
-void JobMachine::lose_workers_of(HostIndex host, const std::string& reason) {
+void JobMachine::lose_workers_of(HostIndex host, const std::string& reason, bool closed) {
   for (auto& [id, worker] : workers_) {
     if (worker.seat.host != host || worker.state == WorkerState::finished) continue;
     if (worker.state != WorkerState::exited) {
       worker.status = ExitStatus::lost(reason);
+      worker.ended_there = closed;
       worker.since = now_;
     }
     worker.state = WorkerState::finished;
@@ -268,8 +224,9 @@ void JobMachine::lose_workers_of(HostIndex host, const std::string& reason) {
 // ---- a list that changes
 
 HostIndex JobMachine::host_of(const Host& host) {
+  const auto key = hosts::host_key(host);
   for (std::uint32_t i = 0; i < hosts_.size(); ++i)
-    if (same_host(hosts_[i].host, host)) return {i};
+    if (hosts::host_key(hosts_[i].host) == key) return {i};
   const HostIndex index{static_cast<std::uint32_t>(hosts_.size())};
   HostEntry entry;
   entry.host = host;
@@ -295,6 +252,7 @@ void JobMachine::on(const HostsDiscovered& event) {
     const int before = slots_on(index);
     host.host.slots = found.slots;
     host.host.slots_given = found.slots_given;
+    slots_changed(index);
     if (slots_on(index) < before && has_live_members(index))
       kept.push_back(fmt::format("{} has {} {} now", host_name(index), slots_on(index),
                                  slots_on(index) == 1 ? "slot" : "slots"));
@@ -303,11 +261,16 @@ void JobMachine::on(const HostsDiscovered& event) {
   std::vector<std::string> come, go;
   for (const auto index : order)
     if (!std::exchange(hosts_.at(index.value).listed, true)) come.push_back(host_name(index));
-  for (const auto index : order_)
-    if (std::find(order.begin(), order.end(), index) == order.end()) {
-      hosts_.at(index.value).listed = false;
-      go.push_back(host_name(index));
+  for (const auto index : order_) {
+    if (std::find(order.begin(), order.end(), index) != order.end()) continue;
+    auto& host = hosts_.at(index.value);
+    if (host.added && !host.removed) {  // no list of others takes away what the user gave
+      order.push_back(index);
+      continue;
     }
+    host.listed = false;
+    go.push_back(host_name(index));
+  }
   order_ = std::move(order);
   if (!come.empty() && begun_) say(fmt::format("hosts found: {}", list_names(come)));
   // A removal that nothing follows from must not look like one that was not seen.
@@ -372,9 +335,11 @@ void JobMachine::on(const HostLeaving& event) {
 
 void JobMachine::on(const RemoveHost& event) {
   if (!still_changes()) return ignore("remove host", "the job does not change any more");
+  const auto key = hosts::name_key(event.name);
   for (std::uint32_t i = 0; i < hosts_.size(); ++i)
-    if (hosts_[i].host.name == event.name && !hosts_[i].removed) {
+    if (hosts::name_key(hosts_[i].host.name) == key && !hosts_[i].removed) {
       hosts_[i].removed = true;
+      hosts_[i].added = false;
       leave_host({i}, "removed by the user");
     }
 }
@@ -385,12 +350,14 @@ void JobMachine::on(const AddHosts& event) {
     const auto index = host_of(given);
     auto& host = hosts_.at(index.value);
     host.host.slots = given.slots;
+    if (!host.listed) host.added = true;
     host.listed = true;
     host.leaving = host.removed = false;
     stopped_slots_.erase(index);
     ledger_.forgive(index);
     host.retry_at = now_;
     host.away_until = {};
+    slots_changed(index);
     if (std::find(order_.begin(), order_.end(), index) == order_.end()) order_.push_back(index);
   }
   consider_change();

@@ -5,7 +5,42 @@
 
 namespace trainrun::core {
 
+// Where each deadline means something: it is disarmed when such a phase ends.
+bool JobMachine::belongs(Deadline deadline, Phase phase) {
+  const bool over = phase == Phase::closing || phase == Phase::done;
+  switch (deadline) {
+    case Deadline::start:
+      return phase == Phase::gathering;
+    case Deadline::world:
+      return phase == Phase::gathering || phase == Phase::cooling;
+    case Deadline::join:
+    case Deadline::cause:
+      return phase == Phase::forming || phase == Phase::running;
+    case Deadline::inspect:
+    case Deadline::steady:
+      return phase == Phase::running;
+    case Deadline::settle:
+      return phase == Phase::running || phase == Phase::cooling;
+    case Deadline::grace:
+    case Deadline::kill:
+    case Deadline::sweep:
+    case Deadline::notice:
+      return phase == Phase::draining;
+    case Deadline::backoff:
+      return phase == Phase::cooling;
+    case Deadline::job:
+    case Deadline::hosts:
+    case Deadline::leave:
+      return !over;
+    case Deadline::stop:
+      return phase == Phase::closing;
+  }
+  return false;
+}
+
 std::string JobMachine::broken_invariant() const {
+  for (const auto deadline : armed_)
+    if (!belongs(deadline, phase_)) return "a deadline is armed in a phase that it does not belong to";
   const auto armed = [this](std::initializer_list<Deadline> some) {
     return std::any_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); });
   };

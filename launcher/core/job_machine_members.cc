@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -35,6 +36,7 @@ void JobMachine::on(const WorldJoined& event) {
   if (event.generation != world_.generation || !world_stands())
     return ignore("world joined", "it is another generation, or ending");
   met_ = state_exists_ = true;
+  if (!first_took_) first_took_ = now_ - world_ordered_at_;
   world_elastic_ = event.elastic;
   disarm(Deadline::join);
   for (auto& [id, worker] : workers_)
@@ -67,6 +69,13 @@ void JobMachine::on(const MemberWaits& event) {
   reform_if_all_wait();
 }
 
+void JobMachine::on(const WorldProgressed& event) {
+  if (event.generation != world_.generation || told_ != world_.generation || phase_ != Phase::running)
+    return ignore("progress", "of another generation, or of one that is ending");
+  budget_.progressed();
+  disarm(Deadline::steady);
+}
+
 // Everybody who lives has left the generation's work: the next one may form. Members that have ended are not
 // waited for.
 void JobMachine::reform_if_all_wait() {
@@ -87,20 +96,51 @@ void JobMachine::reform_if_all_wait() {
   trouble({Outcome::Kind::hung, broken_.value_or("all ranks gave their world up"), "world broken", false});
 }
 
+// One that starts anew reads its data first: how long that may take is not what --start-timeout is for. It
+// has no limit of its own while --hang-timeout looks after the world.
+std::pair<Duration, const char*> JobMachine::time_to_load() const {
+  constexpr int patience = 10;
+  const auto usual = spec_.start_timeout * patience;
+  const auto like_the_first = first_took_.value_or(Duration::zero()) * 2;
+  if (like_the_first > usual) return {like_the_first, "twice what the first generation took"};
+  return {usual, "ten times --start-timeout"};
+}
+
 void JobMachine::members_late() {
   if (!world_stands()) return ignore("join deadline", "the world is ending");
-  std::vector<std::string> names;
+  const auto [time_to_load, why] = this->time_to_load();
+  std::vector<std::string> late;
+  bool all_live = true, loading = false;
+  auto waited = spec_.start_timeout;
+  const char* limit = "--start-timeout";
+  std::optional<Instant> next;
   for (auto& [id, worker] : workers_) {
-    if (!worker.member || worker.joined || worker.state != WorkerState::spawned) continue;
+    if (!worker.member) continue;
+    all_live = all_live && worker.state == WorkerState::spawned;
+    if (worker.joined || worker.state != WorkerState::spawned) continue;
+    const auto until = worker.since + time_to_load;
+    if (!worker.seasoned && (spec_.elastic.hang_timeout || now_ < until)) {
+      loading = true;
+      if (!spec_.elastic.hang_timeout) next = std::min(next.value_or(until), until);
+      continue;
+    }
+    if (!worker.seasoned) std::tie(waited, limit) = std::pair(time_to_load, why);
     worker.condemned = true;
-    names.push_back(fmt::format("rank {} on {}", worker.seat.rank.value, host_name(worker.seat.host)));
+    late.push_back(fmt::format("rank {} on {}", worker.seat.rank.value, host_name(worker.seat.host)));
+  }
+  if (late.empty() && all_live && loading) {
+    if (next) arm(Deadline::join, *next);
+    return;
   }
   // All that live are there, and still the world has not met: they wait for one that ended without coming.
-  if (names.empty()) names.push_back("a member that ended");
-  trouble({Outcome::Kind::hung,
-           fmt::format("{} did not come to generation {} within {}", list_names(names),
-                       world_.generation.value, format_duration(spec_.start_timeout)),
-           "member missing", false});
+  if (late.empty()) late.push_back("a member that ended");
+  trouble({.kind = Outcome::Kind::hung,
+           .what = fmt::format("{} did not come to generation {} within {} ({})", list_names(late),
+                               world_.generation.value, format_duration(waited), limit),
+           .cause = "member missing",
+           .hint =
+               "give --start-timeout more: a rank that lives has so long to come to the next generation, one "
+               "that starts anew ten times as long, or with --hang-timeout as long as that allows"});
 }
 
 // ---- a world that seems to hang
@@ -146,8 +186,15 @@ void JobMachine::inspection_over() {
     reason += fmt::format(": {} {} stopped", list_names(stopped), stopped.size() == 1 ? "is" : "are");
   verdict_.reason = reason;
   // One that somebody stopped is surely stuck; without such a one nobody can tell who makes the others wait.
+  // In a world that has not met, those that have come wait for the others.
+  if (in_place_now() && survivors_stay_ && !met_) {
+    for (auto& [id, worker] : workers_)
+      if (survives(worker) && !worker.joined) worker.condemned = true;
+  }
   if (in_place_now()) {
-    bool any = false;
+    bool any = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
+      return it.second.member && it.second.condemned && it.second.state == WorkerState::spawned;
+    });
     for (auto& [id, worker] : workers_)
       if (survives(worker) && stopped_workers_.contains(id)) worker.condemned = any = true;
     if (!any)

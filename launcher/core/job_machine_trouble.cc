@@ -36,9 +36,9 @@ bool JobMachine::survives(const Worker& worker) {
   return worker.member && !worker.condemned && worker.state == WorkerState::spawned;
 }
 
-// Those for whom the next world has a place; who may hold state first, and in the old order. If all of them
-// are on hosts that are not listed any more, they are on these: the list may be wrong, and what they hold
-// would be lost.
+// Those for whom the next world has a place; who may hold state first, and in the old order. Hosts that are
+// not listed any more count when nobody else survives, or nobody else holds state: the list may be wrong, and
+// what they hold would be lost.
 std::vector<const JobMachine::Worker*> JobMachine::staying() const {
   std::vector<const Worker*> on_listed, all;
   const auto beyond = beyond_slots();
@@ -47,7 +47,10 @@ std::vector<const JobMachine::Worker*> JobMachine::staying() const {
     all.push_back(&worker);
     if (usable(worker.seat.host, {worker.seat.host})) on_listed.push_back(&worker);
   }
-  auto& some = on_listed.empty() ? all : on_listed;
+  const auto holds = [](const std::vector<const Worker*>& workers) {
+    return std::any_of(workers.begin(), workers.end(), [](const Worker* worker) { return worker->seasoned; });
+  };
+  auto& some = on_listed.empty() || (!holds(on_listed) && holds(all)) ? all : on_listed;
   std::sort(some.begin(), some.end(), [](const Worker* a, const Worker* b) {
     return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);
   });
@@ -56,6 +59,11 @@ std::vector<const JobMachine::Worker*> JobMachine::staying() const {
 
 // In forming and running alone: a world that is drained already is not troubled again.
 void JobMachine::trouble(const Trouble& trouble) {
+  if (armed_.contains(Deadline::cause)) {
+    // Of what comes while a failure waits for its cause only a lost host can be that.
+    if (trouble.kind != Outcome::Kind::host_lost || trouble.planned) return cause_is_known();
+    disarm(Deadline::cause);
+  }
   if (!elastic()) return end_because(trouble.kind);
   const bool survivors =
       std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
@@ -65,20 +73,20 @@ void JobMachine::trouble(const Trouble& trouble) {
   if (in_place && !survivors && somebody_finished_well()) {
     if (trouble.kind == Outcome::Kind::host_lost) verdict_.host = trouble.host;
     if (trouble.kind != Outcome::Kind::worker_failed) verdict_.reason = trouble.what;
+    verdict_.hint = trouble.hint;
     return end_because(trouble.kind);
   }
-  followed_another_ = failed_at_.has_value();
   const bool as_well = !trouble.planned && of_this_restart(trouble);
   if (!trouble.planned && !as_well) {
     if (!unfinished_) last_cause_.reset();
     if (!budget_.spend(now_)) {
       verdict_.out_of_restarts = true;
       verdict_.reason = trouble.what;
+      verdict_.hint = trouble.hint;
       return end_because(trouble.kind);
     }
     ++verdict_.restarts;
-    restart_paid();
-    for (const auto id : trouble.who) workers_.at(id).charged = true;
+    restart_paid(trouble.since);
   }
   if (!as_well || trouble.kind == Outcome::Kind::host_lost) count_cause(trouble);
   blaming_ = !trouble.planned && !as_well;
@@ -105,17 +113,22 @@ void JobMachine::trouble(const Trouble& trouble) {
 // Ranks that are killed together, and hosts that lose power together, are noticed one after the other.
 bool JobMachine::of_this_restart(const Trouble& trouble) {
   if (!failed_at_) return false;
-  if (trouble.kind == Outcome::Kind::host_lost) return hosts_of_restart_.erase(trouble.host) > 0;
-  if (trouble.who.empty()) return false;
-  return std::all_of(trouble.who.begin(), trouble.who.end(),
-                     [this](WorkerId id) { return workers_of_restart_.erase(id) > 0; });
+  const auto failed = failures();
+  const bool host_lost = trouble.kind == Outcome::Kind::host_lost;
+  if (!host_lost && (trouble.kind != Outcome::Kind::worker_failed || failed.empty())) return false;
+  if (host_lost && hosts_of_restart_.erase(trouble.host) == 0) return false;
+  return std::all_of(failed.begin(), failed.end(), [this](const Failure& failure) {
+    return workers_of_restart_.erase(failure.worker) > 0;
+  });
 }
 
-void JobMachine::restart_paid() {
-  if (failed_at_) return;
-  failed_at_ = now_;
-  workers_of_restart_.clear();
-  hosts_of_restart_.clear();
+// What a host does that nobody hears of is lost, from its last sign of life on.
+void JobMachine::restart_paid(Instant since) {
+  if (!failed_at_) {
+    failed_at_ = since == Instant{} ? now_ : std::clamp(since, began_, now_);
+    workers_of_restart_.clear();
+    hosts_of_restart_.clear();
+  }
   for (const auto& [id, worker] : workers_) {
     if (!worker.member || hosts_.at(worker.seat.host.value).state != HostState::ready) continue;
     if (worker.state != WorkerState::finished && worker.state != WorkerState::exited)
@@ -154,32 +167,65 @@ void JobMachine::begin_draining(const Trouble& trouble) {
   then_ = Then::restart;
   drained_at_ = now_;
   kill_sent_ = swept_ = false;
-  disarm(Deadline::settle);
-  disarm(Deadline::join);
   disarm(Deadline::leave);
-  disarm(Deadline::inspect);
   enter(Phase::draining);
   if (begun_) act(EndGeneration{world_.generation, trouble.planned ? std::nullopt : culprit(), trouble.what});
-  std::vector<WorkerId> doomed;
-  for (const auto& [id, worker] : workers_)
-    if (worker.member && worker.condemned && worker.state != WorkerState::finished) doomed.push_back(id);
   if (!survivors_stay_) {
     drain_signal_ = trouble.planned ? spec_.elastic.leave_signal : SIGTERM;
     act(SignalWorkers{drain_signal_, false});
+    arm(Deadline::grace, now_ + spec_.grace);
   } else {
     drain_signal_ = SIGKILL;
-    kill_sent_ = true;
-    if (!doomed.empty()) act(SignalWorkers{SIGKILL, false, doomed});
+    std::vector<WorkerId> doomed;
+    bool starting = false;
+    for (auto& [id, worker] : workers_) {
+      if (!worker.member || !awaited(worker)) continue;
+      if (worker.condemned) doomed.push_back(id);
+      worker.killed = worker.condemned;
+      starting = starting || !worker.condemned;
+    }
+    if (!doomed.empty()) {
+      act(SignalWorkers{SIGKILL, false, std::move(doomed)});
+      arm(Deadline::kill, now_ + after_kill);
+    }
+    if (starting) arm(Deadline::grace, now_ + spec_.grace);
   }
-  arm(kill_sent_ ? Deadline::kill : Deadline::grace, now_ + (kill_sent_ ? after_kill : spec_.grace));
   after_worker_change();
+}
+
+// Of those whose end, or whose start, is awaited. One that has ended is not, though its last output may wait
+// for a reader of ours.
+bool JobMachine::awaited(const Worker& worker) {
+  switch (worker.state) {
+    case WorkerState::ordered:
+      return worker.condemned || worker.member;
+    case WorkerState::spawned:
+      return worker.condemned;
+    case WorkerState::exited:
+    case WorkerState::finished:
+      break;
+  }
+  return false;
+}
+
+// In place: the world waits for members whose start was ordered when another failed. Who has not said by now
+// that it runs is not waited for, and ended.
+void JobMachine::kill_late_starters() {
+  std::vector<WorkerId> late;
+  for (auto& [id, worker] : workers_) {
+    if (!worker.member || worker.condemned || worker.state != WorkerState::ordered) continue;
+    worker.condemned = worker.killed = true;
+    late.push_back(id);
+  }
+  act(SignalWorkers{SIGKILL, false, std::move(late)});
+  arm(Deadline::kill, now_ + after_kill);
 }
 
 void JobMachine::drain_step() {
   if (survivors_stay_) {
     // One that was ordered is awaited: it lives, and then survives, or it does not.
     for (const auto& [id, worker] : workers_)
-      if (worker.member && stuck(worker)) return;
+      if (worker.member && awaited(worker)) return;
     return after_drain();
   }
   if (!none_alive()) return;
@@ -210,8 +256,7 @@ void JobMachine::on(const HostSwept& event) {
 }
 
 void JobMachine::after_drain() {
-  for (const auto deadline : {Deadline::grace, Deadline::kill, Deadline::sweep}) disarm(deadline);
-  if (blaming_) blame();
+  const bool culprit_rests = blaming_ && blame();
   const bool well = somebody_finished_well();
   if (!unfinished_ || unfinished_->planned)
     if (auto why = why_unfinished()) unfinished_ = std::move(why);
@@ -234,7 +279,8 @@ void JobMachine::after_drain() {
   somebody_left_well_ = survivors_stay_ && well;
   begun_ = false;
   enter(Phase::cooling);
-  if (blaming_ && budget_.backoff() > Duration::zero()) {
+  // Without the culprit there is no crash loop to slow down.
+  if (blaming_ && !culprit_rests && budget_.backoff() > Duration::zero()) {
     say(fmt::format("waiting {} before the next start", format_duration(budget_.backoff())));
     arm(Deadline::backoff, now_ + budget_.backoff());
   }
@@ -258,22 +304,25 @@ std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
   return Trouble{Outcome::Kind::worker_failed, last_cause_->status.describe(), "rank failed", false};
 }
 
-// The first cause alone is blamed: those that lost a peer are its victims.
-void JobMachine::blame() {
-  std::vector<Failure> failures;
-  for (const auto& [id, worker] : workers_)
-    if (worker.member && worker.failure) failures.push_back(*worker.failure);
-  if (failures.empty()) return;
-  const auto& cause = failures[first_cause(failures)];
+// The first cause alone is blamed: those that lost a peer are its victims. True when its host rests for it,
+// and the others do without.
+bool JobMachine::blame() {
+  const auto all = failures();
+  if (all.empty()) return false;
+  const auto& cause = all[first_cause(all)];
   last_cause_ = cause;
   changed_by_ =
       fmt::format("rank {} on {} {}", cause.rank.value, host_name(cause.host), cause.status.describe());
-  if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return;
-  if (forgiven().contains(cause.host)) return;  // the smallest world cannot do without it
+  const bool rested = ledger_.rested_lately(cause.host, now_);
+  if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return false;
+  if (forgiven().contains(cause.host)) return false;  // the smallest world cannot do without it
   const auto until = ledger_.rests_until(cause.host, now_);
-  say(fmt::format("{} rests for {}: {} of its ranks failed within {}", host_name(cause.host),
-                  format_duration(until ? *until - now_ : Duration::zero()), HostLedger::tolerated + 1,
-                  format_duration(HostLedger::window)));
+  const auto why = rested ? std::string("one of its ranks failed again")
+                          : fmt::format("{} of its ranks failed within {}", HostLedger::tolerated + 1,
+                                        format_duration(HostLedger::window));
+  say(fmt::format("{} rests for {}: {}", host_name(cause.host),
+                  format_duration(until ? *until - now_ : Duration::zero()), why));
+  return true;
 }
 
 }  // namespace trainrun::core

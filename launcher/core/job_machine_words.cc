@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "launcher/base/advice.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/host_errors.h"
 
@@ -25,7 +26,7 @@ void JobMachine::explain_missing_hosts() {
   verdict_.host_errors.clear();
   for (const auto index : order_) {
     const auto& host = hosts_.at(index.value);
-    if (host.state == HostState::ready || host.note.empty()) continue;
+    if ((host.state == HostState::ready && !host.refused) || host.note.empty()) continue;
     const bool named = host.note.starts_with(host.host.name + ":");
     verdict_.host_errors.emplace_back(
         index, Error{Code::unreachable, named ? host.note : host.host.name + ": " + host.note, {}});
@@ -72,6 +73,11 @@ std::vector<JobMachine::HostView> JobMachine::hosts() const {
   return all;
 }
 
+std::string state_of(const JobMachine::HostView& host) {
+  if (!host.listed) return "unlisted";
+  return to_string(host.state);
+}
+
 // "dialling gpu2; gpu3 rests for 4.0 s; ", or nothing: then it is the list that must change.
 std::string JobMachine::what_is_awaited() const {
   std::vector<std::string> dialling, later;
@@ -108,7 +114,7 @@ void JobMachine::tell_host_error(HostIndex index, const Error& error) {
 }
 
 void JobMachine::say_error(const Error& error) {
-  say(error.message + "; trying again" + (error.hint.empty() ? "" : " (try: " + error.hint + ")"));
+  say(error.message + "; trying again" + (error.hint.empty() ? "" : " (" + advice(error.hint) + ")"));
 }
 
 // Those of the gathering are held back as long as all may end in one report of them.

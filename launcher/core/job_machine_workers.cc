@@ -11,12 +11,6 @@
 namespace trainrun::core {
 namespace {
 
-// 128+signal is how a shell reports that its child was killed.
-bool by_signal(const ExitStatus& status, int number) {
-  return (status.kind == ExitStatus::Kind::killed && status.number == number) ||
-         (status.kind == ExitStatus::Kind::exited && status.number == 128 + number);
-}
-
 constexpr std::size_t longest_words = 100;  // characters
 
 // The last line often says why: "ValueError: loss is NaN".
@@ -66,9 +60,10 @@ void JobMachine::on(const WorkerNotStarted& event) {
       worker.state = WorkerState::finished;
       worker.since = now_;
       worker.status = event.status;
-      worker.failure = Failure{event.worker, worker.seat.rank, worker.seat.host, 0, event.status, now_};
+      if (!event.status.cancelled())
+        worker.failure = Failure{event.worker, worker.seat.rank, worker.seat.host, 0, event.status, now_};
       if (phase_ == Phase::cooling) return;
-      if (phase_ == Phase::draining) return after_worker_change();
+      if (phase_ == Phase::draining || event.status.cancelled()) return after_worker_change();
       return worker_trouble(event.worker);
     }
     case Phase::gathering:
@@ -97,14 +92,19 @@ void JobMachine::on(const WorkerExited& event) {
       }
       if (worker.told && (phase_ == Phase::forming || phase_ == Phase::running) && in_place_now())
         return trouble(planned_change_);
-      if (!event.status.success() && !ended_by_us(worker, event)) {
-        worker.failure = Failure{event.worker,       worker.seat.rank, worker.seat.host, worker.pid,
-                                 event.status,       event.at,         event.error,      false,
-                                 event.out_of_memory};
-        if (phase_ == Phase::forming || phase_ == Phase::running)
-          return worker_trouble(event.worker, event.last_words);
+      // One that called MPI_Abort has failed before.
+      if (!worker.failure && !event.status.success() && !ended_by_us(worker, event)) {
+        worker.failure = Failure{event.worker,        worker.seat.rank,   worker.seat.host, worker.pid,
+                                 event.status,        event.at,           event.error,      event.lost_peer,
+                                 event.out_of_memory, asked_to_end(event)};
+        worker.last_words = event.last_words;
+        if (phase_ == Phase::forming || phase_ == Phase::running) return worker_failed(event.worker);
       }
+      if (armed_.contains(Deadline::cause) && !cause_may_follow(worker)) return cause_is_known();
       if (phase_ == Phase::draining && then_ == Then::restart) return after_worker_change();
+      // Those that wait in a world that has not met wait for it in vain.
+      if (world_stands() && survivors_stay_ && !met_ && now_ >= world_ordered_at_ + spec_.start_timeout)
+        return members_late();
       // It finished while the next world was being made, which had a place for it.
       if (worker.status.success() && !worker.condemned && !worker.told && !begun_)
         somebody_left_well_ = survivors_stay_;
@@ -121,27 +121,53 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
-void JobMachine::worker_trouble(WorkerId id, const std::string& last_words) {
+// Nobody can tell by the clock who failed first: peers may notice a death before its agent does, and end
+// sooner than one that still clears up. Those that say that they lost a peer are not believed to be the cause
+// as long as it may follow.
+void JobMachine::worker_failed(WorkerId id) {
   const auto& worker = workers_.at(id);
-  const bool says_itself = worker.status.kind != ExitStatus::Kind::exited;
-  trouble({Outcome::Kind::worker_failed,
-           fmt::format("rank {} on {} {}{}", worker.seat.rank.value, host_name(worker.seat.host),
-                       worker.status.describe(), says_itself ? "" : in_brackets(last_words)),
-           "rank failed",
-           false,
-           {},
-           {id}});
+  const bool others_go_on = in_place_now() || survivors_stay_;  // they do not follow it
+  if (!worker.failure->lost_peer || !world_stands() || others_go_on || !cause_may_follow(worker))
+    return worker_trouble(id);
+  if (!armed_.contains(Deadline::cause)) arm(Deadline::cause, now_ + dies_later);
 }
 
-// Clocks of hosts agree only within `error`. A death by the very signal that we send is ours unless it was
-// surely earlier; any other end is the worker's own unless it was surely later.
+// Somebody else lives who has not failed.
+bool JobMachine::cause_may_follow(const Worker& victim) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&victim](const auto& it) {
+    const auto& worker = it.second;
+    const bool lives = worker.state == WorkerState::ordered || worker.state == WorkerState::spawned;
+    return &worker != &victim && worker.member && lives && !worker.failure;
+  });
+}
+
+void JobMachine::cause_is_known() {
+  const auto all = failures();
+  worker_trouble(all[first_cause(all)].worker);
+}
+
+void JobMachine::worker_trouble(WorkerId id) {
+  const auto& worker = workers_.at(id);
+  const bool says_itself = worker.status.kind != ExitStatus::Kind::exited;
+  disarm(Deadline::cause);
+  trouble({Outcome::Kind::worker_failed,
+           fmt::format("rank {} on {} {}{}", worker.seat.rank.value, host_name(worker.seat.host),
+                       worker.status.describe(), says_itself ? "" : in_brackets(worker.last_words)),
+           "rank failed", false});
+}
+
+// Before it ended, by what its agent has seen.
+bool JobMachine::asked_to_end(const WorkerExited& event) const {
+  return event.signalled.contains(drain_signal_) || event.signalled.contains(SIGTERM) ||
+         event.signalled.contains(SIGKILL);
+}
+
+// A death by a signal is ours if that signal was sent to it, any other end if it had been asked to end: the
+// agent knows the order, and no clock is needed.
 bool JobMachine::ended_by_us(const Worker& worker, const WorkerExited& event) const {
   if (!worker.condemned) return false;
-  if (by_signal(event.status, drain_signal_) || by_signal(event.status, SIGTERM) ||
-      (kill_sent_ && by_signal(event.status, SIGKILL))) {
-    return event.at + event.error >= drained_at_;
-  }
-  return event.at - event.error > drained_at_;
+  if (const int number = event.status.signal(); number != 0) return event.signalled.contains(number);
+  return asked_to_end(event);
 }
 
 void JobMachine::on(const WorkerFinished& event) {
@@ -156,8 +182,8 @@ void JobMachine::on(const WorkerFinished& event) {
       auto& worker = it->second;
       worker.state = WorkerState::finished;
       if (worker.failure) worker.failure->lost_peer = event.lost_peer;
-      // A victim: the failure that it followed has paid for both.
-      if (worker.charged && event.lost_peer && followed_another_) budget_.refund();
+      // What it printed last tells more than what had arrived.
+      if (armed_.contains(Deadline::cause) && worker.failure && !event.lost_peer) return cause_is_known();
       if (!worker.member) {
         workers_.erase(it);
         release_unused();

@@ -40,7 +40,10 @@ void JobMachine::try_form() {
     const bool complete = size >= possible && size >= spec_.world_size() && first_choice_is_ready(size);
     if (size > 0 && (!patient || complete)) return form_next(size);
     if (!more_may_come) return give_up_gathering();
-    if (!armed_.contains(Deadline::start)) return wait_for_hosts(slots_in(now));
+    if (!armed_.contains(Deadline::start)) {
+      if (start_timeout_decides()) return end_without_hosts(spec_.start_timeout, "--start-timeout");
+      return wait_for_hosts(slots_in(now));
+    }
     return tell_what_is_there(slots_in(now));
   }
   if (survivors_stay_ && somebody_left_well_) size = static_cast<int>(survivors.size());
@@ -73,8 +76,12 @@ void JobMachine::tell_what_is_there(int slots) {
   if (any_dialling()) return;
   tell_host_errors();
   if (std::exchange(slots_told_, slots) == slots) return;
-  say(fmt::format("{} of {} are there: waiting up to {} for more hosts (--start-timeout)", slots,
-                  counted(spec_.world_size(), "slot"), format_duration(began_ + first_patience() - now_)));
+  // Too few for the smallest world: without a --start-timeout of the user they are waited for even longer.
+  const bool longer = world_size_on(spec_, slots) == 0 && !start_timeout_decides();
+  const auto limit = longer ? spec_.elastic.timeout : first_patience();
+  say(fmt::format("{} of {} are there: waiting up to {} for more hosts ({})", slots,
+                  counted(spec_.world_size(), "slot"), format_duration(began_ + limit - now_),
+                  limit == spec_.elastic.timeout ? "--elastic-timeout" : "--start-timeout"));
 }
 
 // Some members have finished, and those that the next world was for are gone as well. True when that is the
@@ -107,15 +114,23 @@ void JobMachine::wait_for_hosts(int slots) {
   act(AskForHosts{});
   arm(Deadline::world, std::max(now_, until));
   if (until <= now_) return;
-  say(fmt::format("waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {}",
-                  counted(slots, "slot"), least, what_is_awaited(), format_duration(until - now_)));
+  say(fmt::format(
+      "waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {} (--elastic-timeout)",
+      counted(slots, "slot"), least, what_is_awaited(), format_duration(until - now_)));
+}
+
+void JobMachine::end_without_hosts(Duration after, const char* flag) {
+  verdict_.reason =
+      fmt::format("too few hosts for the smallest world, for {} ({})", format_duration(after), flag);
+  explain_missing_hosts();
+  end_because(Outcome::Kind::no_hosts);
 }
 
 void JobMachine::form_next(int size) {
-  for (const auto deadline : {Deadline::start, Deadline::settle, Deadline::world}) disarm(deadline);
   settle_over_ = false;
   tell_host_errors();
   verdict_.host_errors.clear();
+  verdict_.gave_us_up = false;
   errors_told_.clear();
   const Generation next{world_.generation.value + 1};
   const auto alive = staying();
@@ -162,15 +177,19 @@ void JobMachine::tell_generation() {
                           counted(static_cast<int>(world_.groups), "host"));
   if (!changed_by_.empty()) line += "; " + changed_by_;
   if (survivors_stay_ && kept_ > 0) line += fmt::format("; state kept by {}", counted(kept_, "survivor"));
-  if (failed_at_) {
-    line += "; " + format_duration(now_ - *failed_at_);
-    verdict_.lost_time += now_ - *failed_at_;
-  }
+  if (failed_at_) line += "; " + format_duration(now_ - *failed_at_);
+  count_lost_time();
   say(line);
   told_ = world_.generation;
-  failed_at_.reset();
+  arm(Deadline::steady, now_ + proves_itself);
   changed_by_.clear();
   survivors_stay_ = false;
+}
+
+// Since the last restart began. Nothing, if no restart is under way.
+void JobMachine::count_lost_time() {
+  if (failed_at_) verdict_.lost_time += now_ - *failed_at_;
+  failed_at_.reset();
 }
 
 // ---- changes that are no failures
@@ -293,7 +312,7 @@ void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
   }
   announced_ = true;
   act(std::move(announce));
-  if (leave) arm(Deadline::leave, now_ + spec_.grace);
+  if (leave) arm(Deadline::leave, now_ + time_to_leave());
 }
 
 void JobMachine::dismiss(WorkerId id) {
@@ -305,15 +324,27 @@ void JobMachine::dismiss(WorkerId id) {
 
 // Whatever the next world will be, it has no place on a host that leaves, nor for one that was told to go.
 void JobMachine::dismiss_leavers() {
-  for (const auto& [id, worker] : workers_)
-    if (survives(worker) && (worker.told || hosts_.at(worker.seat.host.value).leaving)) dismiss(id);
+  for (const auto& [id, worker] : workers_) {
+    if (!survives(worker) || !(worker.told || hosts_.at(worker.seat.host.value).leaving)) continue;
+    dismiss(id);
+    if (!unfinished_) unfinished_ = Trouble{.what = "hosts left", .cause = "hosts left", .planned = true};
+  }
 }
 
 void JobMachine::await_dismissed() {
   const bool any = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
     return !it.second.member && it.second.state == WorkerState::spawned;
   });
-  if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + spec_.grace);
+  if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());
+}
+
+// Those that got SIGKILL have their time, also where a drain has disarmed their deadline in between, or
+// others are to leave now.
+Duration JobMachine::time_to_leave() const {
+  const bool killed = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
+    return !it.second.member && it.second.state == WorkerState::spawned && it.second.killed;
+  });
+  return killed ? std::max<Duration>(spec_.grace, after_kill) : spec_.grace;
 }
 
 // The grace of a host that leaves is over, or that of members who have no place any more.

@@ -18,6 +18,9 @@ enum class BindTo : std::uint8_t { none, core, numa, socket };
 enum class Tag : std::uint8_t { automatic, none, rank, host };  // automatic: rank when there is more than one
 enum class StdinTo : std::uint8_t { rank, all, none };
 enum class EnvPolicy : std::uint8_t { by_default, all, none };
+// Which launchers of MPI a rank finds ours to be like: those of MPICH and Intel MPI (PMI-1), Open MPI's
+// (PMIx). automatic: the first always, the second on hosts where a program looks as if it needed it.
+enum class Compat : std::uint8_t { automatic, mpich, open_mpi, none };
 enum class TransportKind : std::uint8_t { automatic, local, ssh, openssh };
 // What follows when a worker fails or a host is lost.
 //   automatic      in_place when every worker of the generation takes part (comm's elastic run loop), else
@@ -31,12 +34,21 @@ enum class DiscoveryKind : std::uint8_t { none, script, file, dns, slurm };
 
 using EnvVar = std::pair<std::string, std::string>;  // name, value
 
+// What a command leads to on the launcher's host. Every host must have it there.
+struct FoundProgram {
+  std::string name;      // as it was looked up in PATH; empty: it was given as a path
+  std::string path;      // absolute
+  std::string script{};  // whose first line names it; else empty
+};
+
 // One part of an MPMD line (`trainrun -np 1 ./server : -np 7 ./client`); an ordinary job has exactly one.
 struct Program {
-  std::vector<std::string> argv;  // argv[0] as typed; looked up on each host with the worker's PATH
+  std::vector<std::string> argv;  // a name without a slash is looked up on each host, in the worker's PATH
   int np = 0;                     // ranks of this part; 0 only before placement fills it in
   std::string directory;          // absolute; must exist on every host
   std::vector<EnvVar> env{};      // -x of this part only, over the job's environment
+  std::vector<FoundProgram> found{};  // of argv and of what it leads to (`env`, a `#!` line); --resolve once
+  std::string script{};               // what an interpreter is asked to run, see core/script.h; else empty
 };
 
 struct SshOptions {
@@ -98,6 +110,9 @@ struct JobSpec {
   int cpus_per_rank = 0;  // 0: not given
   int gpus_per_rank = 0;  // 0: all visible to every rank
 
+  Compat compat = Compat::automatic;
+  std::string pmix_library{};  // --pmix-lib; empty: each host's own choice
+
   TransportKind transport = TransportKind::automatic;
   SshOptions ssh;
   std::string network_interface{};
@@ -117,6 +132,7 @@ struct JobSpec {
   StdinTo stdin_to = StdinTo::rank;
   int stdin_rank = 0;
   bool quiet = false;
+  bool start_timeout_given = false;  // an elastic job ends where it would else wait for --elastic-timeout
   int verbose = 0;
 
   [[nodiscard]] int world_size() const {

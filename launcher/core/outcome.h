@@ -23,13 +23,15 @@ struct Failure {
   ExitStatus status;
   Instant at{};
   Duration error{};
-  bool lost_peer = false;
+  bool lost_peer = false;  // its last words say that a peer of it went away
   std::string out_of_memory{};
+  bool after_signal = false;  // it had been asked to end, and ended in a way of its own
 };
 
-// Index of the failure that came first. Clocks of hosts agree only within each `error`: among failures that
-// may have been first, one with a symptom of its own beats one that only lost its peer. `failures` is not
-// empty.
+// Index of the failure that led to the others; `failures` is not empty. Who lost a peer, or failed only when
+// it was asked to end, is a victim if anybody else is there. Of the others the earliest is the cause, but for
+// one: a death that no peer can bring about (SIGKILL, SIGSEGV) may be noticed by peers sooner than by the
+// agent there, whose kernel still clears up after it, and clocks of hosts agree only within each `error`.
 std::size_t first_cause(const std::vector<Failure>& failures);
 
 // A program's last lines read like those of one whose peer went away (Gloo, NCCL, torch, MPI, our own comm):
@@ -40,9 +42,10 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words);
 struct Tally {
   int finished = 0;     // exit 0 by themselves
   int failed = 0;       // ended badly by themselves
-  int terminated = 0;   // ended by our TERM
+  int terminated = 0;   // ended by our TERM, or by that of a batch system which we got as well
   int killed = 0;       // needed KILL
   int lost = 0;         // on a host that went away
+  int left = 0;         // for their agents to end, since the user would not wait
   int not_started = 0;  // never ran
 };
 
@@ -63,15 +66,19 @@ struct Outcome {
   Kind kind = Kind::success;
   int exit_code = 0;
   Generation generation;
-  std::optional<Failure> cause{};                          // worker_failed
-  HostIndex host{};                                        // host_lost
-  std::vector<Rank> ranks{};                               // host_lost: those that it had
-  std::vector<HostIndex> also_lost{};                      // host_lost: in the same moment, after that one
-  std::string reason{};                                    // host_lost, port_refused, hung, no_hosts
-  std::string hint{};                                      // port_refused
+  std::optional<Failure> cause{};      // worker_failed
+  std::vector<Failure> also_failed{};  // worker_failed: by themselves, in the order of ranks
+  HostIndex host{};                    // host_lost
+  std::vector<Rank> ranks{};           // host_lost: those that it had
+  std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
+  bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
+  std::string reason{};                // host_lost, port_refused, hung, no_hosts
+  std::string hint{};                  // port_refused, hung
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
+  bool by_ctl = false;                                     // user_signal: `trainrun ctl end`
   Duration after{};                                        // Begin: when what ended the job happened
+  Duration took{};                                         // user_signal: of `after`, since the signal came
   Tally others{};
   std::uint32_t leftovers = 0;   // processes that outlived their workers and were ended by us
   bool out_of_restarts = false;  // the cause would have been survived, had --reset-limit allowed it
@@ -80,8 +87,11 @@ struct Outcome {
   int restarts = 0;                                    // after failures
   std::vector<std::pair<std::string, int>> causes{};   // of these failures, and how often
   std::vector<std::pair<std::string, int>> changes{};  // that were no failures, and how often
-  Duration lost_time{};                                // from failures until the next generation ran
+  Duration lost_time{};  // from failures until the next generation ran, or none did
 };
+
+// Who ended the job, of user_signal: "SIGTERM", "ctl end".
+std::string who_asked(int signal, bool by_ctl);
 
 // What the launcher exits with. Hosts that failed in different ways count as unreachable.
 int exit_code_of(const Outcome& outcome);

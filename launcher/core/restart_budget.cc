@@ -24,18 +24,15 @@ std::string_view flag_of(const RestartLimit& limit) {
 bool RestartBudget::spend(Instant now) {
   while (!taken_.empty() && now - taken_.front() > limit_.window) taken_.pop_front();
   if (spent() >= limit_.count) return false;
+  crashes_ = std::min(crashes_, spent()) + 1;
   taken_.push_back(now);
   return true;
 }
 
-void RestartBudget::refund() {
-  if (!taken_.empty()) taken_.pop_back();
-}
-
 Duration RestartBudget::backoff() const {
-  if (spent() < 2) return Duration::zero();
+  if (crashes_ < 2) return Duration::zero();
   auto time = first_backoff;
-  for (int i = 2; i < spent() && time < longest_backoff; ++i) time *= 2;
+  for (int i = 2; i < crashes_ && time < longest_backoff; ++i) time *= 2;
   return std::min(time, longest_backoff);
 }
 

@@ -23,16 +23,17 @@ class RestartBudget {
 
   // Takes one; false when none is left, and then nothing has changed.
   bool spend(Instant now);
-  // The latest turned out to be no failure of its own.
-  void refund();
-  // How long the restart that was taken last has to wait: the first within the window not at all, the
-  // following ones 1 s, 2 s, 4 s ..., at most 30 s.
+  // The job works again: what was spent before makes no later restart wait. It stays spent.
+  void progressed() { crashes_ = 0; }
+  // How long the restart that was taken last has to wait: the first within the window and since the job last
+  // made progress not at all, the following ones 1 s, 2 s, 4 s ..., at most 30 s.
   [[nodiscard]] Duration backoff() const;
   [[nodiscard]] int spent() const { return static_cast<int>(taken_.size()); }
 
  private:
   RestartLimit limit_;
   std::deque<Instant> taken_;  // within the window, oldest first
+  int crashes_ = 0;            // of these, since the job last made progress
 };
 
 }  // namespace trainrun::core

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -15,16 +14,7 @@ namespace {
 
 using Env = std::map<std::string, std::string, std::less<>>;
 
-constexpr std::string_view always_set[] = {
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
-    "ROLE_WORLD_SIZE", "NODE_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE",
-    // torchelastic's
-    "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
-    // our own
-    "TRAINRUN_JOB_ID", "TRAINRUN_GENERATION", "TRAINRUN_RESTART_COUNT", "TRAINRUN_RANK", "TRAINRUN_SIZE",
-    "TRAINRUN_LOCAL_RANK", "TRAINRUN_LOCAL_SIZE", "TRAINRUN_CROSS_RANK", "TRAINRUN_CROSS_SIZE",
-    "TRAINRUN_HOST", "TRAINRUN_RENDEZVOUS", "TRAINRUN_KEY_FILE", "TRAINRUN_ADDRESS", "TRAINRUN_WORKER"};
+constexpr Duration survivors_wait_on = std::chrono::minutes(1);
 
 std::string thread_count(const JobSpec& job, const Seat& seat, const std::string& host,
                          const wire::HostFacts* facts) {
@@ -43,15 +33,30 @@ std::string gloo_interface(const std::string& host, const std::string& address,
   return found == facts->interfaces.end() ? std::string() : found->name;
 }
 
+// Open MPI 4.1 takes itself for a world of one unless told that it was not started by its own daemon. The
+// modules of libpmix are those that every release and build has. A crashed rank's shared memory goes with the
+// job's directory, where that is memory.
+void add_open_mpi_defaults(Env& env, const JobSpec& job, const Seat& seat, const WorldFacts& world,
+                           const wire::HostFacts* facts) {
+  env["OMPI_MCA_schizo"] = "^orte";
+  env["PMIX_MCA_psec"] = "native";
+  env["PMIX_MCA_gds"] = "hash";
+  env["OMPI_MCA_orte_precondition_transports"] = fmt::format("{0}-{0}", job.id);
+  if (world.job_directory.starts_with("/dev/shm/"))
+    env["OMPI_MCA_btl_vader_backing_directory"] = env["OMPI_MCA_btl_sm_backing_directory"] =
+        world.job_directory;
+  if (facts != nullptr && seat.local_size > usable_cores(*facts)) env["OMPI_MCA_mpi_yield_when_idle"] = "1";
+}
+
 void add_defaults(Env& env, const JobSpec& job, const Placement& placement, const Seat& seat,
                   const WorldFacts& world, const wire::HostFacts* facts) {
   const auto& host = job.hosts.hosts[seat.host.value].name;
   env["MASTER_ADDR"] = world.master_addr;
   env["MASTER_PORT"] = world.master_port;
   env["ROLE_NAME"] = "default";
-  // torch renamed it in 2.2; both names are set, since the worker's version is not known here.
-  env["NCCL_ASYNC_ERROR_HANDLING"] = "1";
-  env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
+  // Its name since torch 2.2, which warns of the old one. Who sets the old one is to be obeyed.
+  if (find_variable(job.env, "NCCL_ASYNC_ERROR_HANDLING") == nullptr)
+    env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
   env["PYTHONUNBUFFERED"] = "1";
   env["OMP_NUM_THREADS"] = thread_count(job, seat, host, facts);
   if (!job.network_interface.empty()) {
@@ -62,6 +67,9 @@ void add_defaults(Env& env, const JobSpec& job, const Placement& placement, cons
       env["GLOO_SOCKET_IFNAME"] = std::move(name);
     }
   }
+  if (offers_pmi(job, world) && placement.groups > 1)
+    env["PMI_HOSTNAME"] = env["MPIR_CVAR_CH3_INTERFACE_HOSTNAME"] = world.address;
+  if (offers_pmix(job, world)) add_open_mpi_defaults(env, job, seat, world, facts);
   std::erase_if(env, [&](const auto& var) { return find_variable(job.env, var.first) != nullptr; });
 }
 
@@ -88,6 +96,28 @@ void add_deepspeed(Env& env, const Seat& seat) {
   env["CROSS_SIZE"] = std::to_string(seat.cross_size);
 }
 
+// MPICH, MVAPICH and Intel MPI. A libmpi that also knows PMI-2 and PMIx is told which of them it finds here.
+void add_pmi(Env& env, const Placement& placement, const Seat& seat) {
+  env["PMI_FD"] = std::to_string(pmi_descriptor);
+  env["PMI_RANK"] = std::to_string(seat.rank.value);
+  env["PMI_SIZE"] = std::to_string(placement.seats.size());
+  env["MPI_LOCALRANKID"] = std::to_string(seat.local_rank);
+  env["MPI_LOCALNRANKS"] = std::to_string(seat.local_size);
+  env["MPIR_CVAR_PMI_VERSION"] = "1";
+}
+
+// What scripts that were written for Open MPI's mpirun read.
+void add_open_mpi(Env& env, const JobSpec& job, const Placement& placement, const Seat& seat) {
+  const auto size = std::to_string(placement.seats.size());
+  env["OMPI_COMM_WORLD_RANK"] = std::to_string(seat.rank.value);
+  env["OMPI_COMM_WORLD_SIZE"] = env["OMPI_UNIVERSE_SIZE"] = size;
+  env["OMPI_COMM_WORLD_LOCAL_RANK"] = env["OMPI_COMM_WORLD_NODE_RANK"] = std::to_string(seat.local_rank);
+  env["OMPI_COMM_WORLD_LOCAL_SIZE"] = std::to_string(seat.local_size);
+  env["OMPI_NUM_APP_CTX"] = std::to_string(job.programs.size());
+  env["OMPI_MCA_orte_app_num"] = std::to_string(seat.program);
+  env["OMPI_COMMAND"] = job.programs[seat.program].argv.front();
+}
+
 void add_trainrun(Env& env, const JobSpec& job, const Placement& placement, const Seat& seat,
                   const WorldFacts& world) {
   env["TRAINRUN_JOB_ID"] = job.id;
@@ -103,6 +133,10 @@ void add_trainrun(Env& env, const JobSpec& job, const Placement& placement, cons
   env["TRAINRUN_RENDEZVOUS"] = world.rendezvous;
   env["TRAINRUN_KEY_FILE"] = world.key_file;
   env["TRAINRUN_ADDRESS"] = world.address;
+  // The launcher gives up first, and says why. Survivors that did would take the state with them.
+  if (job.elastic.enabled())
+    env["TRAINRUN_ELASTIC_TIMEOUT"] =
+        std::to_string(std::chrono::ceil<seconds>(job.elastic.timeout + survivors_wait_on).count());
 }
 
 }  // namespace
@@ -118,6 +152,8 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
   for (const auto& [name, value] : job.programs[seat.program].env) env[name] = value;
   add_torchelastic(env, job, placement, seat, world);
   add_deepspeed(env, seat);
+  if (offers_pmi(job, world)) add_pmi(env, placement, seat);
+  if (offers_pmix(job, world)) add_open_mpi(env, job, placement, seat);
   add_trainrun(env, job, placement, seat, world);
 
   std::vector<EnvVar> changed;
@@ -128,8 +164,13 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
   return changed;
 }
 
-bool is_always_set(std::string_view name) {
-  return std::find(std::begin(always_set), std::end(always_set), name) != std::end(always_set);
+bool offers_pmi(const JobSpec& job, const WorldFacts& world) {
+  return (job.compat == Compat::automatic || job.compat == Compat::mpich) && world.all_new;
+}
+
+bool offers_pmix(const JobSpec& job, const WorldFacts& world) {
+  if (!world.all_new) return false;
+  return job.compat == Compat::open_mpi || (job.compat == Compat::automatic && world.pmix_everywhere);
 }
 
 }  // namespace trainrun::core

@@ -29,7 +29,7 @@ struct ScriptAnswer {
 // The command leads a session and process group of its own, with stdin at /dev/null. However it ends, by
 // itself, by its limit or because this object or the whole launcher goes (kill -9 too), every process of its
 // group is killed; what made itself a session of its own is not known to us. A process that it left behind
-// with stdout open is waited for half a second after its end.
+// with stdout or stderr open is waited for half a second after its end.
 class ScriptRun {
  public:
   struct Handlers {

@@ -8,6 +8,8 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 
+#include "launcher/io/clock.h"
+
 namespace trainrun::io {
 
 using boost::asio::posix::descriptor_base;
@@ -186,7 +188,7 @@ void FrameStream::resume_reading() {
 }
 
 void FrameStream::flush_and_close(Duration within) {
-  const auto deadline = Loop::now() + within;
+  const auto deadline = real_now() + within;  // the loop does not beat meanwhile
   auto& state = *state_;
   while (!state.ended && state.sent < state.outgoing.size()) {
     const ssize_t n = ::write(state.writer().native_handle(), state.outgoing.data() + state.sent,
@@ -197,7 +199,7 @@ void FrameStream::flush_and_close(Duration within) {
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) break;
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Loop::now());
+    const auto left = std::chrono::ceil<milliseconds>(deadline - real_now());
     pollfd waiting{state.writer().native_handle(), POLLOUT, 0};
     if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0) break;
   }

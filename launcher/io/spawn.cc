@@ -22,6 +22,12 @@ namespace {
 constexpr std::size_t child_stack = 64u << 10;
 
 // All that the child touches. It may not allocate, lock or return: it shares our memory.
+#ifdef __SANITIZE_THREAD__
+constexpr int share_memory = 0;  // a child in the memory of ThreadSanitizer makes it lose track of locks
+#else
+constexpr int share_memory = CLONE_VM;
+#endif
+
 struct ChildArguments {
   const char* path;
   char* const* argv;
@@ -30,7 +36,7 @@ struct ChildArguments {
   const char* directory;
   const cpu_set_t* cpus;
   std::size_t cpus_size;
-  std::array<int, 3> fds;
+  std::array<int, 4> fds;  // -1: none
   pid_t parent;
   const int* not_default;  // signals with a disposition of ours
   const int* not_default_end;
@@ -48,6 +54,8 @@ struct ChildArguments {
 
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((no_sanitize_address))
+#elif defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize_thread))
 #endif
 int child_main(void* raw) {
   auto* a = static_cast<ChildArguments*>(raw);
@@ -60,17 +68,19 @@ int child_main(void* raw) {
   if (::setsid() < 0) give_up(a, SpawnStage::session);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(a, SpawnStage::session);
   if (::getppid() != a->parent) ::_exit(127);  // we lost the race against our parent's death
-  // Targets below 3 that are also sources of others would be overwritten: move sources out of the way first.
+  // Targets that are also sources of others would be overwritten: move sources out of the way first.
+  const int targets = a->fds[3] < 0 ? 3 : 4;
   for (auto& fd : a->fds) {
-    if (fd >= 0 && fd < 3) {
-      fd = ::fcntl(fd, F_DUPFD, 3);
+    if (fd >= 0 && fd < targets) {
+      fd = ::fcntl(fd, F_DUPFD, targets);
       if (fd < 0) give_up(a, SpawnStage::files);
     }
   }
-  for (int target = 0; target < 3; ++target) {
+  for (int target = 0; target < targets; ++target) {
     if (::dup2(a->fds[static_cast<std::size_t>(target)], target) < 0) give_up(a, SpawnStage::files);
   }
-  if (::syscall(SYS_close_range, 3U, ~0U, 0U) != 0 && errno != ENOSYS) give_up(a, SpawnStage::files);
+  if (::syscall(SYS_close_range, static_cast<unsigned>(targets), ~0U, 0U) != 0 && errno != ENOSYS)
+    give_up(a, SpawnStage::files);
   if (a->open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, a->open_files);
   if (::chdir(a->directory) != 0) give_up(a, SpawnStage::directory);
   if (a->cpus != nullptr && ::sched_setaffinity(0, a->cpus_size, a->cpus) != 0)
@@ -146,7 +156,7 @@ Spawned spawn(const SpawnRequest& request) {
                            request.directory.c_str(),
                            mask.empty() ? nullptr : reinterpret_cast<const cpu_set_t*>(mask.data()),
                            mask.size() * sizeof(unsigned long),
-                           {request.stdin_fd, request.stdout_fd, request.stderr_fd},
+                           {request.stdin_fd, request.stdout_fd, request.stderr_fd, request.fourth_fd},
                            ::getpid(),
                            not_default.data(),
                            not_default.data() + not_default.size(),
@@ -159,7 +169,7 @@ Spawned spawn(const SpawnRequest& request) {
   ::sigprocmask(SIG_BLOCK, &all, &before);
   void* const stack = stack_top();
   const pid_t pid =
-      stack == nullptr ? -1 : ::clone(child_main, stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &arguments);
+      stack == nullptr ? -1 : ::clone(child_main, stack, share_memory | CLONE_VFORK | SIGCHLD, &arguments);
   const int clone_error = errno;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
 

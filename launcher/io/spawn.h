@@ -1,5 +1,5 @@
-// Starting one process: the one place where system calls are subtle. For a process with one thread only (the
-// agent).
+// Starting one process: the one place where system calls are subtle. To be called by one thread of a process,
+// always the same: the child dies with that thread.
 //
 // The child runs in our memory until it has executed the program (as posix_spawn's does), so nothing is
 // copied and its failure is simply written where we can read it. Everything it needs is prepared before.
@@ -26,6 +26,7 @@ struct SpawnRequest {
   bool keep_hangup_ignored = false;                   // SIGHUP stays ignored in the child (nohup)
   // As signals_not_default() gives it; must outlive the call. Null: asked anew, a system call a signal.
   const std::vector<int>* not_default = nullptr;
+  int fourth_fd = -1;  // becomes 3; -1: none
 };
 
 // The signals that this process handles or ignores. Who starts many children and changes no disposition
@@ -43,7 +44,7 @@ struct Spawned {
 };
 
 // The child leads a session and process group of its own, dies with us (PR_SET_PDEATHSIG), has default signal
-// dispositions, an empty mask, no descriptor but 0, 1, 2, and the limit on them that we were given.
+// dispositions, an empty mask, no descriptor but 0, 1, 2 (and 3), and the limit on them that we were given.
 Spawned spawn(const SpawnRequest& request);
 
 struct Found {

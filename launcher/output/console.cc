@@ -1,27 +1,32 @@
 #include "launcher/output/console.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <set>
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/output/our_lines.h"
 #include "launcher/output/status_line.h"
 
 namespace trainrun::output {
 namespace {
 
 constexpr Duration redraw_interval = milliseconds(200);
-constexpr Duration bar_interval = seconds(1);
+constexpr Duration bar_interval = seconds(1), bar_cut_interval = seconds(5);
 constexpr Duration prompt_pause = milliseconds(200);
 constexpr Duration long_silence = seconds(60);
+constexpr Duration patience_with_readers = seconds(60);
+// What a reader or disk that is well needs for what is left; also --grace may be zero.
+constexpr Duration a_moment = seconds(1);
 // The innermost frames say where a rank waits; all of them, of every rank, would hide everything else.
 constexpr std::size_t most_stack_lines = 12;
+constexpr std::size_t most_losses_named = 4;
 
 std::string wall_clock() {
   timespec now{};
@@ -32,12 +37,20 @@ std::string wall_clock() {
                      now.tv_nsec / 1'000'000);
 }
 
+// The largest world that the job may have.
+int most_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
+
+Tag tag_of(const JobSpec& job) {
+  return job.tag != Tag::automatic ? job.tag : (most_ranks(job) > 1 ? Tag::rank : Tag::none);
+}
+
 MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
   MuxStyle style;
   style.terminal_out = terminal.out;
   style.terminal_err = terminal.err;
   style.colour = terminal.colour;
   style.timestamp = job.timestamp;
+  style.raw = most_ranks(job) == 1 && tag_of(job) == Tag::none && !job.timestamp;
   return style;
 }
 
@@ -48,26 +61,44 @@ bool in_foreground() {
   return group < 0 || group == ::getpgrp();
 }
 
-// The largest world that the job may have.
-int most_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
+bool same_file(int one, int other) {
+  struct stat a {
+  }, b{};
+  if (::fstat(one, &a) != 0 || ::fstat(other, &b) != 0) return false;
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
 
 }  // namespace
 
 Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers)
     : job_(job),
       mux_(style_of(job, terminal), wall_clock),
-      // A full disk must not end a training run; it is said once, until it has room again.
-      out_(loop, STDOUT_FILENO,
-           {handlers.drained, handlers.stdout_closed,
-            [this](int error) {
-              say(fmt::format("stdout: {}; output is dropped until it can be written again",
-                              errno_text(error)));
-            }}),
-      err_(loop, STDERR_FILENO, {handlers.drained, nullptr}),
+      files_(loop, {handlers.drained,
+                    [this](const std::string& name, Duration since) {
+                      say(fmt::format(
+                          "{} has taken nothing for {}: its file system stalls, and ranks that print "
+                          "much will wait for it",
+                          name, format_duration(since)));
+                    },
+                    [this] { farewell_.look(); }, [this](const std::string& line) { say(line); }}),
+      out_(loop, files_, STDOUT_FILENO, "stdout",
+           {handlers.drained, handlers.stdout_closed, [this](int error) { tell_full("stdout", error); },
+            [this] { farewell_.look(); }}),
+      err_(same_file(STDOUT_FILENO, STDERR_FILENO)
+               ? out_
+               : other_err_.emplace(
+                     loop, files_, STDERR_FILENO, "stderr",
+                     Writer::Handlers{handlers.drained, nullptr, [](int) {}, [this] { farewell_.look(); }})),
+      logs_(files_,
+            [this](const std::string& path, int error) {
+              if (!std::exchange(logs_full_, true)) tell_full(path, error);
+            }),
       terminal_(terminal),
       timer_(loop),
       bars_(loop),
+      cuts_(loop),
       prompt_(loop),
+      farewell_(loop),
       live_(terminal.redraw && !job.quiet),
       started_(io::Loop::now()),
       last_output_(started_) {
@@ -80,7 +111,7 @@ Console::~Console() = default;
 void Console::begin_world(const core::Placement& placement, const std::vector<WorkerId>& workers) {
   std::vector<std::string> hosts;
   for (const auto& seat : placement.seats) hosts.push_back(job_.hosts.hosts[seat.host.value].name);
-  const auto tag = job_.tag != Tag::automatic ? job_.tag : (most_ranks(job_) > 1 ? Tag::rank : Tag::none);
+  const auto tag = tag_of(job_);
   const auto labels =
       tag == Tag::none ? std::vector<std::string>(hosts.size()) : make_labels(hosts, tag == Tag::host);
   const std::set<WorkerId> present(workers.begin(), workers.end());
@@ -106,8 +137,8 @@ void Console::begin_world(const core::Placement& placement, const std::vector<Wo
     const bool hidden =
         !only.empty() && std::find(only.begin(), only.end(), static_cast<int>(rank)) == only.end();
     mux_.open(lane.number, fresh, labels[rank], static_cast<std::uint32_t>(rank), hidden);
-    empty_files(lane.rank);
   }
+  logs_.ranks_start();
 }
 
 std::vector<std::string> Console::last_words(WorkerId worker) const {
@@ -119,69 +150,42 @@ std::string Console::keep_stack(Rank rank, const std::string& stack) {
   if (job_.output_directory.empty()) {
     const auto lines = split(stack, '\n');
     const auto shown = std::min(lines.size(), most_stack_lines);
-    for (std::size_t i = 0; i < shown; ++i)
-      say(fmt::format("    [{}] {}", rank.value, neutralised(lines[i])));
+    for (std::size_t i = 0; i < shown; ++i) say(fmt::format("    [{}] {}", rank.value, lines[i]));
     if (shown < lines.size())
       say(fmt::format("    [{}] and {} lines more (--output-filename keeps all)", rank.value,
                       lines.size() - shown));
     return {};
   }
-  const auto path = fmt::format("{}/rank.{}/stack", job_.output_directory, rank.value);
-  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd || !write_all(fd.get(), stack + "\n")) return {};
-  return ", stack in " + path;
+  return ", stack in " + logs_.keep_stack(rank, stack);
 }
 
 Result<void> Console::open_files() {
   if (job_.output_directory.empty()) return {};
-  const auto refuse = [](const std::string& path) {
-    return fail(Code::config,
-                fmt::format("--output-filename: cannot make {}: {}", quoted(path, 300), errno_text(errno)),
-                "choose a directory that you may write to");
-  };
-  const auto make = [](const std::string& path) {
-    return ::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
-  };
-  if (!make(job_.output_directory)) return refuse(job_.output_directory);
-  for (int rank = 0; rank < most_ranks(job_); ++rank) {
-    const auto directory = fmt::format("{}/rank.{}", job_.output_directory, rank);
-    if (!make(directory)) return refuse(directory);
-    for (const auto stream : {wire::Output::out, wire::Output::err}) {
-      const auto path = directory + (stream == wire::Output::out ? "/stdout" : "/stderr");
-      Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-      if (!fd) return refuse(path);
-      files_[{static_cast<std::uint32_t>(rank), stream}].fd = std::move(fd);
-    }
-  }
-  return {};
+  return logs_.open(job_.output_directory, job_.id, most_ranks(job_));
 }
 
-void Console::empty_files(Rank rank) {
-  for (const auto stream : {wire::Output::out, wire::Output::err}) {
-    const auto it = files_.find({rank.value, stream});
-    if (it == files_.end() || std::exchange(it->second.ours, true)) continue;
-    [[maybe_unused]] const int refused = ::ftruncate(it->second.fd.get(), 0);  // it is no file, as /dev/null
-  }
-}
-
-void Console::file_output(Rank rank, wire::Output stream, std::string_view bytes) {
-  const auto it = files_.find({rank.value, stream});
-  if (it == files_.end() || files_failed_) return;
-  const auto written = write_all(it->second.fd.get(), bytes);
-  if (written) return;
-  files_failed_ = true;  // a full disk must not end a training run; it is said once
-  say(fmt::format("--output-filename: {}; the files end here, the screen goes on", written.error().message));
+// A full disk must not end a training run; it is said once, until it has room again.
+void Console::tell_full(const std::string& name, int error) {
+  if (error == EBADF)
+    return report(
+        {fmt::format("trainrun: {0} was closed when trainrun was started: what ranks write to {0} is "
+                     "lost",
+                     name)});
+  report({fmt::format("trainrun: {}: {}; output is dropped until it can be written again", name,
+                      errno_text(error))});
 }
 
 void Console::worker_output(WorkerId worker, wire::Output stream, std::string_view bytes) {
   const auto it = lanes_.find(worker);
   if (it == lanes_.end()) return;
   const auto& lane = it->second;
-  file_output(lane.rank, stream, bytes);
+  logs_.write(lane.rank, stream, bytes);
   std::string shown;
   mux_.feed(lane.number, stream, bytes, shown);
   show(stream, shown);
   if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
+  if (mux_.bar_is_held() && !cuts_.armed())
+    cuts_.arm(io::Loop::now() + bar_cut_interval, [this] { cut_bars(); });
   // A question to the user has no newline. Only who has the terminal's stdin can ask one.
   const bool asks =
       job_.stdin_to == StdinTo::all ||
@@ -195,6 +199,14 @@ void Console::show_bars() {
   mux_.redraw(out, err);
   show(wire::Output::out, out);
   show(wire::Output::err, err);
+}
+
+void Console::cut_bars() {
+  std::string out, err;
+  mux_.cut_bars(out, err);
+  show(wire::Output::out, out);
+  show(wire::Output::err, err);
+  if (mux_.bar_is_held()) cuts_.arm(io::Loop::now() + bar_cut_interval, [this] { cut_bars(); });
 }
 
 void Console::show_prompt(std::uint32_t lane) {
@@ -231,9 +243,10 @@ void Console::say(const std::string& line) {
 }
 
 void Console::report(const std::vector<std::string>& lines) {
+  if (!err_.usable()) return;  // our lines are no output of the ranks, whose loss is counted
   wipe();
   if (!lines.empty() && !std::exchange(line_ended_, true) && terminal_.err) err_.write("\n");
-  for (const auto& line : lines) err_.write(line + "\n");
+  for (const auto& line : lines) err_.write(our_line(line));
 }
 
 void Console::progress(const core::JobMachine::Progress& progress) { progress_ = progress; }
@@ -252,8 +265,8 @@ void Console::tick() {
 
 void Console::draw() {
   const auto elapsed = io::Loop::now() - started_;
-  if (elapsed < redraw_interval || backlog() > 0) return;  // a short job needs no status line
-  if (!line_ended_) return;                                // a worker's prompt or bar stands there
+  if (elapsed < redraw_interval || waiting_for_readers() > 0) return;  // a short job needs no status line
+  if (!line_ended_) return;  // a worker's prompt or bar stands there
   if (!in_foreground()) {
     drawn_ = false;  // the shell has written since
     return;
@@ -268,21 +281,81 @@ void Console::wipe() {
   err_.write("\r\x1b[K");
 }
 
-std::size_t Console::backlog() const { return out_.backlog() + err_.backlog(); }
+std::size_t Console::waiting_for_readers() const {
+  return out_.backlog() + (other_err_ ? other_err_->backlog() : 0);
+}
 
-void Console::close() {
+std::size_t Console::backlog() const { return waiting_for_readers() + files_.backlog(); }
+
+void Console::close(std::function<void()> shown) {
   timer_.disarm();
   bars_.disarm();
+  cuts_.disarm();
   prompt_.disarm();
   // What something left behind wrote after its worker's end, without a newline; in the order of the ranks.
   std::map<Rank, WorkerId> by_rank;
   for (const auto& [worker, lane] : lanes_) by_rank[lane.rank] = worker;
   for (const auto& [rank, worker] : by_rank) worker_finished(worker);
   wipe();
-  // The workers are gone; a reader that is merely slow still gets everything, one that sleeps does not hold
-  // us for ever.
-  out_.flush(seconds(60));
-  err_.flush(seconds(60));
+  logs_.close();
+  wait_for_readers(std::move(shown));
+}
+
+void Console::wait_for_readers(std::function<void()> over) {
+  const bool in_vain = unread_ > 0 || left_.bytes > 0;  // those who took nothing before take no report either
+  std::vector<Farewell::Sink> sinks;
+  for (auto* writer : {&out_, other_err_ ? &*other_err_ : nullptr}) {
+    if (writer == nullptr) continue;
+    sinks.push_back({[writer] { return writer->idle() ? std::nullopt : std::optional(writer->backlog()); },
+                     [this, writer] {
+                       unread_ += writer->backlog();
+                       writer->give_up();
+                     },
+                     in_vain ? a_moment : patience_with_readers});
+  }
+  sinks.push_back({[this] { return files_.idle() ? std::nullopt : std::optional(files_.backlog()); },
+                   [this] {
+                     const auto left = files_.give_up();
+                     if (left_.bytes == 0) left_ = left;
+                   },
+                   in_vain ? a_moment : std::max(job_.grace, a_moment)});
+  farewell_.start(std::move(sinks), std::move(over));
+  if (end_by_) end_by(*end_by_);
+}
+
+void Console::end_by(Instant until) {
+  end_by_ = std::min(until, end_by_.value_or(until));
+  farewell_.limit(std::max(*end_by_, io::Loop::now() + a_moment));
+}
+
+std::vector<std::string> Console::lost_output() const {
+  const auto bytes = out_.lost() + (other_err_ ? other_err_->lost() : 0) + files_.lost();
+  if (bytes == 0) return {};
+  auto line = fmt::format("trainrun: {} of output could not be written",
+                          counted(static_cast<std::int64_t>(bytes), "byte"));
+  const auto waited = [this](Duration patience, std::string_view why) {
+    return end_by_ ? std::string(" in time") : fmt::format(" for {}{}", format_duration(patience), why);
+  };
+  if (reader_left()) line += ": nobody reads it any more (as with | head)";
+  if (left_.bytes > 0)
+    line += fmt::format(": {} took nothing more{}", left_.name,
+                        waited(std::max(job_.grace, a_moment), " (--grace)"));
+  if (unread_ > 0) line += ": nobody read it" + waited(patience_with_readers, "");
+  std::vector<std::string> lines{std::move(line)};
+  const auto losses = files_.losses();
+  const auto named = std::min(losses.size(), most_losses_named);
+  for (std::size_t i = 0; i < named; ++i)
+    lines.push_back(fmt::format("  lost        {} of {}",
+                                counted(static_cast<std::int64_t>(losses[i].bytes), "byte"), losses[i].name));
+  if (named < losses.size())
+    lines.push_back(fmt::format("              and some of {} more",
+                                counted(static_cast<std::int64_t>(losses.size() - named), "file")));
+  return lines;
+}
+
+void Console::last_report(const std::vector<std::string>& lines, std::function<void()> over) {
+  report(lines);
+  wait_for_readers(std::move(over));
 }
 
 }  // namespace trainrun::output

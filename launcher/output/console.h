@@ -6,14 +6,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "launcher/base/fd.h"
 #include "launcher/core/job_machine.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/io/loop.h"
+#include "launcher/output/farewell.h"
+#include "launcher/output/file_threads.h"
+#include "launcher/output/log_files.h"
 #include "launcher/output/mux.h"
 #include "launcher/output/terminal.h"
 #include "launcher/output/writer.h"
@@ -29,25 +32,34 @@ class Console {
   Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers);
   ~Console();
 
-  // Opens --output-filename's files; an Error names the one that cannot be made. What a run before left in
-  // them stays until their rank starts: a start that fails costs no log.
+  // Makes --output-filename's files; an Error names what cannot be made.
   Result<void> open_files();
   // From here on these workers have these ranks, by which their lines are marked. A line that a survivor has
   // begun stays its own.
   void begin_world(const core::Placement& placement, const std::vector<WorkerId>& workers);
   void worker_output(WorkerId worker, wire::Output stream, std::string_view bytes);
   void worker_finished(WorkerId worker);
-  // Where a worker's stack is kept: appended to DIR/rank.N/stack of --output-filename, else printed; gives
-  // what a line about the worker adds.
+  // Where a worker's stack is kept: in rank.N/stack of --output-filename, else printed; gives what a line
+  // about the worker adds.
   std::string keep_stack(Rank rank, const std::string& stack);
   void say(const std::string& line);  // one line of ours, "trainrun: " is put before it; nothing with -q
   void report(const std::vector<std::string>& lines);  // always printed
   void progress(const core::JobMachine::Progress& progress);
-  // Bytes that wait for a slow reader.
+  // Bytes that wait for a slow reader or disk.
   [[nodiscard]] std::size_t backlog() const;
   // Of a worker of the current world.
   [[nodiscard]] std::vector<std::string> last_words(WorkerId worker) const;
-  void close();  // everything shown, status line gone
+  // The status line goes, and everything that workers wrote is shown: a reader that takes nothing is given a
+  // minute, a disk --grace. Calls `shown` once; may be at once.
+  void close(std::function<void()> shown);
+  // What of it was not: lines that say so, or none. To be asked when it was shown.
+  [[nodiscard]] std::vector<std::string> lost_output() const;
+  [[nodiscard]] bool reader_left() const { return out_.closed(); }  // before it had all
+  // The last lines of all, after close(); calls `over` when they are out, or that is hopeless.
+  void last_report(const std::vector<std::string>& lines, std::function<void()> over);
+  // Somebody waits for the end: from then on no reader and no disk is waited for, but for the moment that a
+  // healthy one needs.
+  void end_by(Instant until);
 
  private:
   void show(wire::Output stream, const std::string& text);
@@ -55,9 +67,11 @@ class Console {
   void draw();
   void tick();
   void show_bars();
+  void cut_bars();
+  void tell_full(const std::string& name, int error);
   void show_prompt(std::uint32_t lane);
-  void empty_files(Rank rank);  // once
-  void file_output(Rank rank, wire::Output stream, std::string_view bytes);
+  void wait_for_readers(std::function<void()> over);
+  [[nodiscard]] std::size_t waiting_for_readers() const;
 
   // A lane of the mux for each worker, given again when its worker's world is over.
   struct Lane {
@@ -71,21 +85,26 @@ class Console {
   std::unordered_map<WorkerId, Lane> lanes_;
   std::uint32_t lane_count_ = 0;
   std::vector<std::uint32_t> free_lanes_;
-  Writer out_, err_;
+  FileThreads files_;
+  Writer out_;
+  // Only where stderr is another file than stdout. With 2>&1 and on a terminal one queue keeps lines whole,
+  // and both streams in the order in which they came.
+  std::optional<Writer> other_err_;
+  Writer& err_;
+  LogFiles logs_;
   const TerminalFacts terminal_;
-  io::Timer timer_, bars_, prompt_;
-  const bool live_;  // stderr is a terminal that can redraw
+  io::Timer timer_, bars_, cuts_, prompt_;
+  Farewell farewell_;
+  std::optional<Instant> end_by_;
+  std::size_t unread_ = 0;  // bytes for which a reader was waited in vain
+  const bool live_;         // the terminal can redraw our line
   bool same_terminal_ = false;
   bool line_ended_ = true;  // on the terminal that is stderr: the cursor is at the start of a line
   bool drawn_ = false;
   Instant started_, last_output_;
   core::JobMachine::Progress progress_;
-  struct File {
-    Fd fd;
-    bool ours = false;  // what is in it is of this job
-  };
-  std::map<std::pair<std::uint32_t, wire::Output>, File> files_;
-  bool files_failed_ = false;
+  bool logs_full_ = false;
+  FileThread::Left left_{};  // what a stalled file did not get
 };
 
 }  // namespace trainrun::output

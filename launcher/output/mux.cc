@@ -4,32 +4,9 @@
 
 #include <algorithm>
 
-#include "launcher/base/utf8.h"
+#include "launcher/output/terminal_text.h"
 
 namespace trainrun::output {
-namespace {
-
-constexpr std::size_t longest_tail_line = 300;
-
-// Length of a colour sequence (ESC [ digits and ; m) at the start of `text`, or 0.
-std::size_t colour_sequence(std::string_view text) {
-  if (!text.starts_with("\x1b[")) return 0;
-  const auto end = text.find_first_not_of("0123456789;:", 2);
-  return end != std::string_view::npos && text[end] == 'm' && end < 40 ? end + 1 : 0;
-}
-
-std::string without_colours(std::string_view line) {
-  std::string plain;
-  while (!line.empty()) {
-    const auto length = colour_sequence(line);
-    if (length == 0) plain += line.front();
-    line.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return plain;
-}
-
-}  // namespace
-
 std::vector<std::string> make_labels(const std::vector<std::string>& hosts_by_rank, bool with_host) {
   std::size_t host_width = 0;
   for (const auto& host : hosts_by_rank) host_width = std::max(host_width, host.size());
@@ -43,48 +20,9 @@ std::vector<std::string> make_labels(const std::vector<std::string>& hosts_by_ra
   return labels;
 }
 
-std::string neutralised(std::string_view line) {
-  std::string out;
-  out.reserve(line.size());
-  bool coloured = false;
-  for (std::size_t i = 0; i < line.size();) {
-    const auto byte = static_cast<unsigned char>(line[i]);
-    if (const auto length = byte == 0x1b ? colour_sequence(line.substr(i)) : 0; length > 0) {
-      out += line.substr(i, length);
-      coloured = true;
-      i += length;
-      continue;
-    }
-    if (byte >= 0x80) {
-      // C1 controls in UTF-8 are C2 80..9F; a lone 80..9F is no valid UTF-8, and some terminals obey it.
-      const auto length = utf8_length(line.substr(i));
-      const bool c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(line[i + 1]) < 0xa0;
-      if (length > 0 && !c1) {
-        out += line.substr(i, length);
-      } else {
-        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(line[c1 ? i + 1 : i]));
-      }
-      i += std::max<std::size_t>(length, 1);
-      continue;
-    }
-    if (byte < 0x20 && byte != '\t') {
-      out += '^';
-      out += static_cast<char>(byte + 0x40);
-    } else if (byte == 0x7f) {
-      out += "^?";
-    } else {
-      out += line[i];
-    }
-    ++i;
-  }
-  if (coloured) out += "\x1b[0m";
-  return out;
-}
-
 Mux::Mux(MuxStyle style, std::function<std::string()> clock)
     : style_(std::move(style)),
       clock_(std::move(clock)),
-      raw_(style_.labels.size() == 1 && style_.labels.front().empty() && !style_.timestamp),
       streams_(style_.labels.size() * 2),
       tails_(style_.labels.size()) {
   for (std::uint32_t lane = 0; lane < style_.labels.size(); ++lane) ranks_.push_back(lane);
@@ -99,17 +37,16 @@ void Mux::open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t 
     tails_.resize(count);
     ranks_.resize(count);
   } else if (fresh) {
-    tails_[lane].clear();
+    tails_[lane] = {};
   }
   style_.labels[lane] = std::move(label);
   style_.hidden.resize(streams_.size() / 2);
   style_.hidden[lane] = hidden;
   ranks_[lane] = rank;
-  raw_ = style_.labels.size() == 1 && style_.labels.front().empty() && !style_.timestamp;
 }
 
 void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown) {
-  if (raw_) {
+  if (style_.raw) {
     // One rank alone: its output is ours, byte for byte. Its last words are still worth keeping.
     if (!hidden(rank)) shown += bytes;
     if (stream == wire::Output::out) return;
@@ -122,6 +59,13 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
       state.held += piece;
       held_ += piece.size();
       if (terminal(stream) && !hidden(rank)) note_bar(state);
+      if (!terminal(stream) && !hidden(rank) && !style_.raw && !state.bar_held &&
+          std::string_view(state.held).substr(0, state.held.size() - 1).find('\r') !=
+              std::string_view::npos) {
+        state.bar_held = true;
+        state.held_before = 0;
+        ++bars_held_;
+      }
       break;
     }
     forget_bar(state);
@@ -174,7 +118,8 @@ void Mux::note_bar(Stream& state) {
 
 void Mux::forget_bar(Stream& state) {
   bars_waiting_ -= state.bar_waits ? 1 : 0;
-  state.is_bar = state.bar_waits = false;
+  bars_held_ -= state.bar_held ? 1 : 0;
+  state.is_bar = state.bar_waits = state.bar_held = false;
   state.bar.clear();
 }
 
@@ -189,6 +134,29 @@ void Mux::redraw(std::string& shown_out, std::string& shown_err) {
   }
 }
 
+void Mux::cut_bars(std::string& shown_out, std::string& shown_err) {
+  for (std::size_t i = 0; i < streams_.size() && bars_held_ > 0; ++i) {
+    auto& state = streams_[i];
+    if (!state.bar_held) continue;
+    const auto size = state.held.size();
+    const bool rests = std::exchange(state.held_before, size) == size;
+    const auto newest = std::string_view(state.held).substr(0, size - 1).rfind('\r');
+    const auto stream = i % 2 == 1 ? wire::Output::err : wire::Output::out;
+    cut(static_cast<std::uint32_t>(i / 2), stream, rests ? size : newest, i % 2 == 1 ? shown_err : shown_out);
+  }
+}
+
+// Not for the last words: a bar says nothing of an end.
+void Mux::cut(std::uint32_t rank, wire::Output stream, std::size_t size, std::string& shown) {
+  auto& state = stream_of(rank, stream);
+  if (size == 0) return;  // it began with this state
+  show_line(rank, stream, std::string_view(state.held).substr(0, size), shown);
+  held_ -= size;
+  state.held.erase(0, size);
+  state.held_before = state.held.size();
+  if (state.held.empty()) forget_bar(state);
+}
+
 void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_err) {
   for (const auto stream : {wire::Output::out, wire::Output::err}) {
     const auto& state = stream_of(rank, stream);
@@ -198,12 +166,12 @@ void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_
 }
 
 void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
-  if (stream == wire::Output::err) remember(rank, line);
+  if (stream == wire::Output::err) tails_[rank].add(line);
   show_line(rank, stream, line, shown);
 }
 
 void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
-  if (hidden(rank) || raw_) return;
+  if (hidden(rank) || style_.raw) return;
   const bool on_terminal = terminal(stream);
   if (on_terminal) {
     // "\r" redraws a line: what was drawn over is not worth a line of its own.
@@ -228,22 +196,12 @@ void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view li
   shown += '\n';
 }
 
-void Mux::remember(std::uint32_t rank, std::string_view line) {
-  const auto redraw = line.find_last_not_of('\r');
-  line = line.substr(0, redraw == std::string_view::npos ? 0 : redraw + 1);
-  if (const auto start = line.rfind('\r'); start != std::string_view::npos) line.remove_prefix(start + 1);
-  if (line.find_first_not_of(" \t") == std::string_view::npos) return;
-  auto& tail = tails_[rank];
-  tail.emplace_back(line.substr(0, longest_tail_line));
-  if (tail.size() > tail_lines) tail.pop_front();
-}
-
 std::vector<std::string> Mux::last_words(std::uint32_t rank) const {
   std::vector<std::string> lines;
-  for (const auto& line : tails_[rank]) lines.push_back(neutralised(without_colours(line)));
+  for (const auto& line : tails_[rank].lines()) lines.push_back(neutralised(line));
   const auto& held = streams_[rank * 2 + 1].held;
   if (!held.empty())
-    lines.push_back(neutralised(without_colours(std::string_view(held).substr(0, longest_tail_line))));
+    lines.push_back(neutralised(without_colours(std::string_view(held).substr(0, LastWords::longest_line))));
   return lines;
 }
 

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "launcher/base/time.h"
+#include "launcher/output/last_words.h"
 #include "launcher/wire/messages.h"
 
 namespace trainrun::output {
@@ -23,6 +23,7 @@ struct MuxStyle {
   bool colour = false;                              // labels get a colour by rank
   bool terminal_out = false, terminal_err = false;  // neutralise escape sequences on these
   bool timestamp = false;
+  bool raw = false;  // a job of one rank, without labels: its bytes pass as they are, whatever worker it has
   std::vector<bool> hidden;  // by rank: --only-rank; empty: all are shown
 };
 
@@ -33,7 +34,6 @@ class Mux {
  public:
   static constexpr std::size_t longest_line = 1u << 20;
   static constexpr std::size_t most_held = 16u << 20;
-  static constexpr std::size_t tail_lines = 10;
 
   // `clock` gives the text of a timestamp; it is asked once a line, and only when the style wants one.
   Mux(MuxStyle style, std::function<std::string()> clock);
@@ -51,10 +51,15 @@ class Mux {
   // that has changed, each as a line of its own. The last state is shown when the line ends.
   [[nodiscard]] bool bar_waits() const { return bars_waiting_ > 0; }
   void redraw(std::string& shown_out, std::string& shown_err);
+  // Elsewhere a "\r" stays what it is, and a bar is a line without an end: held as long as it goes on. To be
+  // called every few seconds: each such line ends after its newest whole state, or altogether when it has not
+  // changed since. No byte is lost.
+  [[nodiscard]] bool bar_is_held() const { return bars_held_ > 0; }
+  void cut_bars(std::string& shown_out, std::string& shown_err);
   // The rank has paused: shows a line that it has begun on a terminal, unless it is a bar.
   void prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_err);
-  // The last lines that the rank wrote to stderr, oldest first; without colours and control characters,
-  // each at most 300 bytes.
+  // What the rank wrote last to stderr (output/last_words.h), oldest line first; without colours and control
+  // characters.
   [[nodiscard]] std::vector<std::string> last_words(std::uint32_t rank) const;
 
  private:
@@ -62,6 +67,8 @@ class Mux {
     std::string held;  // a line that has not ended yet; of a bar on a terminal only its newest state
     std::string bar;   // the newest whole state
     bool is_bar = false, bar_waits = false;  // bar_waits: not shown yet
+    bool bar_held = false;                   // a bar that goes to no terminal
+    std::size_t held_before = 0;             // at the last cut_bars()
   };
   void emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
@@ -71,7 +78,7 @@ class Mux {
   [[nodiscard]] bool terminal(wire::Output stream) const {
     return stream == wire::Output::err ? style_.terminal_err : style_.terminal_out;
   }
-  void remember(std::uint32_t rank, std::string_view line);
+  void cut(std::uint32_t rank, wire::Output stream, std::size_t size, std::string& shown);
   [[nodiscard]] bool hidden(std::uint32_t rank) const {
     return rank < style_.hidden.size() && style_.hidden[rank];
   }
@@ -81,16 +88,11 @@ class Mux {
 
   MuxStyle style_;
   std::function<std::string()> clock_;
-  bool raw_ = false;  // one rank without a label: its bytes pass as they are
   std::vector<std::uint32_t> ranks_;
   std::vector<Stream> streams_;  // two a rank
-  std::vector<std::deque<std::string>> tails_;
+  std::vector<LastWords> tails_;
   std::size_t held_ = 0;
-  std::size_t bars_waiting_ = 0;
+  std::size_t bars_waiting_ = 0, bars_held_ = 0;
 };
-
-// Worker text for a terminal: colours stay (and are reset at the end), every other control sequence becomes
-// visible.
-std::string neutralised(std::string_view line);
 
 }  // namespace trainrun::output

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/base/advice.h"
+#include "launcher/base/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/host_errors.h"
 #include "launcher/core/ranks.h"
 #include "launcher/core/restart_budget.h"
+#include "launcher/wire/evidence.h"
 
 namespace trainrun::output {
 namespace {
@@ -29,11 +32,18 @@ bool any_line_has(const std::vector<std::string>& lines, std::string_view text) 
 std::string hint_when_not_started(SpawnStage stage, int error) {
   if (stage == SpawnStage::exec && error == ENOENT)
     return "the interpreter in the first line of the script, or the program, is missing there";
-  if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs four";
+  if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs five";
   if (stage == SpawnStage::fork && error == EAGAIN)
     return "see there `ulimit -u` and pids.max of the control group: the limit on processes is reached";
   if (stage == SpawnStage::fork && error == ENOMEM) return "see with `free` how much memory is left there";
   return {};
+}
+
+// A shell tells in its own exit code by which signal the program that it ran was killed.
+std::string describe_exit(const ExitStatus& status) {
+  const int signal = status.number - exit_code_of_signal(0);
+  if (signal <= 0 || signal > SIGSYS) return status.describe();
+  return fmt::format("{} (something in it was killed by {})", status.describe(), signal_name(signal));
 }
 
 Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
@@ -42,9 +52,17 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
   switch (status.kind) {
     case ExitStatus::Kind::killed:
       if (!cause.out_of_memory.empty()) {
-        return {"was killed by the kernel: out of memory",
+        return {cause.out_of_memory.starts_with(wire::kernel_named_it)
+                    ? "was killed by the kernel: out of memory"
+                    : status.describe() + ", perhaps by the kernel: out of memory",
                 "use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, or a larger "
                 "memory limit"};
+      }
+      if (status.number == SIGABRT && any_line_has(words, "terminate called without an active exception")) {
+        return {
+            status.describe() + ": threads still ran when the program ended",
+            "a PyTorch script calls torch.distributed.destroy_process_group() before it ends; C++ joins its "
+            "threads"};
       }
       if (status.number == SIGKILL)
         return {
@@ -76,11 +94,17 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
                 fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
                             host)};
       }
-      return {status.describe(), job.programs.size() == 1 && job.world_size() > 1
-                                     ? fmt::format("to see this rank alone: --only-rank {}", cause.rank.value)
-                                     : ""};
+      return {describe_exit(status),
+              job.programs.size() == 1 && job.world_size() > 1
+                  ? fmt::format("to see this rank alone: --only-rank {}", cause.rank.value)
+                  : ""};
     case ExitStatus::Kind::lost:
+    case ExitStatus::Kind::aborted:
       return {status.describe(), ""};
+    case ExitStatus::Kind::deserted:
+      return {status.describe(),
+              "let every rank call MPI_Init and MPI_Finalize; for programs that use MPI each by itself: "
+              "--compat none"};
   }
   return {};
 }
@@ -94,13 +118,29 @@ std::string what_became_of_others(const core::Tally& tally) {
   add(tally.killed, "needed SIGKILL");
   add(tally.failed, "failed too");
   add(tally.lost, tally.lost == 1 ? "lost with its host" : "lost with their host");
+  add(tally.left, tally.left == 1 ? "left for its agent to end" : "left for their agents to end");
   add(tally.finished, "had finished");
   add(tally.not_started, "never started");
   return list_names(parts);
 }
 
+// Those that failed by themselves besides the first: whoever doubts the verdict looks there.
+void also_failed(std::vector<std::string>& lines, const JobSpec& job,
+                 const std::vector<core::Failure>& failures) {
+  constexpr std::size_t most = 4;
+  for (std::size_t i = 0; i < std::min(most, failures.size()); ++i) {
+    const auto& it = failures[i];
+    lines.push_back(fmt::format("{}rank {} on {} {}", i == 0 ? "  also failed " : "              ",
+                                it.rank.value, job.hosts.hosts[it.host.value].name, it.status.describe()));
+    if (it.lost_peer) lines.back() += ", having lost a peer";
+  }
+  if (failures.size() > most) lines.back() += fmt::format(", and {} more ranks", failures.size() - most);
+}
+
 void add_hint(std::vector<std::string>& lines, const std::string& hint) {
-  if (!hint.empty()) lines.push_back("  try         " + hint);
+  if (hint.empty()) return;
+  const auto said = advice(hint);  // "try: this", or "try this"
+  lines.push_back("  try         " + said.substr(said.find(' ') + 1));
 }
 
 void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome,
@@ -120,6 +160,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
     lines.push_back((i == 0 ? "  last words  " : "              ") + facts.last_words[i]);
   const auto others = what_became_of_others(outcome.others);
   if (!others.empty()) lines.push_back("  then        " + others);
+  also_failed(lines, job, outcome.also_failed);
   add_hint(lines, advice.hint);
 }
 
@@ -130,7 +171,7 @@ void hosts_failed(std::vector<std::string>& lines, const std::vector<Error>& err
     if (it->hint.empty() ||
         std::any_of(std::next(it), errors.end(), [it](const auto& later) { return later.hint == it->hint; }))
       continue;
-    lines.push_back("      try: " + it->hint);
+    lines.push_back("      " + advice(it->hint));
   }
 }
 
@@ -178,6 +219,14 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       worker_failed(lines, job, outcome, facts);
       break;
     case Outcome::Kind::host_lost:
+      if (outcome.gave_us_up) {
+        lines.push_back(fmt::format("trainrun: {}; the ranks on {} are lost{}", outcome.reason,
+                                    name(outcome.host), then));
+        add_hint(lines,
+                 "if it was stopped: with ^Z or `kill -TSTP` agents are told of it. If it was too busy: give "
+                 "--host-timeout more, or start fewer ranks");
+        break;
+      }
       lines.push_back(
           fmt::format("trainrun: host {} was lost {} after the start: {}{}",
                       core::name_with_ranks(job.hosts.hosts[outcome.host.value].name, outcome.ranks),
@@ -198,8 +247,12 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       add_hint(lines, outcome.hint);
       break;
     case Outcome::Kind::user_signal:
-      lines.push_back(fmt::format("trainrun: ended by {} {} after the start{}", signal_name(outcome.signal),
-                                  format_duration(outcome.after), then));
+      // Who waited for the end wants to know for how long.
+      lines.push_back(fmt::format(
+          "trainrun: ended by {} {} after the start{}{}", core::who_asked(outcome.signal, outcome.by_ctl),
+          format_duration(outcome.after),
+          outcome.took < seconds(1) ? "" : fmt::format(", {} after it came", format_duration(outcome.took)),
+          then));
       break;
     case Outcome::Kind::output_closed:
       lines.push_back("trainrun: nobody reads the output any more (as with | head): the job was ended" +
@@ -213,7 +266,9 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
     case Outcome::Kind::hung:
       lines.push_back(fmt::format("trainrun: {}, {} after the start{}", outcome.reason,
                                   format_duration(outcome.after), then));
-      add_hint(lines, "see the evidence above; a slow step or start needs a longer --hang-timeout");
+      add_hint(lines, outcome.hint.empty()
+                          ? "see the evidence above; a slow step or start needs a longer --hang-timeout"
+                          : outcome.hint);
       break;
     case Outcome::Kind::no_hosts:
       lines.push_back(fmt::format("trainrun: {}", outcome.reason));

@@ -15,8 +15,10 @@ TerminalFacts look_at_terminal() {
   const char* no_colour = std::getenv("NO_COLOR");
   facts.colour = no_colour == nullptr || *no_colour == '\0';
   const char* term = std::getenv("TERM");
-  facts.redraw =
-      facts.err && term != nullptr && std::string_view(term) != "dumb" && std::getenv("CI") == nullptr;
+  // In `trainrun ... | grep` the terminal is another program's too: what it prints would tear our line, and
+  // we its lines.
+  facts.redraw = facts.out && facts.err && term != nullptr && std::string_view(term) != "dumb" &&
+                 std::getenv("CI") == nullptr;
   return facts;
 }
 

@@ -7,7 +7,7 @@ namespace trainrun::output {
 struct TerminalFacts {
   bool in = false, out = false, err = false;  // a terminal
   bool colour = true;                         // NO_COLOR is not set
-  bool redraw = false;                        // stderr is a terminal where a line can be drawn again
+  bool redraw = false;                        // both are terminals, and a line can be drawn again there
 };
 
 TerminalFacts look_at_terminal();

@@ -18,27 +18,56 @@
 namespace trainrun::output {
 
 namespace {
-enum class Kind { file, reopened, socket, careful };
+enum class Kind { file, thread, reopened, socket, closed };
 constexpr std::size_t keep_capacity = 1u << 20;
 
 bool disk_is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 }  // namespace
 
 struct Writer::State {
-  State(io::Loop& loop, int given, Handlers to) : fd(given), handlers(std::move(to)), waiter(loop) {
+  State(io::Loop& loop, FileThreads& threads, int given, std::string name, Handlers to)
+      : fd(given), handlers(std::move(to)), waiter(loop), files(threads) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) {
       gone = true;
       return;
     }
-    if (S_ISSOCK(info.st_mode)) {
+    if ((::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {  // see base/standard_streams.h
+      kind = Kind::closed;
+    } else if (S_ISSOCK(info.st_mode)) {
       kind = Kind::socket;
     } else if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)) {
       own = Fd(
           ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-      kind = own ? Kind::reopened
-                 : Kind::careful;  // not ours to open (another user's terminal): small steps instead
+      if (own) {
+        kind = Kind::reopened;
+      } else {
+        write_in_thread(loop, std::move(name));
+      }
+    } else {
+      file = files.add(fd, std::move(name), handlers.full);
     }
+  }
+
+  void write_in_thread(io::Loop& loop, std::string name) {
+    kind = Kind::thread;
+    FileThread::Handlers to;
+    to.drained = [this] {
+      if (handlers.drained) handlers.drained();
+    };
+    to.moved = [this] { handlers.moved(); };
+    thread = std::make_unique<FileThread>(loop, std::move(to), seconds(5), PIPE_BUF);
+    const auto number = thread->add(fd, std::move(name), [this](int error) {
+      if (disk_is_full(error)) return handlers.full(error);
+      close();
+    });
+    file = {thread.get(), number};
+  }
+
+  void close() {
+    gone = true;
+    drop();
+    if (const auto closed = std::exchange(handlers.closed, nullptr)) closed();
   }
 
   // As many bytes as can be written without waiting; -1 with errno as write.
@@ -47,20 +76,13 @@ struct Writer::State {
     const std::size_t size = bytes.size() - sent;
     switch (kind) {
       case Kind::file:
-        return ::write(fd, data, size);
+      case Kind::thread:
+      case Kind::closed:
+        break;
       case Kind::reopened:
         return ::write(own.get(), data, size);
       case Kind::socket:
         return ::send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-      case Kind::careful: {
-        pollfd ready{fd, POLLOUT, 0};
-        if (::poll(&ready, 1, 0) == 0) {
-          errno = EAGAIN;
-          return -1;
-        }
-        return ::write(fd, data,
-                       std::min<std::size_t>(size, PIPE_BUF));  // so much a writable pipe takes at once
-      }
     }
     return -1;
   }
@@ -72,12 +94,13 @@ struct Writer::State {
       const ssize_t n = some();
       if (n >= 0) {
         sent += static_cast<std::size_t>(n);
-        if (n > 0) within_line = bytes[sent - 1] != '\n';
-        if (n > 0) full = false;
+        if (n == 0) continue;
+        within_line = bytes[sent - 1] != '\n';
+        full = false;
+        ours = 0;
       } else if (disk_is_full(errno)) {
         const int error = errno;
-        bytes.clear();
-        sent = 0;
+        drop();
         if (!std::exchange(full, true)) handlers.full(error);
         break;
       } else if (errno == EAGAIN) {
@@ -88,12 +111,9 @@ struct Writer::State {
         wait();
         break;
       } else if (errno != EINTR) {
-        gone = true;
-        bytes.clear();
-        sent = 0;
-        if (const auto closed = std::exchange(handlers.closed, nullptr)) closed();
+        close();
         if (high && handlers.drained) handlers.drained();  // nobody waits for a reader that is gone
-        return;
+        return handlers.moved();
       }
     }
     if (sent == bytes.size()) {
@@ -105,6 +125,13 @@ struct Writer::State {
       sent = 0;
     }
     if (high && bytes.size() - sent <= low_water && handlers.drained) handlers.drained();
+    handlers.moved();
+  }
+
+  void drop() {
+    lost += bytes.size() - sent - ours;
+    bytes.clear();
+    sent = ours = 0;
   }
 
   void wait() {
@@ -119,33 +146,55 @@ struct Writer::State {
   Kind kind = Kind::file;
   Handlers handlers;
   io::SharedWait waiter;
+  FileThreads& files;
+  FileThreads::File file{};
+  std::unique_ptr<FileThread> thread;  // our own
   std::string bytes;
-  std::size_t sent = 0;
+  std::size_t sent = 0, lost = 0;
+  std::size_t ours = 0;  // of what waits: it ends a line that was cut
   bool waiting = false, gone = false;
   bool full = false, within_line = false;
 };
 
-Writer::Writer(io::Loop& loop, int fd, Handlers handlers)
-    : state_(std::make_shared<State>(loop, fd, std::move(handlers))) {}
+Writer::Writer(io::Loop& loop, FileThreads& files, int fd, std::string name, Handlers handlers)
+    : state_(std::make_shared<State>(loop, files, fd, std::move(name), std::move(handlers))) {}
 Writer::~Writer() { state_->handlers = {}; }
 
 void Writer::write(std::string_view bytes) {
-  if (state_->gone || bytes.empty()) return;
-  if (state_->full && state_->within_line) state_->bytes = "\n";
+  if (bytes.empty()) return;
+  if (state_->gone) {
+    state_->lost += bytes.size();
+    return;
+  }
+  if (state_->kind == Kind::file || state_->kind == Kind::thread)
+    return FileThreads::write(state_->file, bytes);
+  if (state_->kind == Kind::closed) {
+    state_->lost += bytes.size();
+    if (!std::exchange(state_->full, true)) state_->handlers.full(EBADF);
+    return;
+  }
+  if (state_->full && state_->within_line && state_->bytes.empty()) {
+    state_->bytes = "\n";
+    state_->ours = 1;
+  }
   state_->bytes += bytes;
   if (!state_->waiting) state_->push();
 }
 
-std::size_t Writer::backlog() const { return state_->bytes.size() - state_->sent; }
+std::size_t Writer::backlog() const {
+  return state_->thread ? state_->thread->backlog() : state_->bytes.size() - state_->sent;
+}
+std::size_t Writer::lost() const { return state_->lost + (state_->thread ? state_->thread->lost() : 0); }
 bool Writer::closed() const { return state_->gone; }
+bool Writer::usable() const { return !state_->gone && state_->kind != Kind::closed; }
+bool Writer::idle() const { return state_->thread ? state_->thread->idle() : backlog() == 0; }
 
-void Writer::flush(Duration within) {
-  const auto deadline = io::Loop::now() + within;
-  while (!state_->gone && backlog() > 0) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - io::Loop::now());
-    pollfd ready{state_->own ? state_->own.get() : state_->fd, POLLOUT, 0};
-    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) return;
-    state_->push();
+void Writer::give_up() {
+  if (state_->thread) {
+    state_->thread->give_up();
+  } else if (backlog() > 0) {
+    state_->drop();
+    state_->full = true;
   }
 }
 

@@ -27,15 +27,19 @@ bool is_plain_path(std::string_view path) {
 //
 // no: report and leave. go: become the agent; what stands around exec speaks only when exec itself fails
 // (another kind of machine, a broken file, noexec): the trap under dash and busybox, the line after it under
-// bash. -O: the file and its directory are ours, so nobody else put it there.
+// bash. ok: a file that only we, or root, could put there: it and its directory are ours or root's, and
+// nobody else can write to them (the letters of `ls -ldn`; a link has them all, and is refused).
 constexpr std::string_view script =
     "N={nonce};H={sha};"
     "no(){{ trap - 0;printf \"%s\\n\" \"$N failed $*\";exit 1;}};"
     "go(){{ g=$1;trap \"no exec cannot be executed: \\$g\" 0;trap - 13;shopt -s execfail 2>/dev/null;"
     "exec \"$g\" --greet \"$N\" {size};no exec cannot be executed: \"$g\";}};"
-    "for f in {places};do [ -s \"$f\" ]&&[ -x \"$f\" ]&&go \"$f\";done;"
+    "ok(){{ [ -s \"$1\" ]&&[ -x \"$1\" ]||return 1;for x in \"$1\" \"${{1%/*}}/.\";do "
+    "set -- \"$1\" $(ls -ldn \"$x\");case $2 in ?????w*|????????w*) return 1;;esac;"
+    "[ \"$4\" = 0 ]||[ -O \"$x\" ]||return 1;done;}};"
+    "for f in {places};do ok \"$f\"&&go \"$f\";done;"
     "d={dir};f=$d/agent-$H;"
-    "[ -O \"$d\" ]&&[ -O \"$f\" ]&&[ -x \"$f\" ]&&[ \"$(($(wc -c <\"$f\")))\" = {size} ]&&go \"$f\";"
+    "ok \"$f\"&&[ \"$(($(wc -c <\"$f\")))\" = {size} ]&&go \"$f\";"
     "umask 077;"
     "m=$(uname -m);[ \"$m\" = {machine} ]||no machine \"$m\";"
     "e=$(mkdir -p \"$d\" 2>&1)||no directory \"$e\";"
@@ -54,10 +58,10 @@ constexpr std::string_view script =
     "[ -x \"$f\" ]||no noexec \"$f\";"
     "go \"$f\"";
 
-// Before the script, in words that sh, csh and fish all know: one or two processes less, a tenth of what a
-// login costs a host. What is not found goes on to the script.
-constexpr std::string_view installed =
-    "test -s {file} && test -x {file} && exec {file} --greet {nonce} {size}; ";
+// Before the script, in words that sh, csh and fish all know: one to three processes less, a tenth of what a
+// login costs a host. These words can ask for the owner, but not for the mode: that is enough in our own
+// home, where we made the directory for ourselves alone, and nowhere else. What is not found goes on to the
+// script.
 constexpr std::string_view cached =
     "test -x {file} && test -O {file} && test -O {dir} && exec {file} --greet {nonce} {size}; ";
 
@@ -67,31 +71,26 @@ Result<std::string> bootstrap_line(const AgentImage& image, std::string_view non
                                    std::string_view agent_dir, const std::vector<std::string>& places,
                                    Bootstrap how) {
   std::string directory = "${XDG_CACHE_HOME:-$HOME/.cache}/trainrun";
-  std::string likely = "~/.cache/trainrun";
+  std::string at_home = "~/.cache/trainrun";  // where the cache is then, most likely; empty: elsewhere
   if (!agent_dir.empty()) {
-    const bool at_home = agent_dir.starts_with("~/");
-    const auto path = at_home ? agent_dir.substr(1) : agent_dir;
+    const bool tilde = agent_dir.starts_with("~/");
+    const auto path = tilde ? agent_dir.substr(1) : agent_dir;
     if (!is_plain_path(path)) {
       return fail(Code::usage, fmt::format("--agent-dir {} is not a usable directory", quoted(agent_dir)),
                   "give an absolute path (or ~/...) of letters, digits and /._-+@%:=,");
     }
-    directory = at_home ? "$HOME" + std::string(path) : std::string(path);
-    likely = agent_dir;
+    directory = tilde ? "$HOME" + std::string(path) : std::string(path);
+    at_home = tilde ? agent_dir : "";
   }
   const auto size = image.bytes.size();
-  const auto at_once = [&](std::string_view how_to, const std::string& file) {
-    return how == Bootstrap::careful
-               ? std::string()
-               : fmt::format(fmt::runtime(how_to), fmt::arg("file", file), fmt::arg("dir", likely),
-                             fmt::arg("nonce", nonce), fmt::arg("size", size));
-  };
   std::string first, list;
   for (const auto& place : places) {
-    if (!is_plain_path(place)) continue;
-    first += at_once(installed, place);
-    list += (list.empty() ? "" : " ") + place;
+    if (is_plain_path(place)) list += (list.empty() ? "" : " ") + place;
   }
-  first += at_once(cached, likely + "/agent-" + image.sha256);
+  if (how == Bootstrap::quick && !at_home.empty()) {
+    first = fmt::format(fmt::runtime(cached), fmt::arg("file", at_home + "/agent-" + image.sha256),
+                        fmt::arg("dir", at_home), fmt::arg("nonce", nonce), fmt::arg("size", size));
+  }
   return first + "exec /bin/sh -c '" +
          fmt::format(fmt::runtime(script), fmt::arg("nonce", nonce), fmt::arg("sha", image.sha256),
                      fmt::arg("places", list.empty() ? "\"\"" : list), fmt::arg("dir", directory),

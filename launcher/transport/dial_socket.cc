@@ -57,6 +57,11 @@ std::string number_of(Address address) {
 
 }  // namespace
 
+Duration time_for_address(Duration left, std::size_t others) {
+  if (others == 0) return Duration::max();
+  return std::min<Duration>(seconds(5), left / static_cast<Duration::rep>(others + 1));
+}
+
 Result<Fd> dial_socket(const std::string& host, const std::string& address, std::uint16_t port,
                        const Patience& patience) {
   auto answer = look_up(host, address, patience);
@@ -74,10 +79,8 @@ Result<Fd> dial_socket(const std::string& host, const std::string& address, std:
     int number = 0;
     if (!fd || connect(fd.get(), reinterpret_cast<sockaddr*>(&each.bytes), each.size) != 0) number = errno;
     if (number == EINPROGRESS) {
-      // With other addresses left, a dead one may use up only a part of the time.
-      const auto at_most = answer->addresses.size() > 1 && &each != &answer->addresses.back()
-                               ? Duration(seconds(5))
-                               : Duration::max();
+      const auto others = static_cast<std::size_t>(&answer->addresses.back() - &each);
+      const auto at_most = time_for_address(patience.left(), others);
       const auto wake = patience.wait(fd.get(), POLLOUT, at_most);
       if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, "connecting"));
       socklen_t size = sizeof number;

@@ -2,6 +2,7 @@
 // For dial threads: these calls block.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -21,6 +22,7 @@ class Patience {
   enum class Wake { ready, too_late, cancelled };
   // Until one of `events` (poll's) on `fd`; an fd of -1 waits for the end of `at_most` (then ready).
   [[nodiscard]] Wake wait(int fd, short events, Duration at_most = Duration::max()) const;
+  [[nodiscard]] Duration left() const { return deadline_ - std::chrono::steady_clock::now(); }
   [[nodiscard]] Duration spent() const { return std::chrono::steady_clock::now() - started_; }
   // The error for a wait that was not ready; `step` says what was waited for: "connecting".
   [[nodiscard]] Error error(Wake wake, const std::string& host, const std::string& step) const;
@@ -34,6 +36,10 @@ class Patience {
 // TCP_NODELAY. `host`: the user's name for it, for the errors.
 Result<Fd> dial_socket(const std::string& host, const std::string& address, std::uint16_t port,
                        const Patience& patience);
+
+// How long one address may take when `others` come after it: 5 s, as a dead one must not use up the time of
+// those, and less when there is less. The last has all that is left.
+Duration time_for_address(Duration left, std::size_t others);
 
 // The kernel's delayed acknowledgements cost a login 40 ms twice, because sshd's Nagle waits for them; and
 // the kernel forgets this setting, so it is to be called after each read.

@@ -3,18 +3,24 @@
 #include <fmt/format.h>
 
 #include "launcher/base/strings.h"
+#include "launcher/transport/either_ssh.h"
 #include "launcher/transport/openssh.h"
 #include "launcher/transport/openssh_arguments.h"
 #include "launcher/transport/ssh_pool.h"
 
 namespace trainrun::transport {
 
-std::unique_ptr<Transport> make_ssh_transport(io::Loop& loop, const SshOptions& options) {
-  return std::make_unique<SshTransport>(loop, options, agent_image(), installed_agents(agent_image()));
+std::unique_ptr<Transport> make_ssh_transport(io::Loop& loop, const SshOptions& options, bool log) {
+  return std::make_unique<SshTransport>(loop, options, agent_image(), installed_agents(agent_image()), log);
 }
 
 std::unique_ptr<Transport> make_openssh_transport(io::Loop& loop, const SshOptions& options) {
   return std::make_unique<OpensshTransport>(loop, options, agent_image(), installed_agents(agent_image()));
+}
+
+std::unique_ptr<Transport> make_either_ssh(io::Loop& loop, const SshOptions& options, bool log) {
+  return std::make_unique<EitherSsh>(make_ssh_transport(loop, options, log),
+                                     [&loop, options] { return make_openssh_transport(loop, options); });
 }
 
 std::string remote_command_for_display(const Host& host, const SshOptions& options, TransportKind kind) {
@@ -36,8 +42,9 @@ std::string remote_command_for_display(const Host& host, const SshOptions& optio
   if (const auto& key = host.identity.empty() ? options.identity : host.identity; !key.empty()) {
     line += " -i " + shell_quote(key);
   }
-  return fmt::format("{} {}{} \"exec /bin/sh -c '... exec {}'\"  (by libssh)", line,
-                     host.user.empty() ? std::string() : host.user + "@", host.name, agent);
+  return fmt::format("{} {}{} \"exec /bin/sh -c '... exec {}'\"  (by libssh{})", line,
+                     host.user.empty() ? std::string() : host.user + "@", host.name, agent,
+                     kind == TransportKind::automatic ? " or OpenSSH" : "");
 }
 
 }  // namespace trainrun::transport

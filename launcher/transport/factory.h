@@ -12,7 +12,10 @@
 namespace trainrun::transport {
 
 // `loop` must outlive them; they are used and destroyed on its thread.
-std::unique_ptr<Transport> make_ssh_transport(io::Loop& loop, const SshOptions& options);
+// `log`: what libssh logs goes to our stderr.
+std::unique_ptr<Transport> make_ssh_transport(io::Loop& loop, const SshOptions& options, bool log);
+// libssh, and OpenSSH's client for hosts that need it.
+std::unique_ptr<Transport> make_either_ssh(io::Loop& loop, const SshOptions& options, bool log);
 std::unique_ptr<Transport> make_openssh_transport(io::Loop& loop, const SshOptions& options);
 
 // For --dry-run: what would be done to start the agent on `host`; the bootstrap's script is not spelled out.

@@ -1,20 +1,29 @@
 #include "launcher/transport/local.h"
 
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include "launcher/agent/agent_main.h"
+#include "launcher/agent/await_watchers.h"
+#include "launcher/transport/local_program.h"
 
 namespace trainrun::transport {
 namespace {
 
-Result<Dialled> fork_one() {
+// Nobody waits for a watcher, which goes when its agent has. Those that have gone are reaped when the next is
+// started, so that a job which dials its own host again and again keeps one zombie at most.
+Result<Dialled> start_with(const std::function<Result<int>(Fd)>& start) {
+  agent::await_watchers(Duration::zero());
   auto ends = make_socket_pair();
   if (!ends) return tl::unexpected(ends.error());
-  const auto pid = agent::fork_agent(std::move(ends->second));
+  const auto pid = start(std::move(ends->second));
   if (!pid) return tl::unexpected(pid.error());
   return Dialled{std::move(ends->first), {}};
 }
+
+Result<Dialled> fork_one() { return start_with(agent::fork_agent); }
+Result<Dialled> start_one() { return has_one_thread() ? fork_one() : start_with(execute_agent); }
 
 // Of the process, as a fork is.
 std::optional<Result<Dialled>>& forked_ahead() {
@@ -28,7 +37,7 @@ class LocalTransport final : public Transport {
 
   void dial(const Host&, Duration, DialDone done) override {
     auto ahead = std::exchange(forked_ahead(), std::nullopt);
-    auto dialled = ahead ? std::move(*ahead) : fork_one();
+    auto dialled = ahead ? std::move(*ahead) : start_one();
     loop_.post([alive = std::weak_ptr(alive_), done = std::move(done),
                 result = std::make_shared<Result<Dialled>>(std::move(dialled))] {
       if (alive.lock()) done(std::move(*result));

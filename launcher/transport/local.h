@@ -1,4 +1,5 @@
-// This host: an agent forked from the launcher, without any network.
+// This host: an agent forked from the launcher, or executed where a fork would not be safe any more, without
+// any network.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,6 @@
 
 namespace trainrun::transport {
 
-// To be dialled before any thread of the process exists: it forks.
 std::unique_ptr<Transport> make_local_transport(io::Loop& loop);
 
 // Forks the agent that the first dial will ask for, so that it gets ready while the launcher does. What goes

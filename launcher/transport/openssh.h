@@ -2,17 +2,18 @@
 // follow (ProxyJump, GSSAPI, FIDO keys, certificates). The link is the client's stdin and stdout itself.
 #pragma once
 
-#include <mutex>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "launcher/base/fd.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/io/loop.h"
 #include "launcher/transport/agent_image.h"
 #include "launcher/transport/answers.h"
-#include "launcher/transport/dial_job.h"
+#include "launcher/transport/openssh_dial.h"
 #include "launcher/transport/transport.h"
 
 namespace trainrun::transport {
@@ -26,19 +27,15 @@ class OpensshTransport : public Transport {
   void dial(const Host& host, Duration within, DialDone done) override;
 
  private:
-  // One thread starts, talks to and reaps all of them, so that pids belong to one thread.
-  void run();
+  void start_next();
 
-  const SshOptions options_;
-  const AgentImage& image_;
-  const std::vector<std::string> places_;
+  io::Loop& loop_;
+  const OpensshDial::Shared shared_;
   Answers answers_;
-  Fd wake_;
-
-  std::mutex mutex_;  // over the next two
-  std::vector<DialJob> fresh_;
-  bool stopping_ = false;
-  std::thread thread_;
+  std::uint32_t last_ = 0;
+  std::map<std::uint32_t, std::unique_ptr<OpensshDial>> dials_;  // until their ssh has ended
+  std::deque<std::uint32_t> waiting_;                            // not begun
+  io::Timer starter_;
 };
 
 }  // namespace trainrun::transport

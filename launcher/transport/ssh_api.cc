@@ -3,6 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdio>
+
+#include "launcher/base/utf8.h"
+
 namespace trainrun::transport {
 
 namespace {
@@ -27,7 +31,19 @@ Result<SshApi> load() {
   return api;
 }
 
+void drop(int, const char*, const char*, void*) {}
+
+// It has words of the server in it.
+void show(int, const char*, const char* text, void*) {
+  std::fputs(("trainrun: libssh: " + harmless(text) + "\n").c_str(), stderr);
+}
+
 }  // namespace
+
+void set_ssh_log(const SshApi& api, bool shown) {
+  api.ssh_set_log_callback(shown ? show : drop);
+  api.ssh_set_log_level(shown ? SSH_LOG_PROTOCOL : SSH_LOG_NOLOG);
+}
 
 Result<const SshApi*> load_ssh_api() {
   static const Result<SshApi> api = load();

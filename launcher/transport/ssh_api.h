@@ -22,7 +22,8 @@ namespace trainrun::transport {
   X(ssh_channel_read_nonblocking) X(ssh_channel_poll) X(ssh_channel_write) X(ssh_channel_send_eof)                                  \
   X(ssh_channel_window_size) X(ssh_channel_is_eof) X(ssh_channel_is_closed)      \
   X(ssh_set_channel_callbacks) X(ssh_remove_channel_callbacks)                                                  \
-  X(ssh_event_new) X(ssh_event_free) X(ssh_event_add_session) X(ssh_event_remove_session) X(ssh_event_dopoll)
+  X(ssh_event_new) X(ssh_event_free) X(ssh_event_add_session) X(ssh_event_remove_session) X(ssh_event_dopoll)                \
+  X(ssh_set_log_callback) X(ssh_set_log_level)
 // clang-format on
 
 struct SshApi {
@@ -33,5 +34,9 @@ struct SshApi {
 
 // Loads the library once; thread-safe. The table lives as long as the process.
 Result<const SshApi*> load_ssh_api();
+
+// Where the library's own log goes from this thread (its settings are each thread's own): to our stderr, or
+// nowhere, whatever LogLevel ssh_config has.
+void set_ssh_log(const SshApi& api, bool shown);
 
 }  // namespace trainrun::transport

@@ -68,16 +68,13 @@ Result<SshTarget> apply_options(SshSession& session, const SshOptions& options, 
     return fail(Code::config, fmt::format("--ssh-config {}: {}", file, errno_text(errno)));
   }
   if (api.ssh_options_parse_config(raw, file) != SSH_OK) {
-    return fail(Code::config,
-                fmt::format("{}: libssh cannot read {}: {}", host.name,
-                            file == nullptr ? "~/.ssh/config or /etc/ssh/ssh_config" : file, session.words()),
-                "use --transport openssh, or --ssh-config FILE with a simpler one");
+    return tl::unexpected(needs_openssh(
+        fmt::format("{}: libssh cannot read {}: {}", host.name,
+                    file == nullptr ? "~/.ssh/config or /etc/ssh/ssh_config" : file, session.words())));
   }
   if (const auto proxy = option(session, SSH_OPTIONS_PROXYCOMMAND); !proxy.empty() && proxy != "none") {
-    return fail(Code::config,
-                fmt::format("{}: ssh_config reaches it through a ProxyJump or ProxyCommand ({})", host.name,
-                            quoted(proxy)),
-                "use --transport openssh, which follows it");
+    return tl::unexpected(needs_openssh(fmt::format(
+        "{}: ssh_config reaches it through a ProxyJump or ProxyCommand ({})", host.name, quoted(proxy))));
   }
   // ssh_config must not switch the check of host keys off for us.
   const int strict = 1;
@@ -113,7 +110,7 @@ Result<void> trust_host(SshSession& session, const SshOptions& options, const Ss
     return fail(Code::try_again,
                 fmt::format("{}: port {} {}: {}", session.host, target.port,
                             spoke ? "ended the key exchange" : "does not talk like an sshd", session.words()),
-                fmt::format("try: ssh -v -p {} {} true", target.port, session.host));
+                fmt::format("ssh -v -p {} {} true", target.port, session.host));
   }
   ssh_key raw_key = nullptr;
   if (api.ssh_get_server_publickey(session.session, &raw_key) != SSH_OK) {

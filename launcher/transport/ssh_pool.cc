@@ -49,8 +49,8 @@ struct SshTransport::State : std::enable_shared_from_this<State> {
 };
 
 SshTransport::SshTransport(io::Loop& loop, const SshOptions& options, const AgentImage& image,
-                           std::vector<std::string> places)
-    : state_(std::make_shared<State>(SshPlan{options, &image, std::move(places)})),
+                           std::vector<std::string> places, bool log)
+    : state_(std::make_shared<State>(SshPlan{options, &image, std::move(places), log})),
       answers_(loop),
       growth_(loop) {}
 

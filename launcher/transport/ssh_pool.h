@@ -21,7 +21,7 @@ class SshTransport : public Transport {
  public:
   // `loop` and `image` must outlive it. `places`: see bootstrap_line.
   SshTransport(io::Loop& loop, const SshOptions& options, const AgentImage& image,
-               std::vector<std::string> places);
+               std::vector<std::string> places, bool log = false);
   ~SshTransport() override;  // within a second, whatever the dials under way wait for
   void dial(const Host& host, Duration within, DialDone done) override;
 

@@ -135,6 +135,7 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
 Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how, const Patience& patience) {
   const auto api = load_ssh_api();
   if (!api) return tl::unexpected(api.error());
+  set_ssh_log(**api, plan.log);
   auto nonce = fresh_nonce();
   if (!nonce) return tl::unexpected(nonce.error());
   const auto command = bootstrap_line(*plan.image, *nonce, plan.options.agent_dir, plan.places, how);

@@ -22,6 +22,7 @@ struct SshPlan {
   SshOptions options;
   const AgentImage* image = nullptr;
   std::vector<std::string> places;  // bootstrap_line's
+  bool log = false;                 // libssh's own goes to our stderr
 };
 
 // A session of libssh with its one channel; belongs to one thread at a time.

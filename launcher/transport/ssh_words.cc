@@ -57,22 +57,24 @@ std::string known_hosts_name(std::string_view host, std::uint16_t port) {
 }
 
 Error unknown_host_key(const std::string& host, const KnownHosts& where, const HostKey& key) {
+  // core::share_hints makes one command of those of several hosts: the host stands before the >>.
   return {Code::host_key,
           fmt::format("{}: its host key is not known: {} {}", host, key.type, key.fingerprint),
           fmt::format(
               "compare that fingerprint with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` "
-              "there), then: ssh-keyscan {}-t {} {} >> {}   or once: --ssh-accept-new",
+              "there), then: ssh-keyscan -H {}-t {} {} >> {}   or once: --ssh-accept-new",
               ssh_flags(where.port, "-p"), key.type, where.host, where.file)};
 }
 
 Error changed_host_key(const std::string& host, const KnownHosts& where, const HostKey& key) {
-  return {Code::host_key,
-          fmt::format("{}: ITS HOST KEY HAS CHANGED, now {} {}: either it was installed anew, or somebody "
-                      "pretends to be it",
-                      host, key.type, key.fingerprint),
-          fmt::format("if you know why it changed: ssh-keygen -f {} -R '{}' && ssh-keyscan {}-t {} {} >> {}",
-                      where.file, known_hosts_name(where.host, where.port), ssh_flags(where.port, "-p"),
-                      key.type, where.host, where.file)};
+  return {
+      Code::host_key,
+      fmt::format("{}: ITS HOST KEY HAS CHANGED, now {} {}: either it was installed anew, or somebody "
+                  "pretends to be it",
+                  host, key.type, key.fingerprint),
+      fmt::format("if you know why it changed: ssh-keygen -f {} -R '{}' && ssh-keyscan -H {}-t {} {} >> {}",
+                  where.file, known_hosts_name(where.host, where.port), ssh_flags(where.port, "-p"), key.type,
+                  where.host, where.file)};
 }
 
 Error nothing_accepted(const Host& host, const std::string& user, std::uint16_t port,
@@ -84,6 +86,18 @@ Error nothing_accepted(const Host& host, const std::string& user, std::uint16_t 
                   methods.empty() ? "nothing it would name" : methods),
       fmt::format("ssh-copy-id {}{}@{}   or name the key with -i, or load it: ssh-add", ssh_flags(port, "-p"),
                   user, host.name)};
+}
+
+namespace {
+constexpr std::string_view openssh_follows = "use --transport openssh (or auto), which follows it";
+}
+
+Error needs_openssh(std::string what) {
+  return {Code::config, std::move(what), std::string(openssh_follows)};
+}
+
+bool is_for_openssh(const Error& error) {
+  return error.code == Code::config && error.hint == openssh_follows;
 }
 
 Error unreachable_host(const std::string& host, std::string_view address, std::uint16_t port,

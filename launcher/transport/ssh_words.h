@@ -37,6 +37,11 @@ Error changed_host_key(const std::string& host, const KnownHosts& where, const H
 Error nothing_accepted(const Host& host, const std::string& user, std::uint16_t port,
                        const std::vector<std::string>& tried, const std::string& methods);
 
+// What ssh's configuration asks for and libssh cannot do, found before anybody was called. `what`: "host:
+// ...".
+Error needs_openssh(std::string what);
+bool is_for_openssh(const Error& error);
+
 // Could not be reached, in the words of errno or of getaddrinfo.
 Error unreachable_host(const std::string& host, std::string_view address, std::uint16_t port,
                        std::string_view why);

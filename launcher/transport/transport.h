@@ -21,6 +21,7 @@ struct Dialled {
   // What came from the host's stderr until now, at most the last 4 KiB: why a link ended, when the agent or
   // ssh itself said so. May be empty. Thread-safe, and may be called after the Transport is gone.
   std::function<std::string()> last_words{};
+  std::string how{};  // for -v: why this host was reached in another way than others; or nothing
 };
 
 // Called exactly once, on the thread that runs the loop, never from inside dial().

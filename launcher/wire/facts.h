@@ -41,12 +41,17 @@ struct HostFacts {
   std::uint32_t quota_millicores = 0;  // cgroup CPU quota in thousandths of a core; 0: none
   std::uint32_t gpus = 0;              // found in /dev and /proc
   std::int64_t wall_clock_ns = 0;      // CLOCK_REALTIME when the facts were read
+  std::string pmix_library{};          // by which ranks are served here; empty: they are not
+  std::uint32_t most_processes = 0;    // that may be started at once; 0: nobody can say
+  std::string processes_limit;         // what says so: "pid_max"
 
   template <class V>
   void fields(V& v) {
     v("hostname", hostname), v("machine", machine), v("name_is_loopback", name_is_loopback);
     v("ssh_connection", ssh_connection), v("interfaces", interfaces), v("cpus", cpus);
     v("quota_millicores", quota_millicores), v("gpus", gpus), v("wall_clock_ns", wall_clock_ns);
+    v("pmix_library", pmix_library);
+    v("most_processes", most_processes), v("processes_limit", processes_limit);
   }
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };

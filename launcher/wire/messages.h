@@ -10,11 +10,13 @@
 
 #include "launcher/base/exit_status.h"
 #include "launcher/base/id.h"
+#include "launcher/base/signal_set.h"
+#include "launcher/wire/exchange_messages.h"
 #include "launcher/wire/facts.h"
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 2;
+constexpr std::uint32_t protocol_version = 4;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -30,6 +32,21 @@ constexpr bool is_known(StdinMode mode) { return mode <= StdinMode::inherit; }
   static constexpr std::uint8_t type = number; \
   template <class V>                           \
   void fields([[maybe_unused]] V& v)
+
+// Who serves ranks that speak PMIx (agent/pmix_helper.h): nobody, a helper where a program looks as if it
+// needs one, or a helper in any case.
+enum class OfferPmix : std::uint8_t { never, by_program, always };
+constexpr bool is_known(OfferPmix offer) { return offer <= OfferPmix::always; }
+
+// What the ranks of one part of a job are to run.
+struct Command {
+  std::vector<std::string> argv;
+  std::string directory;
+  template <class V>
+  void fields(V& v) {
+    v("argv", argv), v("directory", directory);
+  }
+};
 
 // ---- launcher to agent
 
@@ -49,8 +66,11 @@ struct Setup {
   std::string faults;    // see base/fault.h; empty but in tests
   EnvPairs env;          // of every worker of this job
   std::vector<std::string> programs,
-      directories,  // programs[i] is looked up from directories[i] with env's PATH
-      scripts;      // what programs[i] is to run, if it is an interpreter; else empty
+      directories,                // programs[i] is looked up from directories[i] with env's PATH
+      scripts;                    // what programs[i] is to run, if it is an interpreter; else empty
+  std::vector<Command> commands;  // of the parts that come here: whose MPI are they?
+  OfferPmix pmix = OfferPmix::never;
+  std::string pmix_library;  // --pmix-lib; empty: the one that fits the program
   TRAINRUN_MESSAGE(1) {
     v("version", version), v("job_id", job_id), v("host_name", host_name), v("host", host), v("key", key),
         v("credit", credit);
@@ -58,6 +78,21 @@ struct Setup {
         v("want_addresses", want_addresses);
     v("own_directory", own_directory), v("elastic", elastic), v("env", env), v("programs", programs),
         v("directories", directories), v("scripts", scripts), v("faults", faults);
+    v("commands", commands), v("pmix", pmix), v("pmix_library", pmix_library);
+  }
+};
+
+// Where a rank sits, for the programs that ask its agent (see agent/pmi_world.h).
+struct Place {
+  Rank rank;
+  std::uint32_t size = 0;
+  std::uint32_t local_size = 0;  // ranks of this world on this host
+  std::uint32_t program = 0;     // which part of an MPMD job
+  std::string mapping;           // core/process_mapping.h; empty: too long to tell
+  template <class V>
+  void fields(V& v) {
+    v("rank", rank), v("size", size), v("local_size", local_size), v("program", program);
+    v("mapping", mapping);
   }
 };
 
@@ -69,21 +104,27 @@ struct Start {
   std::string directory;
   std::vector<std::uint32_t> cpus;  // empty: not bound
   StdinMode stdin_mode = StdinMode::null;
+  bool pmi = false;  // descriptor 3 is a socket on which the agent speaks PMI-1
+  Place place;
+  bool pmix = false;  // it gets the variables of the agent's helper; its World came before
   TRAINRUN_MESSAGE(2) {
     v("worker", worker), v("generation", generation), v("argv", argv), v("env", env),
         v("directory", directory);
-    v("cpus", cpus), v("stdin_mode", stdin_mode);
+    v("cpus", cpus), v("stdin_mode", stdin_mode), v("pmi", pmi), v("place", place);
+    v("pmix", pmix);
   }
 };
 
-// To each worker named; no worker named: all. A request (TERM, USR1, ...) goes to the worker's own process
-// and what a shell there runs, any other signal to its process group. `deep` also reaches what left the group
-// (daemons, grandchildren in sessions of their own), whether or not their worker still lives.
+// To each worker named; no worker named: all. An order to end overtakes the starts that wait before it, each
+// of which is answered by NotStarted with ECANCELED. A request (TERM, USR1, ...) goes to the worker's own
+// process and what a shell there runs, any other signal to its process group. `deep` also reaches what left
+// the group (daemons, grandchildren in sessions of their own), whether or not their worker still lives.
 struct Signal {
   std::vector<WorkerId> workers;
   std::int32_t number = 0;
   bool deep = false;
-  TRAINRUN_MESSAGE(3) { v("workers", workers), v("number", number), v("deep", deep); }
+  bool ending = false;  // they are to end: those that were ordered and do not run yet are not started
+  TRAINRUN_MESSAGE(3) { v("workers", workers), v("number", number), v("deep", deep), v("ending", ending); }
 };
 
 struct Stdin {
@@ -145,6 +186,25 @@ struct Inspect {
   TRAINRUN_MESSAGE(12) { v("sequence", sequence), v("sample_ms", sample_ms); }
 };
 
+// All of a generation, to an agent that serves PMIx (HostFacts::pmix_library), before its first Start: ranks
+// may ask about each other what they like.
+struct World {
+  Generation generation;
+  std::uint32_t restarts = 0;
+  std::vector<std::string> hosts;                            // their names, each once
+  std::uint32_t here = 0;                                    // which of them is the agent's
+  std::vector<std::uint32_t> host_of_rank, program_of_rank;  // into `hosts` and `programs`
+  std::vector<Command> programs;
+  std::vector<std::vector<std::uint32_t>> cpus;  // of the ranks here, ascending; empty: none is bound
+  bool oversubscribed = false;                   // more ranks here than cores
+  std::string mapping;                           // as in Place
+  TRAINRUN_MESSAGE(13) {
+    v("generation", generation), v("restarts", restarts), v("hosts", hosts), v("here", here);
+    v("host_of_rank", host_of_rank), v("program_of_rank", program_of_rank), v("programs", programs);
+    v("cpus", cpus), v("oversubscribed", oversubscribed), v("mapping", mapping);
+  }
+};
+
 // ---- both ways
 
 struct StreamData {
@@ -153,6 +213,18 @@ struct StreamData {
   bool end = false;  // no more from this side after these; the stream is gone when both sides ended it
   TRAINRUN_MESSAGE(20) { v("stream", stream), v("bytes", bytes), v("end", end); }
 };
+
+// So many more bytes of this stream have been taken by whoever they are for. Each side has at most
+// `stream_window` under way that are not taken yet, so a peer that does not read costs no more memory than
+// that. It need not be told for each byte: a quarter of the window at once is soon enough.
+struct StreamTaken {
+  StreamId stream;
+  std::uint64_t bytes = 0;
+  TRAINRUN_MESSAGE(21) { v("stream", stream), v("bytes", bytes); }
+};
+constexpr std::uint64_t stream_window = 1u << 20;
+
+// What ranks exchange: exchange_messages.h.
 
 // ---- agent to launcher
 
@@ -163,8 +235,9 @@ struct Hello {
 };
 
 struct Problem {
-  enum class Kind : std::uint8_t { program, directory, job_directory, script };
-  friend constexpr bool is_known(Kind kind) { return kind <= Kind::script; }
+  // pmix: a program that is one of Open MPI, and no libpmix is here. pmix_library: --pmix-lib is not here.
+  enum class Kind : std::uint8_t { program, directory, job_directory, script, pmix, pmix_library };
+  friend constexpr bool is_known(Kind kind) { return kind <= Kind::pmix_library; }
   Kind kind = Kind::program;
   std::string what;
   std::int32_t error = 0;  // errno
@@ -209,10 +282,20 @@ struct Exited {
   std::int64_t at_ns = 0;
   std::uint64_t peak_rss_kib = 0;
   std::string out_of_memory;  // evidence of a kill by the kernel for memory, or empty
+  bool in_mpi = false;        // it had called MPI_Init, and not MPI_Finalize
+  SignalSet signalled{};      // by our orders, while it lived
   TRAINRUN_MESSAGE(45) {
     v("worker", worker), v("raw_status", raw_status), v("at_ns", at_ns), v("peak_rss_kib", peak_rss_kib);
-    v("out_of_memory", out_of_memory);
+    v("out_of_memory", out_of_memory), v("in_mpi", in_mpi), v("signalled", signalled.bits);
   }
+};
+
+// The program asks for the end of all ranks (MPI_Abort). Its own end is told as any other.
+struct Aborted {
+  WorkerId worker;
+  std::int32_t code = 0;
+  std::int64_t at_ns = 0;
+  TRAINRUN_MESSAGE(58) { v("worker", worker), v("code", code), v("at_ns", at_ns); }
 };
 
 // Reaped, and its output is through (pipes at their end, or the drain deadline passed).

@@ -22,6 +22,7 @@ LINES = (("trainrun --bind-to=c\t", "--bind-to=core"), ("trainrun --bind-to c\t"
          ("trainrun --tag=r\t", "--tag=rank"), ("trainrun --config=p\t", "--config=p.toml"),
          ("trainrun -np 2 --tag=ho\t", "-np 2 --tag=host"), ("trainrun --overs\t", "--oversubscribe"),
          ("trainrun completi\t", "completion"), ("trainrun ct\t", "ctl"), ("trainrun rendez\t", "rendezvous"),
+         ("trainrun ctl --fo\t", "ctl --force"), ("trainrun rendezvous --k\t", "rendezvous --key-file"),
          ("trainrun --help al\t", "--help all"), ("trainrun --map-by pp\t2:host x", "--map-by ppr:2:host x"),
          ("trainrun ./p.toml --overs\t", "./p.toml --overs"))
 
@@ -103,7 +104,8 @@ class Completion(unittest.TestCase):
         for line, word in (("trainrun --bind-to=c", "--bind-to=core"), ("trainrun --bind-to c", "core"),
                            ("trainrun compl", "completion"), ("trainrun ct", "ctl"), ("trainrun rend", "rendezvous"),
                            ("trainrun --help a", "all"), ("trainrun --map-by p", "ppr:"),
-                           ("trainrun -np 2 --overs", "--oversubscribe"), ("trainrun ctl wor", "world")):
+                           ("trainrun -np 2 --overs", "--oversubscribe"), ("trainrun ctl wor", "world"),
+                           ("trainrun ctl --fo", "--force")):
             with self.subTest(line=line):
                 self.assertEqual([one for one in offered(line) if not one.endswith(".toml")], [word])
         self.assertEqual(offered("trainrun twice --overs"), [])

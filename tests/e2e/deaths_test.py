@@ -2,7 +2,7 @@
 import os
 import signal
 
-from harness import WORKER, LocalTest, main
+from harness import TRAINRUN, WORKER, LocalTest, main
 
 GRACE = 2  # seconds, what these jobs are given
 
@@ -31,6 +31,51 @@ class Deaths(LocalTest):
                 job = self.ready(*verb)
                 job.signal(signal.SIGKILL)
                 self.end(job)
+
+    def test_kill_9_of_the_launcher_leaves_the_ranks_all_of_their_grace(self):
+        # Longer than the 3 s that the watcher waits for a sign of life of the agent.
+        job = self.start("-np", 1, "--grace", 60, "--host-timeout", 1, "sh", "-c",
+                         "trap 'sleep 5; echo saved > saved; exit' TERM; echo ready; while :; do sleep 0.1; done")
+        job.wait_for("ready")
+        job.signal(signal.SIGKILL)
+        self.end(job)
+        with open(self.folder + "/saved") as file:
+            self.assertEqual(file.read(), "saved\n")
+
+    def test_what_a_good_job_left_has_all_of_its_grace_and_the_host_is_not_called_lost(self):
+        leaves = ("sh -c \"trap 'sleep 5; echo saved > saved; exit' TERM; echo ready; while :; do sleep 0.1; done\" & "
+                  "read line < go")
+        os.mkfifo(self.folder + "/go")
+        job = self.start("-np", 1, "--grace", 60, "--host-timeout", 1, "sh", "-c", leaves)
+        job.wait_for("ready")
+        with open(self.folder + "/go", "w") as go:
+            go.write("\n")
+        self.assertQuietOn(self.assertEnds(job.wait(), 0), "the connection to it ended")
+        with open(self.folder + "/saved") as file:
+            self.assertEqual(file.read(), "saved\n")
+
+    def test_the_directory_of_a_job_that_was_killed_as_a_whole_goes_with_the_next_job(self):
+        job = self.ready("wait")
+        agent = self.agent(job)
+        with open(f"/proc/{agent}/stat") as file:
+            watcher = int(file.read().rsplit(") ", 1)[1].split()[1])
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody has the time to clear up
+            for pid in (job.pid, watcher, agent):
+                os.kill(pid, number)
+        self.end(job)
+        self.assertEqual([name[:9] for name in os.listdir(self.temporary)], ["trainrun."])
+        self.assertEnds(self.run_job("-np", 1, "true"), 0)
+        self.assertEqual(os.listdir(self.temporary), [])
+
+    def test_its_own_watcher_is_gone_when_the_launcher_ends(self):
+        # Who has children that nobody waited for gets them: a subreaper, or init.
+        script = ("import ctypes, os, subprocess, sys\n"
+                  "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+                  "print(subprocess.run(sys.argv[1:]).returncode)\n"
+                  "try:\n    print('left', os.waitpid(-1, os.WNOHANG))\n"
+                  "except ChildProcessError:\n    print('nobody left')\n")
+        done = self.run_job("-c", script, TRAINRUN, "-np", 2, "true", program="/usr/bin/python3")
+        self.assertEqual(done.out, "0\nnobody left\n", str(done))
 
     def test_kill_9_of_the_agent_ends_every_worker_and_the_job_with_69(self):
         for verb in (("wait",), ("stubborn",), ("daemon", "wait"), ("holder", "wait")):

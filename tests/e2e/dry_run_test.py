@@ -23,6 +23,12 @@ class DryRun(LocalTest):
             self.assertEqual((env["RANK"], env["WORLD_SIZE"]), (str(rank["rank"]), "5"))
             self.assertIn("<reserved on gpu1 at start>", env["MASTER_PORT"])
 
+    def test_the_path_that_all_hosts_will_run_is_shown(self):
+        python = shutil.which("python3", path=BASE_ENVIRONMENT["PATH"])
+        self.assertEqual(self.plan("-np", 1, "-H", "gpu1", "train.py")["ranks"][0]["argv"], [python, "train.py"])
+        self.assertEqual(self.plan("-np", 1, "-H", "gpu1", "--resolve", "each", "train.py")["ranks"][0]["argv"],
+                         ["python3", "train.py"])
+
     def test_it_starts_nothing(self):
         marker = self.folder + "/ran"
         self.assertEnds(self.run_job("--dry-run", "-np", 2, "touch", marker), 0)
@@ -77,7 +83,7 @@ class DryRun(LocalTest):
 
     def test_what_can_be_decided_from_here_is_an_error(self):
         for words, says in ((("-np", 9, "-H", "a:4,b:4"), "--oversubscribe"), (("--hostfile", "no-such-file"), "no-such-file"),
-                            (("-np", 2, "-H", "a;rm -rf /"), "a;rm"), (("--stdin", 4, "-np", 2), "4")):
+                            (("-np", 2, "-H", "a;rm -rf /"), "a;rm"), (("--stdin", 4, "-np", 2), "there is no rank 4")):
             with self.subTest(words=words):
                 self.assertSays(self.assertEnds(self.run_job("--dry-run", *words, "./train"), 2), says)
 
@@ -86,15 +92,15 @@ class DryRun(LocalTest):
         for words in (("--bind-to", "core", "--cpus-per-rank", 60000, "-np", 2), ("--gpus-per-rank", 1000, "-np", 2),
                       ("--bind-to", "core", "--cpus-per-rank", 60000, "-np", 1, "--spares", 1),
                       ("--network-interface", "nosuch0", "-np", 2), ("--output-filename", "/proc/nope"),
-                      ("--output-filename", "/etc/passwd"), ("--output-filename", folder + "/a/b")):
+                      ("--output-filename", "/etc/passwd"), ("--output-filename", "/etc/passwd/a")):
             with self.subTest(words=words):
                 start = self.assertEnds(self.run_job(*words, "true"), 2).err
                 dry = self.assertEnds(self.run_job("--dry-run", *words, "true"), 2)
                 cause, cure = dry.err.splitlines()[-2:]
                 self.assertIn(cause.removeprefix("trainrun: "), start)
                 self.assertIn(cure.strip(), start)
-        self.assertEnds(self.run_job("--dry-run", "--output-filename", folder, "-np", 1, "true"), 0)
-        self.assertFalse(os.path.exists(folder), "nothing is left by a dry run")
+        self.assertEnds(self.run_job("--dry-run", "--output-filename", folder + "/a/b", "-np", 1, "true"), 0)
+        self.assertFalse(os.path.exists(folder), "a dry run makes nothing")
         self.assertEnds(self.run_job("--dry-run", "--gpus-per-rank", 1000, "-H", "gpu1:2", "./train"), 0)
 
     def test_a_discovery_is_not_asked_and_the_elastic_job_is_described(self):

@@ -36,9 +36,11 @@ class Environment(LocalTest):
     def test_rank_variables_of_other_launchers_are_scrubbed(self):
         for rank, value in self.told("-np", 2, env=LEAKED).items():
             env = value["env"]
-            for name in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMI_FD",
-                         "SLURM_PROCID", "SLURM_LOCALID", "MV2_COMM_WORLD_RANK", "MPI_LOCALRANKID"):
+            for name in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID",
+                         "MV2_COMM_WORLD_RANK"):
                 self.assertNotIn(name, env)
+            ours = {"PMI_RANK": str(rank), "PMI_SIZE": "2", "PMI_FD": "3", "MPI_LOCALRANKID": str(rank)}
+            self.assertEqual({name: env.get(name) for name in ours}, ours)
             self.assertEqual(env["RANK"], str(rank))
             self.assertEqual(env["WORLD_SIZE"], "2")
             self.assertNotIn("stale", env.values())
@@ -74,23 +76,43 @@ class Environment(LocalTest):
         for command in commands:
             self.assertNotIn("hunter2", command)
 
+    def test_values_are_on_no_command_line_however_x_is_spelled(self):
+        job = self.start("-np", 1, "-x", "A=hunter2", "-x=B=hunter2", "--export", "C=hunter2", "--export=D=hunter2",
+                         "-export", "E=hunter2", WORKER, "env", ":", "-np", 1, "-x=F=hunter2", WORKER, "wait")
+        job.wait_for("ready")
+        with open(f"/proc/{job.pid}/cmdline", "rb") as file:
+            own = file.read().split(b"\0")
+        commands = [command for _, command in self.processes()]
+        job.signal(15)
+        self.assertEnds(job.wait(), 143)
+        for word in (b"A=*******", b"-x=B=*******", b"C=*******", b"--export=D=*******", b"E=*******", b"-x=F=*******"):
+            self.assertIn(word, own)
+        self.assertNotIn("hunter2", " ".join(commands))
+
     def test_workers_have_stdin_stdout_stderr_and_no_other_file_of_ours(self):
         inherited = set(told(self.assertEnds(self.run_job("-np", 1, WORKER, "env"), 0))[0]["fds"])
         self.assertTrue({0, 1, 2} <= inherited)
-        # A documented one, over which a key is handed on, may come with a variable that names it.
+        # A documented one comes with a variable that names it: that of PMI.
         value = self.told("-np", 1)[0]
-        named = {int(text) for name, text in value["env"].items() if name.startswith("TRAINRUN_") and name.endswith("_FD")}
+        named = {int(text) for name, text in value["env"].items() if name.endswith("_FD")}
+        self.assertEqual(named, {3})
         self.assertEqual(set(value["fds"]) - {0, 1, 2} - named, set())
 
     def test_the_limit_on_open_files_is_the_workers_own_and_not_ours(self):
-        def limited(limits):
-            return self.run_job(f"--nofile={limits}", TRAINRUN, "-np", 16, "sh", "-c", "ulimit -Sn", program="prlimit")
+        def limited(limits, *program):
+            return self.run_job(f"--nofile={limits}", TRAINRUN, "-np", 16, *(program or ("sh", "-c", "ulimit -Sn")),
+                                program="prlimit")
         done = self.assertEnds(limited("32:"), 0)
         self.assertEqual([line.split()[-1] for line in done.out.splitlines()], ["32"] * 16)
         for many in range(30, 36):  # whichever of a rank's descriptors is the one too many
             with self.subTest(many=many):
-                done = self.assertEnds(limited(f"{many}:{many}"), 75)
+                done = self.assertEnds(limited(f"{many}:{many}", WORKER, "wait"), 75)
                 self.assertSays(done, "Too many open files", "ulimit -Hn")
+        for many in range(6, 14):  # too few for a loop
+            with self.subTest(many=many):
+                done = self.assertEnds(limited(f"{many}:{many}"), 75)
+                self.assertSays(done, "^trainrun: .*Too many open files", "ulimit -Hn")
+                self.assertNotIn("terminate called", done.err)
 
     def test_the_directory_is_the_callers_or_that_of_wdir(self):
         os.mkdir(self.folder + "/work")

@@ -28,12 +28,12 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/lab"))
 
 
-
 def without_blanks(path):
     """`path`, or a link to it: tests put these names into shell lines, and a clone may lie in a folder with blanks."""
     if shlex.quote(path) == path:
         return path
     folder = tempfile.mkdtemp(prefix="trainrun-test-link-", dir="/var/tmp")
+    os.chmod(folder, 0o755)  # some tests start programs as another user
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     link = os.path.join(folder, os.path.basename(path))
     os.symlink(path, link)
@@ -189,6 +189,15 @@ class Job:
         """From here on stdout is the test's, to let it pile up or to close it."""
         self._selector.unregister(self.process.stdout)
 
+    def read_slowly(self, timeout=DEADLINE):
+        """After stop_reading(): stdout to its end, 64 KiB at most each 10 ms."""
+        os.set_blocking(self.process.stdout.fileno(), True)
+        deadline = time.monotonic() + timeout
+        while os.read(self.process.stdout.fileno(), 65536):
+            if time.monotonic() > deadline:
+                self.hang(f"stdout goes on after {timeout:.0f} s")
+            self._selector.select(0.01)
+
     def drained(self):
         """Both pipes were read to their end."""
         return not any(key.data in ("out", "err") for key in self._selector.get_map().values())
@@ -215,6 +224,23 @@ class Job:
 
     def signal(self, number):
         self.process.send_signal(number)
+
+    def press(self, number, answer):
+        """As somebody who presses a key again when there is no answer on stderr, until the job has ended: a signal that
+        comes right behind the same one is taken for the same press."""
+        def answered():
+            return answer in self.err or self.ended
+
+        pressed_at = float("-inf")
+
+        def pressed():
+            nonlocal pressed_at
+            if not answered() and time.monotonic() - pressed_at > 0.8:
+                pressed_at = time.monotonic()
+                self.signal(number)
+            return answered()
+
+        self.wait_until(pressed, f"{number.name} is answered by {answer!r}")
 
     def close(self):
         self._selector.close()
@@ -316,7 +342,7 @@ class LocalTest(EndToEndTest):
             left = [name for name in tree(self.home) if not name.startswith(".cache/trainrun/")]
             self.assertEqual(left, [], "files were left in the home")
             # Our jobs have a TMPDIR: a job's directory in memory is that of somebody else on this machine.
-            left = {name for name in os.listdir("/dev/shm") if not name.startswith("trainrun.")} - self.shared_memory
+            left = {name for name in os.listdir("/dev/shm") if not name.startswith(("trainrun.", "trainrun-test-"))} - self.shared_memory
             self.assertEqual(left, set(), "left in /dev/shm")
 
 

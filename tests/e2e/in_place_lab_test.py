@@ -50,6 +50,17 @@ fi; exec "$@"
         self.assertKept("node1", "node3")
         self.end("rank 3 on node2 exited with code 1; the others go on", "state kept by 5 survivors", "rank failed 1")
 
+    def test_a_replacement_that_says_it_lost_a_peer_pays_all_the_same(self):
+        script = """test "$TRAINRUN_RESTART_COUNT" = 0 && exec "$@"
+            echo "ConnectionResetError: [Errno 104] Connection reset by peer" >&2
+            exit 1"""
+        self.begin("--max-restarts", 2, program=("sh", "-c", script, "sh", *self.digits(pace=60)))
+        self.strike(self.first["node2"][0])
+        done = self.assertEnds(self.job.wait(), 1)
+        self.assertInOrder(done.err, "restart 1 of 2", "restart 2 of 2", r"restarts .*none is left",
+                           r"2 restarts \(rank failed 2\), (?!0\.0)[\d.]+ s lost$")
+        self.assertQuietOn(done, "still restart", "generation [34]: ")
+
     def test_a_worker_that_is_stopped(self):
         self.begin("--hang-timeout", "2s")
         victim = self.first["node3"][0]

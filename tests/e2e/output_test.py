@@ -2,9 +2,13 @@
 import os
 import pty
 import re
+import socket
+import struct
+import subprocess
+import threading
 import zlib
 
-from harness import WORKER, LocalTest, main
+from harness import TRAINRUN, WORKER, LocalTest, main
 
 
 def tagged(rank, text):
@@ -85,20 +89,68 @@ class Output(LocalTest):
         logs = self.folder + "/logs"
         self.assertEnds(self.run_job("-np", 2, "--output-filename", logs, WORKER, "lines", 2), 0)
         for rank in (0, 1):
-            with open(f"{logs}/rank.{rank}/stdout") as file:
+            with open(f"{logs}/latest/rank.{rank}/stdout") as file:
                 self.assertEqual(file.read(), f"{rank}:0:\n{rank}:1:\n")
-            self.assertTrue(os.path.exists(f"{logs}/rank.{rank}/stderr"))
+            self.assertTrue(os.path.exists(f"{logs}/latest/rank.{rank}/stderr"))
 
-    def test_a_start_that_fails_leaves_the_files_of_the_run_before(self):
-        def stdout_of(rank):
-            with open(f"{self.folder}/logs/rank.{rank}/stdout") as file:
+    def test_each_job_has_log_files_of_its_own(self):
+        logs = self.folder + "/not/yet/there"
+
+        def stdout_of(job, rank):
+            with open(f"{logs}/{job}/rank.{rank}/stdout") as file:
                 return file.read()
-        run = lambda *words: self.run_job("-np", 2, "--output-filename", self.folder + "/logs", *words)
-        self.assertEnds(run("echo", "precious"), 0)
+
+        def jobs():
+            return sorted(set(os.listdir(logs)) - {"latest"})
+
+        run = lambda *words: self.run_job("-np", 2, "--output-filename", logs, *words)
+        self.assertEnds(run("--dry-run", "true"), 0)
+        self.assertFalse(os.path.exists(self.folder + "/not"), "a dry run makes nothing")
         self.assertEnds(run("./no-such-program"), 127)
-        self.assertEqual(stdout_of(1), "precious\n")
+        self.assertEnds(run("-H", "nosuchhost.invalid:2", "true"), 69)
+        self.assertFalse(os.path.exists(self.folder + "/not"), "no rank has started")
+        running = self.start("-np", 2, "--output-filename", logs, "sh", "-c",
+                             f"echo precious; exec {WORKER} when {self.folder}/go exit 0")
+        running.wait_for("waiting", count=2)
+        first = jobs()
+        self.assertEqual(len(first), 1)
+        self.assertRegex(first[0], r"^\d{8}-\d{6}-[0-9a-f]{8}$")
         self.assertEnds(run("echo", "new"), 0)
-        self.assertEqual(stdout_of(1), "new\n")
+        self.assertEqual(len(jobs()), 2)
+        self.assertEqual(stdout_of("latest", 1), "new\n")
+        self.assertEqual(os.readlink(logs + "/latest"), (set(jobs()) - set(first)).pop())
+        self.assertEnds(run("./no-such-program"), 127)
+        open(self.folder + "/go", "w").close()
+        self.assertEnds(running.wait(), 0)
+        self.assertEqual(stdout_of(first[0], 1).splitlines()[0], "precious")
+        self.assertEqual(len(jobs()), 2)
+
+    def test_what_is_named_latest_and_is_no_link_stays_and_that_is_said(self):
+        for directory in (False, True):
+            with self.subTest(directory=directory):
+                logs = f"{self.folder}/logs{directory}"
+                os.makedirs(logs + "/latest/mine" if directory else logs)
+                if not directory:
+                    with open(logs + "/latest", "w") as file:
+                        file.write("precious")
+                done = self.assertEnds(self.run_job("-np", 1, "--output-filename", logs, "true"), 0)
+                self.assertSays(done, r"^trainrun: --output-filename: '.*/latest' is no symbolic link and stays as it is")
+                if directory:
+                    self.assertEqual(os.listdir(logs + "/latest"), ["mine"])
+                else:
+                    with open(logs + "/latest") as file:
+                        self.assertEqual(file.read(), "precious")
+
+    def test_a_bar_that_goes_on_reaches_a_pipe_before_it_ends_and_every_byte_of_it(self):
+        job = self.start("-np", 2, "sh", "-c", f"""printf '\\r10%%\\r20%%\\r30%%'
+                         while [ ! -e {self.folder}/go ]; do sleep 0.1; done; printf '\\r100%%\\n'""")
+        job.wait_for(r"^\[0\] \r10%\r20%$")
+        job.wait_for(r"^\[1\] \r30%$")
+        open(self.folder + "/go", "w").close()
+        done = self.assertEnds(job.wait(), 0)
+        for rank in (0, 1):
+            mine = re.findall(rf"^\[{rank}\] (.*)\n".encode(), done.raw_out, re.MULTILINE)
+            self.assertEqual(b"".join(mine), b"\r10%\r20%\r30%\r100%")
 
     def test_only_rank_shows_that_rank(self):
         done = self.assertEnds(self.run_job("-np", 3, "--only-rank", 1, WORKER, "lines", 1), 0)
@@ -116,6 +168,12 @@ class Output(LocalTest):
             for line in pipe:
                 total += len(line) > 100
         self.assertEqual(total, 800000)
+        self.assertEnds(job.wait(), 0)
+
+    def test_what_a_rank_left_prints_without_end_for_a_slow_reader_and_the_job_ends(self):
+        job = self.start("-np", 1, "--grace", 2, "sh", "-c", "yes & exit 0")
+        job.stop_reading()
+        job.read_slowly()  # slower than yes, so its pipe is never empty
         self.assertEnds(job.wait(), 0)
 
     def test_escape_sequences_are_neutral_on_a_terminal_and_whole_in_a_pipe(self):
@@ -139,6 +197,93 @@ class Output(LocalTest):
         self.assertNotIn(b"\x1b[2J", shown)
 
 
+class StatusLine(LocalTest):
+    def shown_on_a_terminal(self, both):
+        """What a job of a second draws on stderr, a terminal."""
+        leader, follower = pty.openpty()
+        try:
+            job = self.start("-np", 2, "sh", "-c", "sleep 1", env={"TERM": "xterm"}, stderr=follower,
+                             **({"stdout": follower} if both else {}))
+            os.close(follower)
+            shown = b""
+            while True:
+                try:
+                    shown += os.read(leader, 65536)
+                except OSError:
+                    break
+            self.assertEnds(job.wait(), 0)
+            return shown
+        finally:
+            os.close(leader)
+
+    def test_it_is_drawn_when_all_goes_to_a_terminal(self):
+        self.assertIn(b"2 of 2 ranks running", self.shown_on_a_terminal(both=True))
+
+    def test_it_is_not_drawn_where_another_program_shows_our_stdout(self):
+        self.assertEqual(self.shown_on_a_terminal(both=False), b"")
+
+
+def an_ssh_server_that_disconnects(listener, words):
+    """Before any key was exchanged, with these words: nobody knows who says them."""
+    payload = struct.pack(">BII", 1, 2, len(words)) + words + struct.pack(">I", 0)
+    padding = 8 - (len(payload) + 5) % 8
+    padding += 8 if padding < 4 else 0
+    packet = struct.pack(">IB", len(payload) + padding + 1, padding) + payload + bytes(padding)
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client:
+            client.settimeout(20)
+            try:
+                client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                client.recv(4096)
+                client.sendall(packet)
+                while client.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+
+class Strangers(LocalTest):
+    """What an ssh server says that nobody has authenticated."""
+
+    def setUp(self):
+        super().setUp()
+        listener = socket.create_server(("127.0.0.1", 0))
+        words = b"\x1b]0;OWNED\x07\x1b[2J\x1b[31mbye\ntrainrun: all is well\x1b[8m"
+        thread = threading.Thread(target=an_ssh_server_that_disconnects, args=(listener, words))
+        thread.start()
+        self.addCleanup(thread.join, 30)
+        self.addCleanup(listener.close)
+        self.addCleanup(listener.shutdown, socket.SHUT_RDWR)
+        with open(self.folder + "/ssh_config", "w") as file:
+            file.write("LogLevel DEBUG3\n")
+        self.words = ("-H", "127.0.0.1:1", "-p", listener.getsockname()[1], "--transport", "ssh", "--ssh-config",
+                      self.folder + "/ssh_config")
+
+    def test_its_words_command_no_terminal_and_make_no_line_of_ours(self):
+        heard = 0  # libssh may tell the end of the connection instead; its log has the words
+        for how in (("--check-hosts",), (), ("-v",), ("-vvv",), ("--min-np", 1, "--max-np", 1, "--elastic-timeout", 1)):
+            with self.subTest(how=how):
+                done = self.run_job(*self.words, *how, "true", timeout=120)
+                self.assertEqual(done.rc, 69, str(done))
+                said = done.raw_out + done.raw_err
+                heard += b"bye" in said
+                self.assertEqual([c for c in said if c < 32 and c != 10], [], str(done))
+                self.assertNotIn(b"\ntrainrun: all is well", said)
+        self.assertGreater(heard, 0)
+
+    def test_the_log_of_libssh_is_shown_with_vvv_alone_whatever_ssh_config_says(self):
+        for how, logs in (("-q", False), ("-vv", False), ("-vvv", True)):
+            with self.subTest(how=how):
+                done = self.run_job(*self.words, how, "--check-hosts", "true", timeout=120)
+                strange = [line for line in done.err.splitlines() if not line.startswith("trainrun: ")]
+                self.assertEqual(strange, [], str(done))
+                self.assertEqual("trainrun: libssh: " in done.err, logs, str(done))
+
+
 class Input(LocalTest):
     DATA = os.urandom(1 << 20) * 3
 
@@ -158,6 +303,46 @@ class Input(LocalTest):
                 for rank in range(3):
                     self.assertIn(f"[{rank}] " + (self.expected() if rank in ranks else "bytes 0 crc32 0"), done.out)
 
+    def test_a_file_and_a_socket_are_read_whole(self):
+        path = self.folder + "/data"
+        with open(path, "wb") as file:
+            file.write(self.DATA)
+        with open(path, "rb") as file:
+            done = self.run_job("-np", 2, "--stdin", "all", WORKER, "checksum", stdin=file)
+        self.assertEqual(self.assertEnds(done, 0).out.count(self.expected()), 2)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            job = self.start("-np", 2, "--stdin", "all", WORKER, "checksum", stdin=theirs)
+        with ours:
+            ours.sendall(self.DATA)
+        self.assertEqual(self.assertEnds(job.wait(), 0).out.count(self.expected()), 2)
+
+    def test_jobs_that_share_one_stdin_take_turns_and_none_stands_still(self):
+        reading, writing = os.pipe()
+        # Between the news that there is something and the read any of the others can take it.
+        jobs = [self.start("-v", "-np", 1, "--stdin", "all", "sh", "-c", "while read -r line; do echo got line; done",
+                           stdin=reading, env={"TRAINRUN_FAULT": "launcher.stdin=delay:200"}) for _ in range(4)]
+        os.close(reading)
+        names = [job.wait_for("^trainrun: job [0-9a-f]+", stream="err")[0].split()[-1] for job in jobs]
+        jobs[0].wait_until(lambda: all(map(self.answers, names)), "all can be asked")
+        for turn in (1, 2, 3):
+            os.write(writing, b"line\n")
+            jobs[0].wait_until(lambda: sum(map(self.lines_of, jobs)) == turn or any(job.ended for job in jobs),
+                               "one of them gets the line")
+            self.assertEqual([name for name in names if not self.answers(name)], [], "one stands still")
+        os.close(writing)
+        for job in jobs:
+            self.assertEnds(job.wait(), 0)
+
+    def answers(self, name):
+        return subprocess.run([TRAINRUN, "ctl", "--job", name, "world"], env=self.environment(), timeout=60,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+    @staticmethod
+    def lines_of(job):
+        job._pump(0)
+        return job.out.count("got line")
+
     def test_a_rank_that_reads_no_stdin_does_not_stop_the_job(self):
         self.assertEnds(self.run_job("-np", 2, WORKER, "exit", 0, feed=self.DATA), 0)
 
@@ -167,16 +352,15 @@ class Input(LocalTest):
         open(self.folder + "/go", "w").close()
         self.assertEnds(job.wait(), 0)
 
-    def test_closed_stdin_stdout_and_stderr_are_no_reason_to_fail(self):
-        for closed in ("<&-", "<&- 2>&-", "<&- >&- 2>&-"):
+    def test_closed_stdin_and_stderr_are_no_reason_to_fail(self):
+        for closed in ("<&-", "<&- 2>&-"):
             with self.subTest(closed=closed):
                 job = self.start("-c", 'exec "$0" "$@" ' + closed, *self.words("lines", 1), program="/bin/sh")
                 done = self.assertEnds(job.wait(), 0)
-                self.assertEqual(sorted(done.out.splitlines()), ["[0] 0:0:", "[1] 1:0:"] if ">&- " not in closed else [])
+                self.assertEqual(sorted(done.out.splitlines()), ["[0] 0:0:", "[1] 1:0:"])
 
     @staticmethod
     def words(*verb):
-        from harness import TRAINRUN
         return [TRAINRUN, "-np", 2, WORKER, *verb]
 
 

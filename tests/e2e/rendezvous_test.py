@@ -11,6 +11,17 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness
 
 
+STORE_WORKER = os.environ.get("TRAINRUN_STORE_WORKER", os.path.dirname(harness.WORKER) + "/store_worker")
+
+
+class Store(harness.LocalTest):
+    def test_replies_of_any_length_the_protocol_allows_pass_the_door(self):
+        """A frame of the Link holds 8 MiB, a reply 16."""
+        for count in ("9", "16"):
+            result = self.assertEnds(self.run_job("-np", "1", STORE_WORKER, count), 0)
+            self.assertIn(count + " values", result.out)
+
+
 class Rendezvous(harness.LocalTest):
     def serve(self, *words, **options):
         """A server that has told its line; gives it and what the line says."""
@@ -83,7 +94,7 @@ class Rendezvous(harness.LocalTest):
         job, line = self.serve()
         host, port = line["TRAINRUN_RENDEZVOUS"].rsplit(":", 1)
         with socket.create_connection((host, int(port))) as one:
-            one.sendall(b"trnrdc\2\0" + bytes(32))
+            one.sendall(b"trnrdc\3\0" + bytes(32))
             self.assertTrue(one.recv(1))  # the server has it
             job.signal(signal.SIGINT)
             job.wait_for("got SIGINT$", "err")

@@ -1,6 +1,7 @@
 """Signals to the launcher: what ends a job, what is handed on, and what happens on a terminal."""
 import os
 import pty
+import re
 import signal
 import subprocess
 
@@ -20,6 +21,26 @@ def save(*_):
 signal.signal(signal.SIGTERM, save)
 print("ready", flush=True)
 signal.pause()
+"""
+
+# Writes each SIGTERM that it gets into a file, and takes longer to save than anything would wait for a process
+# that was left behind.
+SAVER = """import os, signal, sys, time
+log = open(sys.argv[1] + "." + os.environ["RANK"], "w", buffering=1)
+def save(*_):
+    print("saving", flush=True)
+    log.write("begin\\n")
+    signal.sigtimedwait([signal.SIGUSR2], 3)
+    log.write("end\\n")
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+if os.environ["RANK"] == os.environ.get("FAILS"):
+    open("go").read()
+    sys.exit(7)
+while True:
+    signal.pause()
 """
 
 
@@ -48,33 +69,71 @@ class Ending(LocalTest):
                 self.assertEqual(done.out.count("its child lives"), 2, str(done))
                 self.assertAllGone()
 
+    def test_a_program_in_a_script_gets_term_once_and_saves_whatever_its_script_does(self):
+        for script in ('python3 -c "$0" h; exit $?',
+                       'python3 -c "$0" h 2>&1 | tee log.$RANK; exit ${PIPESTATUS[0]}',
+                       'exec > >(tee log.$RANK) 2>&1; python3 -c "$0" h; exit $?',
+                       'trap "echo cleared" EXIT; python3 -c "$0" h',
+                       'trap "exit 3" TERM; python3 -c "$0" h & wait',
+                       '(python3 -c "$0" h; true) & wait',
+                       '(while :; do sleep 0.1; done) & python3 -c "$0" h'):
+            with self.subTest(script=script):
+                job = self.ready("--grace", 60, "bash", "-c", script, SAVER, count=2)
+                job.signal(signal.SIGTERM)
+                self.check_saved(self.assertEnds(job.wait(), 143), 2)
+
+    def test_a_program_in_a_script_saves_when_another_rank_fails(self):
+        os.mkfifo(self.folder + "/go")
+        job = self.ready("--grace", 60, "-x", "FAILS=1", "bash", "-c",
+                         'python3 -c "$0" h 2>&1 | tee log.$RANK; exit ${PIPESTATUS[0]}', SAVER)
+        with open(self.folder + "/go", "w"):
+            pass
+        self.check_saved(self.assertEnds(job.wait(), 7), 1)
+
+    def check_saved(self, done, count):
+        for rank in range(count):
+            with open(f"{self.folder}/h.{rank}") as log:
+                self.assertEqual(log.read(), "begin\nend\n", str(done))
+        self.assertEqual(done.out.count("saved"), count, str(done))
+        self.assertQuietOn(done, "left", "SIGKILL;", "needed")
+        self.assertAllGone()
+
     def test_the_second_kills(self):
         for number, code in ENDING.items():
             with self.subTest(signal=number.name):
                 job = self.ready("--grace", 600, WORKER, "stubborn")
                 job.signal(number)
                 job.wait_for(r"trainrun", "err")
-                job.signal(number)
+                job.press(number, "again: killing")
                 self.assertEnds(job.wait(), code)
+
+    def test_one_press_that_comes_three_times_is_one(self):
+        # timeout(1) hands on to its child what the terminal has sent to both, and to their whole group.
+        job = self.start("600", TRAINRUN, "-np", "2", "--grace", "600", WORKER, "signals", "0", program="/usr/bin/timeout",
+                         start_new_session=True)
+        job.wait_for("ready", count=2)
+        os.killpg(os.getpgid(job.pid), signal.SIGINT)
+        done = job.wait()
+        self.assertSays(done, "ended by SIGINT .*; 2 ranks (ended by SIGTERM|had finished)")
+        self.assertQuietOn(done, "again: killing", "leaving at once")
 
     def test_three_at_once_leave_and_nothing_survives(self):
         job = self.ready("--grace", 600, WORKER, "stubborn", count=4)
         # One at a time: signals of one kind that arrive together are one signal.
-        for answer in ("again to kill", "killing", ""):
-            job.signal(signal.SIGINT)
-            job.wait_until(lambda: answer in job.err or job.ended, "the signal is answered")
+        for answer in ("again to kill", "again: killing", "leaving at once"):
+            job.press(signal.SIGINT, answer)
         self.assertEqual(job.wait().rc, 130)
         self.assertAllGone()
 
     def test_a_worker_that_ignores_term_is_killed_after_grace_and_it_is_said(self):
         job = self.ready("--grace", 1, WORKER, "stubborn")
         job.signal(signal.SIGTERM)
-        self.assertSays(self.assertEnds(job.wait(), 143), "KILL")
+        self.assertSays(self.assertEnds(job.wait(), 143), r"^trainrun: ended by SIGTERM .* after it came; 2 ranks needed SIGKILL$")
 
     def test_the_end_says_that_it_was_the_user(self):
         job = self.ready(WORKER, "wait")
         job.signal(signal.SIGINT)
-        self.assertSays(self.assertEnds(job.wait(), 130), r"SIGINT|\^C|interrupt")
+        self.assertSays(self.assertEnds(job.wait(), 130), r"^trainrun: ended by SIGINT .* after the start; 2 ranks ended by SIGTERM$")
 
     def test_signals_before_any_worker_runs_end_it_too(self):
         for number, code in ENDING.items():
@@ -84,6 +143,16 @@ class Ending(LocalTest):
                 self.assertEqual(self.workers(), [], "the fault point held nobody back")
                 job.signal(number)
                 self.assertEnds(job.wait(), code)
+
+    def test_no_rank_is_started_after_the_end_began_however_many_were_ordered(self):
+        job = self.start("-np", 300, "--grace", 5, "sh", "-c", "echo here; exec sleep 600",
+                         env={"TRAINRUN_FAULT": "agent.spawn=delay:20"})
+        job.wait_for("here")
+        job.signal(signal.SIGTERM)
+        done = self.assertEnds(job.wait(), 143)
+        self.assertSays(done, "[0-9]+ ranks never started")
+        self.assertQuietOn(done, "stuck in the kernel", "lost with", "SIGKILL$")
+        self.assertAllGone()
 
     def test_nohup_keeps_a_job_alive(self):
         job = self.start("-c", 'trap "" HUP; exec "$0" "$@"', TRAINRUN, "-np", "2", WORKER, "signals", "0",
@@ -95,6 +164,30 @@ class Ending(LocalTest):
         self.assertNotIn("got HUP", job.out)
         job.signal(signal.SIGTERM)
         self.assertEnds(job.wait(), 143)
+
+
+    def test_signals_that_a_batch_system_sends_to_all_of_a_step_do_not_kill_the_ranks(self):
+        for number, code in ((signal.SIGUSR2, 143), (signal.SIGHUP, 69), (signal.SIGQUIT, 69)):
+            with self.subTest(signal=number.name):
+                job = self.ready("--grace", 30, "sh", "-c", "trap 'echo saved > saved; exit' TERM; echo ready; "
+                                 "while :; do sleep 0.1; done", count=1)
+                watcher, agent = self.ours(job)
+                for pid in (watcher, agent):
+                    os.kill(pid, number)
+                if number == signal.SIGUSR2:
+                    job.wait_for("means nothing to this job", "err")
+                    job.signal(signal.SIGTERM)
+                self.assertEnds(job.wait(), code)
+                self.assertAllGone()
+                os.unlink(self.folder + "/saved")
+
+    def ours(self, job):
+        """Watcher and agent of this host."""
+        found = {}
+        for pid, _ in self.processes():
+            with open(f"/proc/{pid}/comm") as file:
+                found[file.read().strip()] = pid
+        return found["trainrun-watch"], found["trainrun-agent"]
 
 
 class Forwarding(LocalTest):
@@ -122,6 +215,72 @@ class Forwarding(LocalTest):
         job.wait_until(lambda: all(self.state(pid) != "T" for pid, _ in self.workers()), "the workers go on")
         job.signal(signal.SIGTERM)
         self.assertEnds(job.wait(), 143)
+
+    def test_a_host_that_is_silent_while_the_job_is_suspended_is_lost_all_the_same(self):
+        job = self.start("-np", 2, "--host-timeout", 2, "--grace", 1, WORKER, "burn")
+        job.wait_for("ready", count=2)
+        agent = self.parent(self.workers()[0][0])
+        stopped = (self.parent(agent), agent)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+            self.addCleanup(self.wake, pid)
+        job.signal(signal.SIGTSTP)
+        self.assertSays(self.assertEnds(job.wait(), 69), r"was lost .* after the start: no answer for [\d.]+ s")
+        for pid in stopped:
+            self.wake(pid)
+        self.assertAllGone()
+
+    def test_no_deadline_passes_while_the_job_is_stopped(self):
+        for number in (signal.SIGTSTP, signal.SIGSTOP):
+            with self.subTest(signal=number.name):
+                job = self.start("-np", 1, "--host-timeout", 30, "--grace", 3, WORKER, "stubborn")
+                job.wait_for("ready")
+                job.signal(signal.SIGINT)
+                job.wait_for("SIGKILL in 3.0 s", stream="err")
+                job.signal(number)
+                job.wait_until(lambda: self.state(job.pid) == "T", "the launcher stops")
+                subprocess.run(["sleep", "6"], check=True)  # twice the grace: what must not count
+                job.signal(signal.SIGCONT)
+                done = self.assertEnds(job.wait(), 130)
+                took = re.search(r"did not end within ([\d.]+) s of SIGTERM: SIGKILL", done.err)
+                self.assertIsNotNone(took, str(done))
+                self.assertGreaterEqual(float(took[1]), 3, str(done))
+                self.assertLess(float(took[1]), 6, str(done))
+                self.assertAllGone()
+
+    def test_the_time_limit_is_real_time(self):
+        job = self.start("-np", 1, "--timeout", 4, "--grace", 1, WORKER, "signals", 0)
+        job.wait_for("ready")
+        job.signal(signal.SIGTSTP)
+        job.wait_until(lambda: self.state(job.pid) == "T", "the launcher stops")
+        subprocess.run(["sleep", "5"], check=True)
+        job.signal(signal.SIGCONT)
+        job.wait_for("got TERM")
+        self.assertEnds(job.wait(), 124)
+
+    def test_a_launcher_that_was_stopped_for_too_long_blames_no_host(self):
+        job = self.start("-np", 2, "--host-timeout", 1, "--grace", 1, WORKER, "burn")
+        job.wait_for("ready", count=2)
+        agent = self.parent(self.workers()[0][0])
+        job.signal(signal.SIGSTOP)
+        job.wait_until(lambda: self.state(agent) == "gone", "the agent gives the launcher up")
+        job.signal(signal.SIGCONT)
+        done = self.assertEnds(job.wait(), 69)
+        self.assertSays(done, r"trainrun stood still for [\d.]+ s, and the agent there gave it up after --host-timeout, 1.0 s")
+        self.assertQuietOn(done, "was lost")
+        self.assertAllGone()
+
+    @staticmethod
+    def wake(pid):
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+    @staticmethod
+    def parent(pid):
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rsplit(") ", 1)[1].split()[1])
 
     @staticmethod
     def state(pid):

@@ -10,6 +10,23 @@ VERBS = (("wait",), ("stubborn",), ("daemon", "wait"), ("holder", "wait"), ("dea
 COMMON = ("--grace", 2, "--host-timeout", 3, "-H", HOSTS, WORKER)
 
 
+# Rank 0 ends as soon as it sees that rank 1 has, which has memory to give back when it is killed.
+PEERS = """import os, signal, socket, sys
+if os.environ["RANK"] == "1":
+    door = socket.create_server(("0.0.0.0", 0))
+    with open("port.new", "w") as file:
+        file.write(str(door.getsockname()[1]))
+    os.rename("port.new", "port")
+    memory = b"x" * (200 << 20)
+    door.accept()
+    os.kill(os.getpid(), signal.SIGKILL)
+while not os.path.exists("port"):
+    pass
+socket.create_connection((os.environ["PEER"], int(open("port").read()))).recv(1)
+sys.exit(os.environ["WORDS"])
+"""
+
+
 class Deaths(SshTest):
     NODES = 2
 
@@ -38,6 +55,7 @@ class Deaths(SshTest):
                 job.signal(signal.SIGKILL)
                 job.process.wait()
                 self.assertAllGone(job)
+        self.run_job("ctl", "list")  # whoever looks for jobs removes the sockets of the dead
 
     def test_kill_9_of_an_agent(self):
         for verb in VERBS:
@@ -55,6 +73,13 @@ class Deaths(SshTest):
                     os.kill(process.outer, signal.SIGKILL)
                 self.assertSays(self.assertEnds(job.wait(), 69), "node1")
                 self.assertAllGone(job)
+
+    def test_what_ssh_says_of_its_end_is_told(self):
+        job = self.ready("wait", words=("--transport", "openssh"))
+        for process in self.of("node1", "sshd"):
+            os.kill(process.outer, signal.SIGKILL)
+        self.assertSays(self.assertEnds(job.wait(), 69), "its last words: 'Connection to node1 closed by remote host.'")
+        self.assertAllGone(job)
 
     def test_a_cut_cable(self):
         for verb in VERBS[:3]:
@@ -110,6 +135,15 @@ class Deaths(SshTest):
                 self.assertEnds(job.wait(), 6)
                 self.assertAllGone(job)
                 os.unlink(self.folder + "/go")
+
+    def test_a_rank_that_is_killed_is_the_cause_though_its_peers_notice_first(self):
+        for words in ("my peer is gone", "Connection reset by peer"):
+            for _ in range(5):
+                with self.subTest(words=words):
+                    done = self.run_job("-H", "node1:1,node2:1", "-x", "PEER=node2", "-x", "WORDS=" + words, "python3", "-c",
+                                        PEERS, cwd=self.folder)
+                    self.assertSays(self.assertEnds(done, 137), "rank 1 on node2 was killed by SIGKILL")
+                    os.unlink(self.folder + "/port")
 
     def test_workers_that_end_well_leave_no_daemon_on_any_host(self):
         self.assertEnds(self.run_job(*COMMON, "daemon", 0), 0)

@@ -1,5 +1,7 @@
 """Jobs over several hosts by ssh: launch, environment, the agent that deploys itself, and hosts that cannot be had."""
+import json
 import os
+import re
 import shutil
 import unittest
 import zlib
@@ -24,6 +26,19 @@ class Launch(SshTest):
 
     def test_the_openssh_transport_does_the_same(self):
         self.assertEqual(self.where("--transport", "openssh", "-H", "node1:1,node2:1"), ["0 0 0 node1", "1 0 1 node2"])
+
+    def test_a_host_behind_a_jump_host_is_reached_without_being_asked_for(self):
+        with open(self.folder + "/config", "w") as file:
+            file.write("Host node2\n  ProxyJump node1\n")
+        words = ("--ssh-config", self.folder + "/config", "-H", "node1:1,node2:1", "--tag", "none", *WHERE)
+        done = self.assertEnds(self.run_job(*words), 0)
+        self.assertEqual(sorted(done.out.splitlines()), ["0 0 0 node1", "1 0 1 node2"])
+        self.assertNotIn("Proxy", done.err)
+        done = self.assertEnds(self.run_job("-v", *words), 0)
+        self.assertSays(done, "node2: ssh_config reaches it through a ProxyJump .* reached by OpenSSH's ssh$")
+        self.assertNotRegex(done.err, "node1: .*OpenSSH")
+        done = self.assertEnds(self.run_job("--transport", "ssh", *words), 2)
+        self.assertSays(done, "node2: ssh_config reaches it through a ProxyJump", "try: use --transport openssh")
 
     def test_this_host_takes_part_without_ssh(self):
         self.assertEqual(self.where("-H", "head:1,node1:1"), ["0 0 0 head", "1 0 1 node1"])
@@ -115,8 +130,7 @@ class Launch(SshTest):
 
     def test_check_hosts_reports_every_host_and_starts_nothing(self):
         done = self.assertEnds(self.run_job("--check-hosts", "-H", ALL, "touch", self.folder + "/ran"), 0)
-        for host in ("node1", "node2", "node3"):
-            self.assertIn(host, done.out + done.err)
+        self.assertRegex(done.out, r"\Anode1: ok: .*\nnode2: ok: .*\nnode3: ok: .*\n\Z")
         self.assertFalse(os.path.exists(self.folder + "/ran"))
 
 
@@ -170,6 +184,28 @@ class Deployment(SshTest):
         self.assertSays(done, "node1", "--agent-dir")
         self.assertEnds(self.run_lone("--agent-dir", self.folder + "/agents", "-H", "node1:1", *WHERE), 0)
 
+    def test_an_installed_agent_that_others_could_have_written_is_not_run(self):
+        """What the launcher's host has in /run/lone is its own; on another host anybody may have put it there."""
+        self.assertEnds(self.run_lone("-H", "node1:1", *WHERE), 0)
+        agent = self.on("node1", f"cd {AGENT_CACHE}; ls agent-*; cp agent-* {self.folder}").strip()
+        place = "/run/lone/libexec/trainrun"
+        evil = f"printf '#!/bin/sh\\ntouch {self.folder}/stolen\\n' > {agent}; chmod 755 {agent}"
+        try:
+            self.on("head", f"mkdir -p /run/lone/bin {place}; cp {TRAINRUN} /run/lone/bin; cp {self.folder}/{agent} {place}")
+            for ours, opened in ((True, ":"), (False, f"chmod o+w {agent}"), (False, "chmod 777 ."),
+                                 (False, f"chown 65534 {agent}")):
+                with self.subTest(opened=opened):
+                    self.on("node1", f"rm -rf {AGENT_CACHE}; mkdir -p {place}; cd {place}; chmod 755 .; rm -f *; {evil}; {opened}")
+                    done = self.run_job("-H", "node1:1", *WHERE, program="/run/lone/bin/trainrun")
+                    self.assertEqual(os.path.exists(self.folder + "/stolen"), ours, str(done))
+                    if ours:  # it was taken for the agent, so the test can fail
+                        os.remove(self.folder + "/stolen")
+                    else:
+                        self.assertEnds(done, 0)
+        finally:
+            for host in ("head", "node1"):
+                self.on(host, "rm -rf /run/lone")
+
     def test_a_cache_that_belongs_to_another_user_is_not_trusted(self):
         self.assertEnds(self.run_lone("-H", "node1:1", *WHERE), 0)
         self.on("node1", f"chown -R 65534 {AGENT_CACHE}; for a in {AGENT_CACHE}agent-*; do "
@@ -202,6 +238,18 @@ class Unavailable(SshTest):
         self.assertSays(done, "node1.*([Tt]imed? ?out|[Nn]o route|no answer)", "node2.*[Rr]efused", "node3.*key",
                         "no-such-name")
 
+    def test_one_command_fetches_the_keys_of_all_hosts_that_are_unknown(self):
+        self.known_hosts(": > ~/.ssh/known_hosts")
+        for words in ([], ["--check-hosts"]):
+            done = self.run_job(*words, "-H", "node1:1,node2:1,node3:1", *WHERE)
+            self.assertEnds(done, 69)
+            said = done.out + done.err
+            command = re.findall(r"then: (ssh-keyscan .*?) {3}or once", said)
+            self.assertEqual(len(command), 1, said)
+            self.assertIn("node1 node2 node3 >> ", command[0])
+        self.on("head", command[0])
+        self.assertEnds(self.run_job("-H", "node1:1,node2:1,node3:1", *WHERE), 0)
+
     def test_an_unknown_host_key_is_told_with_its_fingerprint_and_the_cure(self):
         self.known_hosts(": > ~/.ssh/known_hosts")
         done = self.refused("-H", "node1:1")
@@ -232,6 +280,46 @@ class Unavailable(SshTest):
         self.assertSays(done, "node2", "only-here")
         self.assertEqual(done.out, "", "no worker was started")
 
+    def venv(self, *hosts):
+        """A python3 of its own on these hosts; gives a PATH where it comes first."""
+        for host in hosts:
+            self.on(host, "mkdir -p /tmp/venv/bin && ln -s /usr/bin/python3 /tmp/venv/bin/python3")
+            self.addCleanup(self.on, host, "rm -r /tmp/venv")
+            self.files_before[host] |= {"/tmp/venv/", "/tmp/venv/bin/", "/tmp/venv/bin/python3"}
+        return {"PATH": "/tmp/venv/bin:/usr/bin:/bin"}
+
+    def test_a_virtual_environment_that_one_host_lacks_is_127_and_not_another_python(self):
+        env = self.venv("head", "node1")
+        with open(self.folder + "/by_env", "w") as file:
+            file.write("#!/usr/bin/env python3\nimport sys; print(sys.executable)\n")
+        os.chmod(self.folder + "/by_env", 0o755)
+        shutil.copy(self.folder + "/by_env", self.folder + "/plain.py")
+        os.chmod(self.folder + "/plain.py", 0o644)
+        for program in (["python3", "plain.py"], ["plain.py"], ["./by_env"], ["env", "A=1", "python3", "plain.py"]):
+            for words in ([], ["--check-hosts"]):
+                with self.subTest(program=program, words=words):
+                    done = self.assertEnds(self.run_job(*words, "-H", "head:1,node1:1,node2:1", *program, env=env), 127)
+                    said = done.out + done.err
+                    self.assertIn("node2: program '/tmp/venv/bin/python3' not found: No such file", said)
+                    self.assertIn("--resolve each", said)
+                    self.assertNotRegex(said, "(?m)^.*(head|node1): program|/usr/bin/python3$")
+            with self.subTest(program=program, resolve="each"):
+                done = self.assertEnds(self.run_job("--resolve", "each", "--tag", "none", "-H", "node1:1,node2:1",
+                                                    *program, env=env), 0)
+                self.assertEqual(sorted(done.out.splitlines()), ["/tmp/venv/bin/python3", "/usr/bin/python3"])
+            with self.subTest(program=program, hosts="that have it"):
+                done = self.assertEnds(self.run_job("--tag", "none", "-H", "head:1,node1:1", *program, env=env), 0)
+                self.assertEqual(done.out, "/tmp/venv/bin/python3\n" * 2)
+
+    def test_a_program_that_only_other_hosts_have_is_found_there(self):
+        env = self.venv("node1")
+        self.on("node1", "ln -s /bin/true /tmp/venv/bin/only_there")
+        self.files_before["node1"].add("/tmp/venv/bin/only_there")
+        done = self.assertEnds(self.run_job("-v", "-H", "node1:1", "only_there", env=env), 0)
+        self.assertSays(done, "'only_there' is not in PATH here: each host looks in its own")
+        done = self.assertEnds(self.run_job("-H", "node1:1,node2:1", "only_there", env=env), 127)
+        self.assertSays(done, "node2: program 'only_there' not found")
+
     def test_a_script_that_one_host_lacks_is_127_and_the_host_is_named(self):
         self.on("head", "echo 'print(1)' > /tmp/only_here.py")
         self.addCleanup(self.on, "head", "rm /tmp/only_here.py")
@@ -257,8 +345,12 @@ class Unavailable(SshTest):
         self.addCleanup(self.lab.revive, "node2")
         self.before["node2"] = set()
         done = self.assertEnds(self.run_job("--check-hosts", "-H", ALL, "true"), 69)
-        for host in ("node1", "node2", "node3"):
-            self.assertIn(host, done.out + done.err)
+        self.assertRegex(done.out, r"\Anode1: ok: .*\nnode2: .*refused\n    try: .*\nnode3: ok: .*\n\Z")
+        done = self.assertEnds(self.run_job("--check-hosts", "--json", "-H", ALL, "true"), 69)
+        found = json.loads(done.out)
+        self.assertEqual((found["ok"], found["exit_code"]), (False, 69))
+        self.assertEqual([(host["name"], host["ok"], host.get("error")) for host in found["hosts"]],
+                         [("node1", True, None), ("node2", False, "unreachable"), ("node3", True, None)])
 
 
 class Frameworks(SshTest):

@@ -12,7 +12,7 @@ EPOCHS = 60
 
 
 class Torch(ElasticLabTest):
-    PROGRAM = "/usr/bin/python3 " + TRAIN
+    PROGRAM = "/usr/bin/python3 " + TRAIN  # as a process table shows it
 
     @classmethod
     def setUpClass(cls):
@@ -25,7 +25,7 @@ class Torch(ElasticLabTest):
 
     def test_a_killed_rank_and_then_a_host_without_power(self):
         self.job = self.start(*COMMON[2:], "--min-np", 2, *self.POLICY, "-np", 3, "-H", "node1:1,node2:1,node3:1", "-x",
-                              "OMP_NUM_THREADS=1", *self.PROGRAM.split(), "--epochs", EPOCHS, "--checkpoint",
+                              "OMP_NUM_THREADS=1", "/usr/bin/python3", TRAIN, "--epochs", EPOCHS, "--checkpoint",
                               self.folder + "/digits.pt")
         self.await_epoch(2)
         self.strike(self.workers_of("node2")[0])

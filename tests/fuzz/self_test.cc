@@ -35,7 +35,10 @@ int hangs(const std::uint8_t* data, std::size_t size) {
   return 0;
 }
 int leaks(const std::uint8_t*, std::size_t size) {
-  if (size > 6) sink = *new int(1);
+  if (size > 6) {
+    int* volatile lost = new int(1);  // volatile: the compiler would leave it out
+    sink = *lost;
+  }
   return 0;
 }
 int refuses(const std::uint8_t*, std::size_t) { return 0; }

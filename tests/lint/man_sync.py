@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""man/*.1 and *.5 against the program: every flag, TOML key and exit code is described, and nothing else is.
+"""man/*.1 and *.5 against the program: every flag, TOML key, exit code and state is described, and nothing else is.
 
 usage: man_sync.py TRAINRUN SOURCE_DIRECTORY
 """
@@ -69,7 +69,33 @@ def ctl_of_page(page):
 def ctl_of_program(trainrun):
     """The words that begin a line of `trainrun ctl --help`, indented by two."""
     text = subprocess.run([trainrun, "ctl", "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
-    return set(re.findall(r"^  (\S+)", text, re.M))
+    return set(re.findall(r"^  ([^\s,]+)", text, re.M))
+
+
+def said_by(source, name):
+    """The words that a function of the brain returns: the body of `std::string NAME(... of) {`, up to its end."""
+    for path in sorted((source / "launcher/core").glob("job_machine*.cc")):
+        body = path.read_text().split("std::string " + name, 1)
+        if len(body) == 2:
+            return set(re.findall(r'return "(\w+)";', body[1].split("\n}\n", 1)[0]))
+    raise SystemExit(f"man_sync: no function {name} in launcher/core/job_machine*.cc")
+
+
+def words_of_world(source):
+    """What `trainrun ctl world` can say: of the phase, a rank's state, a host's state."""
+    return {"phase": said_by(source, "to_string(JobMachine::Phase"),
+            "rank": said_by(source, "to_string(JobMachine::WorkerState"),
+            "host": said_by(source, "to_string(JobMachine::HostState") | said_by(source, "state_of(")}
+
+
+def words_of_page(page):
+    lists = re.findall(r"^\.Cm ((?:\w+ , )+\w+) \.$", page.split(".Ss Phases and states", 1)[1], re.M)
+    return dict(zip(("phase", "rank", "host"), (set(words.split(" , ")) for words in lists)))
+
+
+def words_of_view(header):
+    found = re.findall(r"^//   (phase|state of rank|state of host) +(.*)$", header, re.M)
+    return {key.split()[-1]: set(words.split(", ")) for key, words in found}
 
 
 def main():
@@ -77,7 +103,7 @@ def main():
     page = (source / "man/trainrun.1").read_text()
     hosts = (source / "man/trainrun-hosts.5").read_text()
     ctl = (source / "man/trainrun-ctl.1").read_text()
-    header = (source / "cli/exit_code.h").read_text()
+    header = (source / "launcher/base/exit_code.h").read_text()
     spellings, keys = table(trainrun)
     wrong = [
         *differences("flag", flags_of(page), spellings),
@@ -85,6 +111,11 @@ def main():
         *differences("trainrun ctl:", ctl_of_page(ctl), ctl_of_program(trainrun)),
         *differences("exit code", codes_of_page(page), codes_of_header(header)),
     ]
+    told, view = words_of_page(ctl), words_of_view((source / "launcher/control/world_view.h").read_text())
+    for key, words in words_of_world(source).items():
+        wrong += differences(f"trainrun ctl world: {key}", told.get(key, set()), words)
+        wrong += [line.replace("the man page", "world_view.h")
+                  for line in differences(f"trainrun ctl world: {key}", view.get(key, set()), words)]
     for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours

@@ -10,9 +10,41 @@ namespace {
 using namespace core;
 
 const char* name_of(Deadline deadline) {
-  constexpr std::array names{"start", "job",    "grace", "kill", "stop",  "sweep",  "backoff",
-                             "hosts", "settle", "world", "join", "leave", "inspect"};
-  return names[static_cast<std::size_t>(deadline)];
+  switch (deadline) {
+    case Deadline::start:
+      return "start";
+    case Deadline::job:
+      return "job";
+    case Deadline::grace:
+      return "grace";
+    case Deadline::kill:
+      return "kill";
+    case Deadline::stop:
+      return "stop";
+    case Deadline::sweep:
+      return "sweep";
+    case Deadline::backoff:
+      return "backoff";
+    case Deadline::hosts:
+      return "hosts";
+    case Deadline::settle:
+      return "settle";
+    case Deadline::world:
+      return "world";
+    case Deadline::join:
+      return "join";
+    case Deadline::leave:
+      return "leave";
+    case Deadline::inspect:
+      return "inspect";
+    case Deadline::notice:
+      return "notice";
+    case Deadline::cause:
+      return "cause";
+    case Deadline::steady:
+      return "steady";
+  }
+  return "";
 }
 
 std::string list(const std::vector<WorkerId>& workers) {
@@ -54,6 +86,12 @@ struct OfEvent {
   std::string operator()(const WorkerFinished& it) const {
     return fmt::format("w{} finished{}", it.worker.value, it.lost_peer ? " (lost a peer)" : "");
   }
+  std::string operator()(const WorkerAborted& it) const {
+    return fmt::format("w{} aborted with {}", it.worker.value, it.code);
+  }
+  std::string operator()(const ExchangeBroken& it) const {
+    return fmt::format("g{} exchange broken: {}", it.generation.value, it.reason);
+  }
   std::string operator()(const HostStopped& it) const {
     return fmt::format("host {} stopped", it.host.value);
   }
@@ -74,6 +112,9 @@ struct OfEvent {
   }
   std::string operator()(const MemberWaits& it) const {
     return fmt::format("w{} waits after g{}", it.worker.value, it.generation.value);
+  }
+  std::string operator()(const WorldProgressed& it) const {
+    return fmt::format("g{} progressed", it.generation.value);
   }
   std::string operator()(const WorldSilent&) const { return "silence"; }
   std::string operator()(const WorkerInspected& it) const {

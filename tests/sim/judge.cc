@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <variant>
 
 #include "tests/sim/describe.h"
@@ -35,8 +36,26 @@ void Judge::lose(HostIndex index) {
   auto& it = host(index);
   it.link = Link::none;
   it.leaving = false;
+  it.sweep_since.reset();
   for (auto& [id, worker] : workers_)
     if (worker.seat.host == index && lives(worker)) worker.state = Known::State::lost;
+}
+
+// A host is healthy until something there has withstood a SIGKILL, or its agent has not answered for longer
+// than clearing up may take.
+void Judge::abandons(HostIndex index, Instant now) {
+  constexpr Duration after_kill = seconds(5);
+  const auto& it = host(index);
+  const bool leaves_at_once = signals_ >= 3;
+  if (it.link != Link::ready || leaves_at_once || index == ready_now_) return;
+  const bool withstands = std::any_of(workers_.begin(), workers_.end(), [&](const auto& one) {
+    const auto& worker = one.second;
+    return worker.seat.host == index && lives(worker) && worker.killed_at &&
+           now - *worker.killed_at >= after_kill;
+  });
+  const bool silent = it.sweep_since && now - *it.sweep_since >= scenario_.spec.grace + after_kill;
+  if (!withstands && !silent)
+    fail(fmt::format("host {} is given up, and nothing there withstood a SIGKILL", index.value));
 }
 
 void Judge::need_link(HostIndex index, const char* what) {
@@ -48,6 +67,9 @@ void Judge::need_link(HostIndex index, const char* what) {
 
 void Judge::event(const JobEvent& event, Instant now) {
   now_ = now;
+  note_failure(event);
+  ready_now_.reset();
+  join_passed_ = false;
   if (const auto* broken = std::get_if<WorldBroken>(&event)) broken_generation_ = broken->generation;
   const auto* waits = std::get_if<MemberWaits>(&event);
   may_charge_ = std::holds_alternative<WorkerExited>(event) ||
@@ -55,80 +77,100 @@ void Judge::event(const JobEvent& event, Instant now) {
                 std::holds_alternative<WorldBroken>(event) || std::holds_alternative<InspectionDone>(event) ||
                 std::holds_alternative<PortRefused>(event) ||
                 (waits != nullptr &&
-                 (waits->generation == broken_generation_ || waits->generation != announced_generation_));
+                 (waits->generation == broken_generation_ || waits->generation != announced_generation_)) ||
+                !failed_.empty();
   const auto worker = [this](WorkerId id, auto&& work) {
     if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
   };
-  std::visit(Cases{[&](const HostReady& it) {
-                     if (host(it.host).link == Link::dialling) host(it.host).link = Link::ready;
-                   },
-                   [&](const HostFailed& it) { host(it.host).link = Link::none; },
-                   [&](const HostLost& it) {
-                     if (host(it.host).leaving || !host(it.host).listed) may_charge_ = false;
-                     lose(it.host);
-                   },
-                   [&](const HostStopped& it) { lose(it.host); },
-                   [&](const HostLeaving& it) { host(it.host).leaving = scenario_.spec.elastic.enabled(); },
-                   [&](const WorkerStarted& it) {
-                     worker(it.worker, [](Known& known) {
-                       if (known.state == Known::State::ordered) known.state = Known::State::started;
-                     });
-                   },
-                   [&](const WorkerNotStarted& it) {
-                     worker(it.worker, [&](Known& known) {
-                       if (known.state == Known::State::ordered) known.status = it.status;
-                       known.state = Known::State::exited;
-                     });
-                   },
-                   [&](const WorkerExited& it) {
-                     worker(it.worker, [&](Known& known) {
-                       if (!lives(known)) return;
-                       known.state = Known::State::exited;
-                       known.status = it.status;
-                       if (it.status.success() && !known.ended_by_order) somebody_done_ = true;
-                     });
-                   },
-                   [&](const WorkerFinished& it) {
-                     worker(it.worker, [](Known& known) { known.finished = true; });
-                     if (it.lost_peer) refunds_.push_back(now);
-                   },
-                   [&](const WorldJoined& it) {
-                     if (!world_ || it.generation != world_->placement.generation) return;
-                     for (const auto id : world_->workers) workers_.at(id).seasoned = true;
-                   },
-                   [&](const HostsDiscovered& it) {
-                     for (auto& known : hosts_) {
-                       const bool here = std::any_of(it.hosts.begin(), it.hosts.end(), [&](const Host& one) {
-                         return one.name == known.host.name;
-                       });
-                       if (here && !known.listed && known.link == Link::none)
-                         known.removed = known.leaving = false;
-                       known.listed = here;
-                     }
-                   },
-                   [&](const RemoveHost& it) {
-                     for (auto& known : hosts_)
-                       if (known.host.name == it.name) known.removed = scenario_.spec.elastic.enabled();
-                   },
-                   [&](const AddHosts& it) {
-                     for (auto& known : hosts_)
-                       for (const auto& one : it.hosts)
-                         if (known.host.name == one.name) {
-                           known.listed = true;
-                           known.removed = known.leaving = false;
-                         }
-                   },
-                   [&](const UserSignal& it) {
-                     if (signals_++ == 0) user_signal_ = it.number;
-                   },
-                   [&](const OutputClosed&) { output_closed_ = true; },
-                   [&](const DeadlinePassed& it) {
-                     armed_.erase(it.deadline);
-                     may_charge_ = it.deadline == Deadline::join || it.deadline == Deadline::inspect;
-                     if (it.deadline == Deadline::job) job_timed_out_ = true;
-                   },
-                   [](const auto&) {}},
-             event);
+  std::visit(
+      Cases{[&](const HostReady& it) {
+              ready_now_ = it.host;
+              if (host(it.host).link == Link::dialling) host(it.host).link = Link::ready;
+            },
+            [&](const HostFailed& it) { host(it.host).link = Link::none; },
+            [&](const HostLost& it) {
+              if (host(it.host).leaving || !host(it.host).listed) may_charge_ = !failed_.empty();
+              lose(it.host);
+            },
+            [&](const HostStopped& it) { lose(it.host); },
+            [&](const HostLeaving& it) { host(it.host).leaving = scenario_.spec.elastic.enabled(); },
+            [&](const WorkerStarted& it) {
+              worker(it.worker, [now](Known& known) {
+                if (known.state != Known::State::ordered) return;
+                known.state = Known::State::started;
+                known.started_at = now;
+              });
+            },
+            [&](const WorkerNotStarted& it) {
+              worker(it.worker, [&](Known& known) {
+                if (known.state == Known::State::ordered) known.status = it.status;
+                known.state = Known::State::exited;
+              });
+            },
+            [&](const WorkerExited& it) {
+              worker(it.worker, [&](Known& known) {
+                if (!lives(known)) return;
+                known.state = Known::State::exited;
+                known.status = it.status;
+                known.ended_at = it.at;
+                known.asked = it.signalled.bits != 0;
+                known.lost_peer = it.lost_peer;
+                if (it.status.success() && !known.ended_by_order) somebody_done_ = true;
+              });
+            },
+            [&](const WorkerFinished& it) {
+              worker(it.worker, [&](Known& known) {
+                known.finished = true;
+                known.lost_peer = it.lost_peer;
+              });
+            },
+            [&](const HostSwept& it) {
+              if (world_ && it.generation == world_->placement.generation) host(it.host).sweep_since.reset();
+            },
+            [&](const WorldJoined& it) {
+              if (!world_ || it.generation != world_->placement.generation) return;
+              met_ = it.generation;
+              for (const auto id : world_->workers) workers_.at(id).seasoned = true;
+            },
+            [&](const HostsDiscovered& it) {
+              for (auto& known : hosts_) {
+                const bool here = added_.contains(known.host.name) ||
+                                  std::any_of(it.hosts.begin(), it.hosts.end(),
+                                              [&](const Host& one) { return one.name == known.host.name; });
+                if (here && !known.listed && known.link == Link::none) known.removed = known.leaving = false;
+                known.listed = here;
+              }
+            },
+            [&](const RemoveHost& it) {
+              added_.erase(it.name);
+              for (auto& known : hosts_)
+                if (known.host.name == it.name) known.removed = scenario_.spec.elastic.enabled();
+            },
+            [&](const AddHosts& it) {
+              for (const auto& one : it.hosts)
+                if (std::none_of(hosts_.begin(), hosts_.end(), [&](const auto& known) {
+                      return known.listed && known.host.name == one.name;
+                    }))
+                  added_.insert(one.name);
+              for (auto& known : hosts_)
+                for (const auto& one : it.hosts)
+                  if (known.host.name == one.name) {
+                    known.listed = true;
+                    known.removed = known.leaving = false;
+                  }
+            },
+            [&](const UserSignal& it) {
+              if (signals_++ == 0) user_signal_ = it.number;
+            },
+            [&](const OutputClosed&) { output_closed_ = true; },
+            [&](const DeadlinePassed& it) {
+              armed_.erase(it.deadline);
+              join_passed_ = it.deadline == Deadline::join;
+              may_charge_ = may_charge_ || it.deadline == Deadline::join || it.deadline == Deadline::inspect;
+              if (it.deadline == Deadline::job) job_timed_out_ = true;
+            },
+            [](const auto&) {}},
+      event);
 }
 
 void Judge::spawned(int machine, Generation generation) {
@@ -171,29 +213,50 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const BeginWorld& it) { begins(it); }, [&](const StartWorker& it) { starts(it); },
                    [&](const SignalWorkers& it) {
+                     for (auto& [id, known] : workers_) {
+                       const bool meant =
+                           it.workers.empty() ||
+                           std::find(it.workers.begin(), it.workers.end(), id) != it.workers.end();
+                       if (it.number == SIGKILL && meant && lives(known) && !known.killed_at)
+                         known.killed_at = now;
+                     }
                      for (const auto id : it.workers) {
                        const auto known = workers_.find(id);
                        if (known == workers_.end()) return fail("a signal for an unknown worker");
                        need_link(known->second.seat.host, "a signal");
+                       if (join_passed_ && !known->second.seasoned &&
+                           now - known->second.started_at < scenario_.spec.start_timeout * 10)
+                         fail(fmt::format("worker {} is killed while it loads", id.value));
                        known->second.ended_by_order = true;
                      }
                    },
-                   [&](const Sweep& it) { need_link(it.host, "a sweep"); },
+                   [&](const Sweep& it) {
+                     need_link(it.host, "a sweep");
+                     if (it.generation) host(it.host).sweep_since = now;
+                   },
                    [&](const Announce& it) {
                      announced_generation_ = it.generation;
                      for (const auto id : it.leaving)
                        if (workers_.contains(id)) workers_.at(id).ended_by_order = true;
                    },
                    [&](const Dismiss& it) {
-                     if (workers_.contains(it.worker)) workers_.at(it.worker).ended_by_order = true;
+                     const auto known = workers_.find(it.worker);
+                     if (known == workers_.end()) return;
+                     known->second.ended_by_order = true;
+                     // A world that just began goes on without it.
+                     if (lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
                    },
                    [&](const StopHost& it) {
                      need_link(it.host, "the order to stop");
                      host(it.host).link = Link::closing;
                    },
-                   [&](const AbandonHost& it) { lose(it.host); },
+                   [&](const AbandonHost& it) {
+                     abandons(it.host, now);
+                     lose(it.host);
+                   },
                    [&](const Arm& it) {
                      armed_.insert(it.deadline);
+                     if (it.deadline == Deadline::backoff) backs_off_ = it.at - now;
                      if (it.at < now) fail("a deadline in the past");
                    },
                    [&](const Disarm& it) { armed_.erase(it.deadline); },
@@ -219,6 +282,19 @@ void Judge::after_step(const JobMachine& machine) {
     if (std::none_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); }))
       fail(fmt::format("{} without a deadline", phase));
   };
+  const auto only = [&](Deadline one, std::initializer_list<Phase> phases) {
+    if (armed_.contains(one) && std::find(phases.begin(), phases.end(), machine.phase()) == phases.end())
+      fail(fmt::format("deadline {} is armed while {}", static_cast<int>(one), to_string(machine.phase())));
+  };
+  only(Deadline::start, {Phase::gathering});
+  only(Deadline::world, {Phase::gathering, Phase::cooling});
+  only(Deadline::backoff, {Phase::cooling});
+  only(Deadline::settle, {Phase::running, Phase::cooling});
+  for (const auto one : {Deadline::join, Deadline::cause}) only(one, {Phase::forming, Phase::running});
+  for (const auto one : {Deadline::inspect, Deadline::steady}) only(one, {Phase::running});
+  for (const auto one : {Deadline::grace, Deadline::kill, Deadline::sweep, Deadline::notice})
+    only(one, {Phase::draining});
+  only(Deadline::stop, {Phase::closing});
   switch (machine.phase()) {
     case Phase::gathering:
       needs({Deadline::start, Deadline::world}, "gathering");
@@ -242,16 +318,9 @@ void Judge::after_step(const JobMachine& machine) {
     for (const auto& [id, worker] : workers_)
       if (lives(worker) && worker.generation != world_->placement.generation && !worker.ended_by_order)
         fail(fmt::format("worker {} lives on without a place, and was not told", id.value));
-  if (const int more = machine.restarts() - restarts_seen_; more > 0) {
-    if (!may_charge_) fail("a restart was charged for what is no failure");
-    restarts_.insert(restarts_.end(), static_cast<std::size_t>(more), now_);
-    restarts_seen_ = machine.restarts();
-    const auto& limit = scenario_.spec.elastic.limit;
-    const auto within = [&](const std::vector<Instant>& all) {
-      return std::count_if(all.begin(), all.end(), [&](Instant at) { return now_ - at <= limit.window; });
-    };
-    if (within(restarts_) - within(refunds_) > limit.count) fail("more restarts than the budget allows");
-  }
+  check_costs(machine);
+  note_world(machine);
+  phase_ = machine.phase();
 }
 
 }  // namespace trainrun::sim

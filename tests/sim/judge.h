@@ -21,6 +21,8 @@ class Judge {
   void after_step(const core::JobMachine& machine);
   // An agent has started the process.
   void spawned(int machine, Generation generation);
+  // It will fail because of a peer, and not say so.
+  void silent_victim(WorkerId worker) { silent_victims_.insert(worker); }
   // The hosts that are healthy and listed can, or cannot, hold the smallest world.
   void capacity(bool enough, Instant now);
   // Nothing more will happen: was there an end?
@@ -40,12 +42,17 @@ class Judge {
     bool seasoned = false, finished = false;
     bool ended_by_order = false;  // it was dismissed, signalled by name, or told to leave
     std::optional<ExitStatus> status;
+    Instant started_at{}, ended_at{};
+    bool asked = false;                // it got a signal before
+    bool lost_peer = false;            // it said so
+    std::optional<Instant> killed_at;  // SIGKILL was ordered
   };
   enum class Link : std::uint8_t { none, dialling, ready, closing };
   struct KnownHost {
     Host host;
     Link link = Link::none;
     bool listed = true, removed = false, leaving = false;
+    std::optional<Instant> sweep_since{};  // it was asked to, and has not answered
   };
 
   void begins(const core::BeginWorld& begin);
@@ -54,9 +61,16 @@ class Judge {
   void check_places(const core::BeginWorld& begin);
   void starts(const core::StartWorker& start);
   void ends(const core::Outcome& outcome, Instant now);
+  void check_cause(const core::Outcome& outcome);
+  [[nodiscard]] bool failed_by_itself(WorkerId id) const;
+  void abandons(HostIndex host, Instant now);
   void lose(HostIndex host);
   KnownHost& host(HostIndex index);
   void need_link(HostIndex index, const char* what);
+  // judge_costs.cc: what a failure costs
+  void note_failure(const core::JobEvent& event);
+  void check_costs(const core::JobMachine& machine);
+  void note_world(const core::JobMachine& machine);
   [[nodiscard]] bool lives(const Known& worker) const {
     return worker.state == Known::State::ordered || worker.state == Known::State::started;
   }
@@ -64,15 +78,37 @@ class Judge {
   const Scenario& scenario_;
   std::string broken_;
   std::vector<KnownHost> hosts_;
+  std::set<std::string> added_;  // by the user, when no list had them
   std::map<WorkerId, Known> workers_;
   std::optional<core::BeginWorld> world_;
   Generation reserved_{}, broken_generation_{}, announced_generation_{};
   std::set<WorkerId> to_start_;
   std::set<core::Deadline> armed_;
-  std::map<int, Generation> begun_on_;  // by machine
-  std::vector<Instant> restarts_, refunds_;
+  std::map<int, Generation> begun_on_;                                  // by machine
+  std::optional<HostIndex> ready_now_;                                  // by the latest event
+  std::optional<WorkerId> dismissed_unfinished_;                        // since the latest world began
+  core::JobMachine::Phase phase_ = core::JobMachine::Phase::gathering;  // after the latest step
+
+  std::vector<Instant> restarts_;
   int restarts_seen_ = 0;
-  bool may_charge_ = false;     // the latest event may be a failure
+  bool join_passed_ = false;  // the latest event: its deadline
+  std::set<WorkerId> silent_victims_;
+  std::set<WorkerId> failed_;  // by themselves, since the world began, and nothing has followed yet
+  std::optional<Instant> failed_since_;
+  std::optional<HostIndex> failed_host_;
+  // Who was there when a restart was paid, until the world has come up: the end of each is free, once.
+  std::set<WorkerId> there_;
+  std::set<HostIndex> there_hosts_;
+  std::string unpaid_;          // a failure for which nothing was charged
+  bool kept_ = false;           // the world has workers of the one before
+  Generation met_{};            // the latest world whose members have all joined
+  Generation up_generation_{};  // the latest world that has come up
+  std::optional<Instant> up_since_;
+  std::uint32_t generation_ = 0;       // as the brain counted after the latest step
+  std::vector<Instant> crashes_;       // charged, and since then no world has got on with its work
+  bool charged_ = false;               // since the latest world began
+  std::optional<Duration> backs_off_;  // ordered in this step
+  bool may_charge_ = false;            // the latest event may be a failure
   bool somebody_done_ = false;  // a member of this world, or of one that it was formed around, exited with 0
   bool began_ = false;          // in this step
   int user_signal_ = 0, signals_ = 0;

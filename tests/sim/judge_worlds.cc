@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "tests/sim/describe.h"
 #include "tests/sim/judge.h"
@@ -24,6 +25,8 @@ void Judge::begins(const BeginWorld& begin) {
   if (generation != reserved_) fail("a generation begins without a port of its own");
   if (world_ && generation <= world_->placement.generation) fail("generations do not grow");
   if (seats.size() != begin.workers.size() || seats.empty()) return fail("seats and workers do not match");
+  kept_ = std::any_of(begin.workers.begin(), begin.workers.end(),
+                      [this](WorkerId id) { return workers_.contains(id); });
   check_places(begin);
   check_in_place(begin);
   check_size(begin);
@@ -34,6 +37,8 @@ void Judge::begins(const BeginWorld& begin) {
   }
   world_ = begin;
   began_ = true;
+  dismissed_unfinished_.reset();
+  charged_ = false;
 }
 
 void Judge::check_places(const BeginWorld& begin) {
@@ -80,16 +85,15 @@ void Judge::check_in_place(const BeginWorld& begin) {
     if (before && order < *before) fail("survivors do not keep their order");
     before = order;
   }
-  // Somebody with state must not be passed over by a world that has none.
-  if (before && before->first) {
-    const bool first_is_seasoned = workers_.at(begin.workers[0]).seasoned;
-    const bool state_elsewhere = std::any_of(workers_.begin(), workers_.end(), [&](const auto& it) {
-      return it.second.seasoned && lives(it.second) && !it.second.ended_by_order &&
-             host(it.second.seat.host).listed && !host(it.second.seat.host).leaving &&
-             !host(it.second.seat.host).removed;
-    });
-    if (!first_is_seasoned && state_elsewhere) fail("rank 0 has no state, and another has");
-  }
+  // Somebody with state must not be passed over by a world that has none, listed or not: the list may be
+  // wrong.
+  const bool first_is_seasoned = before && workers_.at(begin.workers[0]).seasoned;
+  const auto state_elsewhere = std::find_if(workers_.begin(), workers_.end(), [&](const auto& it) {
+    const auto& on = host(it.second.seat.host);
+    return it.second.seasoned && lives(it.second) && !it.second.ended_by_order && !on.leaving && !on.removed;
+  });
+  if (!first_is_seasoned && state_elsewhere != workers_.end())
+    fail(fmt::format("rank 0 has no state, and worker {} has", state_elsewhere->first.value));
   if (!before) somebody_done_ = false;  // it starts over
 }
 
@@ -116,6 +120,9 @@ void Judge::ends(const Outcome& outcome, Instant now) {
     case Kind::success:
       code(0);
       if (!world_) return fail("success without a world");
+      if (dismissed_unfinished_)
+        fail(fmt::format("success, but worker {} was dismissed before it had finished",
+                         dismissed_unfinished_->value));
       for (const auto id : world_->workers) {
         const auto& worker = workers_.at(id);
         if (!worker.ended_by_order && !(worker.status && worker.status->success()))
@@ -128,6 +135,7 @@ void Judge::ends(const Outcome& outcome, Instant now) {
       if (const auto it = workers_.find(outcome.cause->worker);
           it == workers_.end() || it->second.status != outcome.cause->status)
         fail("the cause that is named did not happen");
+      check_cause(outcome);
       return code(outcome.cause->status.exit_code());
     case Kind::host_lost:
       if (!may_fail) fail("the job ends with a lost host, and could go on");
@@ -156,6 +164,39 @@ void Judge::ends(const Outcome& outcome, Instant now) {
         fail("the job gives up for want of hosts, and they were there for long");
       return code(69);
   }
+}
+
+bool Judge::failed_by_itself(WorkerId id) const {
+  const auto& worker = workers_.at(id);
+  return world_ && worker.generation == world_->placement.generation &&
+         worker.state == Known::State::exited && worker.status && !worker.status->success() &&
+         worker.status->kind != ExitStatus::Kind::not_started && !worker.asked && !worker.ended_by_order;
+}
+
+// A victim is not blamed when one that failed by itself is known; whoever was not asked to end did not end by
+// our signal.
+void Judge::check_cause(const Outcome& outcome) {
+  const auto blamed = outcome.cause->worker;
+  if (!world_ || !workers_.contains(blamed) || workers_.at(blamed).generation != world_->placement.generation)
+    return;
+  constexpr Duration noticed_late = milliseconds(150);
+  const auto& cause = workers_.at(blamed);
+  const bool silent = silent_victims_.contains(blamed);
+  int failed = 0;
+  for (const auto& [id, worker] : workers_) {
+    if (id == blamed || !failed_by_itself(id)) continue;
+    ++failed;
+    if (worker.lost_peer || silent_victims_.contains(id)) continue;
+    const bool killed = *worker.status == ExitStatus::killed(SIGKILL, false) ||
+                        *worker.status == ExitStatus::killed(SIGSEGV, true);
+    if (cause.lost_peer || (silent && killed && worker.ended_at <= cause.ended_at + noticed_late))
+      fail(fmt::format("worker {} is blamed, a victim, and worker {} failed by itself", blamed.value,
+                       id.value));
+  }
+  // Of an elastic job some may have failed in the world before.
+  if (outcome.others.failed < failed && !scenario_.spec.elastic.enabled())
+    fail(fmt::format("{} workers failed by themselves besides the cause, and {} are told of", failed,
+                     outcome.others.failed));
 }
 
 void Judge::over(const JobMachine& machine, Instant now, Instant calm_since, bool timed_out) {

@@ -87,9 +87,8 @@ void Meeting::carry(const rendezvous::Outbox& outbox) {
                      },
                      [this](const rendezvous::Broken& it) {
                        core::WorldBroken broken{it.generation, rendezvous::describe(it.verdict), {}};
-                       if (it.verdict.culprit) broken.culprits.push_back(Rank{*it.verdict.culprit});
-                       for (const auto rank : it.verdict.missing)
-                         if (rank != it.verdict.culprit) broken.culprits.push_back(Rank{rank});
+                       for (const auto rank : rendezvous::at_fault(it.verdict))
+                         broken.culprits.push_back(Rank{rank});
                        hands_.event(std::move(broken));
                      },
                      [this](const rendezvous::MemberWaits& it) {

@@ -33,32 +33,71 @@ MUTANTS = {
         "if (worker.seat.host != host || worker.state == WorkerState::finished) continue;",
         "if (worker.seat.host != host || worker.state != WorkerState::ordered) continue;"),
     "no_kill_after_the_grace": (
-        "job_machine_end.cc", "if (phase_ == Phase::draining) return kill_now();",
+        "job_machine_end.cc", "return then_ == Then::restart && survivors_stay_ ? kill_late_starters() : kill_now();",
         "if (phase_ == Phase::draining) return arm(Deadline::grace, now_ + seconds(60));"),
     "slot_of_a_dismissed_is_free": (
-        "job_machine_hosts.cc", "room.busy.push_back(worker.seat.slot);", ";"),
+        "job_machine_rooms.cc", "room.busy.push_back(worker.seat.slot);", ";"),
     "minimum_ignored": ("replan.cc", "if (slots < least) return 0;", "if (slots <= 0) return 0;"),
     "maximum_ignored": ("replan.cc", "return std::min(most, std::max(", "return std::min(most + 1, std::max("),
     "generation_used_again": (
         "job_machine_worlds.cc", "const Generation next{world_.generation.value + 1};",
         "const Generation next{std::max(1u, world_.generation.value)};"),
     "old_generation_told": (
-        "job_machine.cc", "starts.push_back({last_worker_, world_.generation, seat.rank});",
-        "starts.push_back({last_worker_, Generation{std::max(1u, world_.generation.value - 1)}, seat.rank});"),
+        "job_machine.cc", "starts.push_back({last_worker_, world_.generation, seat.rank,",
+        "starts.push_back({last_worker_, Generation{std::max(1u, world_.generation.value - 1)}, seat.rank,"),
     "leaving_is_charged": (
-        "job_machine_hosts.cc", "expected ? \"hosts left\" : \"host lost\", expected, event.host});",
-        "expected ? \"hosts left\" : \"host lost\", false, event.host});"),
+        "job_machine_hosts.cc", "expected ? \"hosts left\" : \"host lost\", expected, event.host,",
+        "expected ? \"hosts left\" : \"host lost\", false, event.host,"),
     "nobody_is_pardoned": ("job_machine_hosts.cc", "if (held >= least) break;", "break;"),
     "end_before_agents_are_gone": (
         "job_machine_end.cc", "[](const auto& host) { return host.state != HostState::gone; })",
         "[](const auto& host) { return host.state == HostState::dialling; })"),
     "ordered_not_awaited": (
-        "job_machine_end.cc",
-        "return worker.condemned || (worker.member && worker.state == WorkerState::ordered);",
-        "return worker.condemned;"),
+        "job_machine_trouble.cc", "return worker.condemned || worker.member;", "return worker.condemned;"),
+    "replacements_are_free": (
+        "job_machine_trouble.cc", "return workers_of_restart_.erase(failure.worker) > 0;",
+        "static_cast<void>(failure); return true;"),
+    "hosts_are_free_for_ever": (
+        "job_machine_trouble.cc", "if (host_lost && hosts_of_restart_.erase(trouble.host) == 0) return false;",
+        "if (host_lost) return hosts_of_restart_.contains(trouble.host);"),
+    "dismissed_have_finished": (
+        "job_machine_worlds.cc",
+        "if (!unfinished_) unfinished_ = Trouble{.what = \"hosts left\", .cause = \"hosts left\", .planned = true};", ""),
+    "healthy_hosts_given_up": (
+        "job_machine_end.cc", "if (awaited(worker) && worker.killed) bad.insert(worker.seat.host);",
+        "if (awaited(worker) || worker.state == WorkerState::exited) bad.insert(worker.seat.host);"),
+    "deadlines_outlive_their_phase": (
+        "job_machine.cc", "if (!belongs(deadline, next)) disarm(deadline);", "static_cast<void>(deadline);"),
+    "late_output_is_a_stuck_host": (
+        "job_machine_end.cc", "if (!hosts_[i].sweeping) continue;",
+        "if (!hosts_[i].sweeping && all_members(WorkerState::finished)) continue;"),
+    "progress_forgives_nothing": (
+        "job_machine_members.cc", "budget_.progressed();", ""),
+    "time_forgives_nothing": (
+        "job_machine_end.cc", "if (phase_ == Phase::running) budget_.progressed();", ""),
+    "back_off_after_a_plan": (
+        "job_machine_trouble.cc", "if (blaming_ && !culprit_rests && budget_.backoff() > Duration::zero()) {",
+        "if (budget_.backoff() > Duration::zero()) {"),
+    "victims_are_blamed": (
+        "outcome.cc", "[](const Failure& it) { return !it.lost_peer; }", "[](const Failure&) { return true; }"),
+    "sudden_deaths_wait_their_turn": (
+        "outcome.cc", "if (is_sudden(failures[first].status)) return first;", "return first;"),
+    "clocks_say_who_ended_it": (
+        "job_machine_workers.cc", "if (!worker.condemned) return false;",
+        "if (worker.condemned) return event.at + event.error >= drained_at_;"),
+    "cause_is_waited_for_without_end": (
+        "job_machine_end.cc", "case Deadline::cause: return cause_is_known();", "case Deadline::cause: return;"),
+    "cause_comes_too_late": (
+        "job_machine_workers.cc", "if (armed_.contains(Deadline::cause) && !cause_may_follow(worker)) return cause_is_known();", ""),
+    "plans_hide_failures": (
+        "job_machine_trouble.cc",
+        "if (trouble.kind != Outcome::Kind::host_lost || trouble.planned) return cause_is_known();", ""),
+    "loaders_are_killed": (
+        "job_machine_members.cc", "if (!worker.seasoned && (spec_.elastic.hang_timeout || now_ < until)) {",
+        "if (false) {"),
     "told_members_stay": ("job_machine_worlds.cc", "(worker.told || hosts_", "(hosts_"),
     "grace_of_dismissed_forgotten": (
-        "job_machine_worlds.cc", "if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + spec_.grace);",
+        "job_machine_worlds.cc", "if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());",
         ""),
 }
 

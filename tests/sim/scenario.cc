@@ -52,6 +52,8 @@ void add_faults(Scenario& scenario, Random& random) {
       fault.at = random.between(Duration::zero(), scenario.faults_until);
     }
     fault.span = some_span(random);
+    if (fault.kind == Fault::Kind::output_held && random.percent(30))  // a reader who has gone to lunch
+      fault.span = random.between(seconds(60), seconds(600));
     fault.pick = static_cast<std::uint32_t>(random.next());
     fault.more = static_cast<std::uint32_t>(random.next());
     const bool ends = fault.kind == Fault::Kind::user_signal || fault.kind == Fault::Kind::output_closed;
@@ -127,6 +129,8 @@ Scenario scenario_of(std::uint64_t seed) {
   scenario.collateral = random.pick(std::vector<std::uint32_t>{0, 50, 100});
   scenario.ignores_term = random.pick(std::vector<std::uint32_t>{0, 0, 30, 100});
   scenario.daemons = random.pick(std::vector<std::uint32_t>{0, 0, 30});
+  if (elastic.limit.count <= 4 && elastic.limit.window == seconds(3600) && random.percent(30))
+    scenario.newcomers_die = 100;
   scenario.work = random.between(seconds(1), seconds(200));
   scenario.latency = random.between(Duration(20'000), milliseconds(random.percent(80) ? 2 : 50));
   scenario.faults_until = random.between(seconds(1), seconds(120));

@@ -22,7 +22,7 @@ struct Fault {
     worker_stuck,   // never comes back from what it does, and ignores SIGTERM
     worker_daemon,  // leaves a daemon that only a sweep ends
     worker_held,    // SIGKILL does not end it for `span`: the kernel holds it
-    output_held,    // its output comes late by `span`
+    output_held,    // its output comes late by `span`, or by minutes
     spawn_fails,    // on that host for `span`
     dial_fails,     // that host for `span`
     dial_late,      // the host answers after `span`, perhaps when it was given up
@@ -54,7 +54,8 @@ struct Scenario {
   bool program_elastic = false;                 // ... and can take a place in the next world
   std::uint32_t collateral = 0;                 // percent of peers that die when one died
   std::uint32_t ignores_term = 0, daemons = 0;  // percent of workers
-  Duration work{};                              // what the whole world has to do
+  std::uint32_t newcomers_die = 0;  // percent of those of a later generation, saying that a peer went
+  Duration work{};                  // what the whole world has to do
   Duration latency{};
   Duration faults_until{};
   std::vector<Fault> faults;

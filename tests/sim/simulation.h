@@ -36,6 +36,7 @@ struct Process {
   std::uint32_t slot = 0;
   bool alive = true, done = false, frozen = false, term_pending = false, kill_pending = false;
   bool ignores_term = false, daemon = false, stuck = false, lost_peer = false;
+  SignalSet signalled;  // by the brain's orders, while it lived
   Instant held_until{}, output_until{};
   std::optional<ExitStatus> ends;  // as soon as it goes on
   // As a member: in which generation it believes itself to be.
@@ -57,6 +58,7 @@ struct Agent {
   int frozen = 0;
   std::vector<Timeline::Work> deferred;  // while it was frozen
   std::map<WorkerId, Process*> processes;
+  std::set<WorkerId> to_start;             // ordered, and not done yet
   std::map<WorkerId, Generation> daemons;  // of dead workers
   bool closed_here = false;                // the launcher's end is closed
   bool broken = false;                     // nothing passes any more
@@ -145,6 +147,7 @@ class Simulation {
   void all_ended(Agent& agent);
   void crash(Agent& agent);
   void died(Process& process, ExitStatus status);
+  void reaped(Process& process, const ExitStatus& status);
 
   // programs
   void boot(Process& process);

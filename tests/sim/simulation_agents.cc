@@ -104,7 +104,8 @@ void Simulation::send_signal(Process& process, int number) {
     process.term_pending = true;
     return;
   }
-  const auto status = random_.percent(70)   ? ExitStatus::killed(number, false)
+  const auto status = random_.percent(3)    ? ExitStatus::killed(SIGSEGV, false)
+                      : random_.percent(70) ? ExitStatus::killed(number, false)
                       : random_.percent(50) ? ExitStatus::exited(128 + number)
                                             : ExitStatus::exited(random_.percent(50) ? 1 : 0);
   timeline_.in(random_.between(Duration::zero(), milliseconds(50)), [this, &process, status] {
@@ -114,8 +115,19 @@ void Simulation::send_signal(Process& process, int number) {
 
 void Simulation::signal(Agent& agent, int number, bool deep, const std::vector<WorkerId>& workers) {
   for (const auto& [worker, process] : agent.processes)
-    if (workers.empty() || std::find(workers.begin(), workers.end(), worker) != workers.end())
+    if (workers.empty() || std::find(workers.begin(), workers.end(), worker) != workers.end()) {
+      if (process->alive) process->signalled.add(number);
       send_signal(*process, number);
+    }
+  std::erase_if(agent.to_start, [&](WorkerId worker) {
+    const bool meant = workers.empty() || std::find(workers.begin(), workers.end(), worker) != workers.end();
+    if (meant)
+      up(agent, [this, &agent, worker] {
+        from_worker(agent, worker,
+                    core::WorkerNotStarted{worker, ExitStatus::not_started(SpawnStage::none, ECANCELED)});
+      });
+    return meant;
+  });
   if (deep && number == SIGKILL) agent.daemons.clear();
 }
 
@@ -178,6 +190,12 @@ void Simulation::died(Process& process, ExitStatus status) {
   process.alive = false;
   process.done = status.success();
   if (!process.done) world_fails(process.generation, &process);
+  // Peers may notice it before its agent does, on a busy host.
+  const auto unnoticed = random_.percent(70) ? Duration::zero() : random_.between({}, milliseconds(60));
+  timeline_.in(unnoticed, [this, &process, status] { reaped(process, status); });
+}
+
+void Simulation::reaped(Process& process, const ExitStatus& status) {
   auto& agent = agents_[static_cast<std::size_t>(process.agent)];
   const auto exited_at = now();
   run_on(agent, [this, &agent, &process, status, exited_at] {
@@ -187,8 +205,17 @@ void Simulation::died(Process& process, ExitStatus status) {
     };
     const bool door_first = random_.percent(50);
     if (door_first) closes();
-    up(agent, [this, &agent, worker = process.worker, status, exited_at] {
-      from_worker(agent, worker, core::WorkerExited{worker, status, exited_at, milliseconds(1), {}});
+    const bool words_came = random_.percent(90);
+    up(agent, [this, &agent, &process, status, exited_at, words_came] {
+      from_worker(agent, process.worker,
+                  core::WorkerExited{process.worker,
+                                     status,
+                                     exited_at,
+                                     milliseconds(1),
+                                     {},
+                                     {},
+                                     process.signalled,
+                                     words_came && process.lost_peer});
     });
     if (!door_first) closes();
     const auto output =

@@ -67,7 +67,15 @@ void Simulation::perform(const core::StartWorker& order) {
   const auto& seat = world_.placement.seats.at(order.rank.value);
   if (!listens(seat.host)) return;
   auto& agent = *session(seat.host).agent;
-  down(agent, [this, &agent, order, slot = seat.slot] { spawn(agent, order, slot); });
+  down(agent, [this, &agent, order, slot = seat.slot] {
+    agent.to_start.insert(order.worker);
+    const auto busy = random_.percent(70) ? Duration::zero() : random_.between({}, milliseconds(50));
+    timeline_.in(busy, [this, &agent, order, slot] {
+      run_on(agent, [this, &agent, order, slot] {
+        if (agent.to_start.erase(order.worker) > 0) spawn(agent, order, slot);
+      });
+    });
+  });
 }
 
 void Simulation::perform(const core::SignalWorkers& order) {

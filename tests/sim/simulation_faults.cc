@@ -114,7 +114,12 @@ void Simulation::apply(const Fault& fault) {
                                          ExitStatus::killed(SIGSEGV, true),
                                          ExitStatus::killed(SIGTERM, false),
                                          ExitStatus::exited(134)};
-      return died(*process, some[fault.more % some.size()]);
+      const auto status = some[fault.more % some.size()];
+      if (status.success() || random_.percent(75)) return died(*process, status);
+      // It closes its connections first, and has other things to do before it ends.
+      world_fails(process->generation, process);
+      return later(*process, random_.between(milliseconds(1), milliseconds(1500)),
+                   [this, process, status] { died(*process, status); });
     }
     case Kind::worker_freeze:
       if (process == nullptr) return;

@@ -20,6 +20,10 @@ void Simulation::later(Process& process, Duration wait, Work work) {
 }
 
 void Simulation::boot(Process& process) {
+  if (process.born.value > 1 && random_.percent(scenario_.newcomers_die)) {
+    return later(process, random_.between(milliseconds(1), milliseconds(500)),
+                 [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
+  }
   if (!scenario_.comm) {
     for (const auto worker : world_.workers) {
       const auto it = process_of_.find(worker);
@@ -27,8 +31,11 @@ void Simulation::boot(Process& process) {
     }
     return world_works(process.generation);
   }
-  later(process, random_.between(milliseconds(1), milliseconds(random_.percent(90) ? 100 : 5000)),
-        [this, &process] { join(process); });
+  const bool reads_much = process.born.value > 1 && random_.percent(5);
+  const auto loads = reads_much
+                         ? random_.between(seconds(5), scenario_.spec.start_timeout * 3)
+                         : random_.between(milliseconds(1), milliseconds(random_.percent(90) ? 100 : 5000));
+  later(process, loads, [this, &process] { join(process); });
 }
 
 // Through the agent's door, and so through its link.
@@ -41,11 +48,13 @@ void Simulation::join(Process& process) {
   if (process.frozen) return later(process, milliseconds(100), [this, &process] { join(process); });
   process.at = Process::At::joining;
   ++process.turn;
-  ask_rendezvous(process,
-                 [this, worker = process.worker, generation = process.generation, rank = process.rank] {
-                   rendezvous_.join(worker, generation, rank, scenario_.program_elastic, join_patience);
-                 });
-  later(process, join_patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
+  // A survivor waits for newcomers as long as the launcher does.
+  const auto patience = process.generation > process.born ? place_patience : join_patience;
+  ask_rendezvous(process, [this, patience, worker = process.worker, generation = process.generation,
+                           rank = process.rank] {
+    rendezvous_.join(worker, generation, rank, scenario_.program_elastic, patience);
+  });
+  later(process, patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
 }
 
 void Simulation::wait_for_place(Process& process) {
@@ -147,6 +156,12 @@ void Simulation::world_works(Generation generation) {
   if (working_ == generation || generation != world_.placement.generation) return;
   working_ = generation;
   working_since_ = now();
+  // A member's first pulse, which may be heard when that world is over.
+  if (scenario_.comm && random_.percent(70)) {
+    timeline_.in(random_.between(milliseconds(1), seconds(3)), [this, generation] {
+      if (!finished_) tell(core::WorldProgressed{generation});
+    });
+  }
   timeline_.in(left_, [this, generation, turn = ++work_turn_] { work_done(generation, turn); });
 }
 
@@ -190,10 +205,14 @@ void Simulation::world_fails(Generation generation, const Process* culprit) {
     if (it == process_of_.end() || !it->second->alive || it->second == culprit) continue;
     if (!random_.percent(scenario_.collateral)) continue;
     auto& process = *it->second;
-    const auto when = random_.between(milliseconds(1), milliseconds(random_.percent(70) ? 20 : 2000));
-    later(process, when, [this, &process] {
-      exit_by_itself(process, random_.percent(50) ? ExitStatus::exited(1) : ExitStatus::killed(SIGABRT, true),
-                     true);
+    const bool at_once = random_.percent(70);
+    const auto when = random_.between(milliseconds(1), milliseconds(at_once ? 20 : 2000));
+    const bool silent = at_once && random_.percent(20);  // it does not say why
+    later(process, when, [this, &process, silent] {
+      if (process.stuck || !process.alive) return;
+      if (silent) judge_.silent_victim(process.worker);
+      const bool exits = silent || random_.percent(50);
+      exit_by_itself(process, exits ? ExitStatus::exited(1) : ExitStatus::killed(SIGABRT, true), !silent);
     });
   }
 }

@@ -19,7 +19,8 @@ def main(words):
         print(f"SKIP: {command[0]} is not built: cmake --preset tsan && cmake --build --preset tsan -t tsan_programs")
         return 77
     with tempfile.TemporaryDirectory() as folder:
-        options = f"suppressions={HERE}/suppressions.txt:log_path={folder}/report:second_deadlock_stack=1"
+        # In quotes: options end at a space or colon, and a clone may lie in a folder that has one.
+        options = f"suppressions='{HERE}/suppressions.txt':log_path='{folder}/report':second_deadlock_stack=1"
         status = subprocess.run(command, env={**os.environ, "TSAN_OPTIONS": options}, check=False).returncode
         reports = []
         for name in sorted(os.listdir(folder)):

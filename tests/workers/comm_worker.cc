@@ -2,17 +2,47 @@
 //   ops       every operation on every type against the expected values; "ok RANK SIZE"
 //   loop      allreduces until something fails; "running" after the first ones
 //   mismatch  rank 1 reduces another number of elements
+//   fork      rank 0 forks a child that ends in the ordinary way, and all go on; "ok RANK SIZE"
 //   late      rank 0 is in a barrier, the others come when their input ends
+//   skew      the last rank does not come to a barrier until its input ends; rank 0's time passes first
+//   unwind    rank 0 loses its world by an exception ("unwound"), cleans up until its input ends, and exits
+//             with 3; the others reduce
+//   early     rank 0 exits with 0 at once; the others reduce
+//   finalize  rank 0 finalizes while a thread of its own is in a barrier; the others end with their input
+//   drop      rank 0 ends its world and itself while a thread of its own is in a barrier, the others as above
+//   helper    the last rank forks a child that outlives it, until the input ends; all are in a barrier
+//   inherit   what a program that a rank starts gets of its descriptors; "inherited WHAT" for each beyond the
+//   three signals   threads that take the program's signals; "open THREADS", of those that are not the
+//   program's sigpipe   who handles SIGPIPE after a world in which the program took it over; "handler mine"
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
 #include <numeric>
+#include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "trainrun_comm.hpp"
 
 namespace {
 
 using namespace trainrun::comm;
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+void await_end_of_input() {
+  while (std::getchar() != EOF) {
+  }
+}
 
 int complain(const char* what, const char* type, std::size_t count) {
   std::printf("wrong %s %s %zu\n", what, type, count);
@@ -82,8 +112,8 @@ int ops() {
   // The mean of bytes is formed where their sum would wrap.
   if (world.group().allreduce<unsigned char>(200, Op::mean) != 200) bad += complain("mean", "u8", 1);
   world.group().barrier();
-  std::printf("%s %d %d local %d %d\n", bad == 0 ? "ok" : "bad", world.rank(), world.size(),
-              world.local_rank(), world.local_size());
+  std::printf("%s %d %d local %d %d over %s\n", bad == 0 ? "ok" : "bad", world.rank(), world.size(),
+              world.local_rank(), world.local_size(), world.backend().c_str());
   world.shutdown();
   return bad == 0 ? 0 : 1;
 }
@@ -108,12 +138,174 @@ int mismatch() {
   return 0;
 }
 
+int forked() {
+  auto world = World::init();
+  world.group().barrier();
+  if (world.rank() == 0) {
+    const auto child = ::fork();
+    if (child == 0) {
+      try {
+        world.group().barrier();
+      } catch (const Invalid&) {
+        return 7;  // through the destructor of the world, and all that runs at an exit
+      }
+      return 8;
+    }
+    int status = 0;
+    if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+        WEXITSTATUS(status) != 7) {
+      std::printf("bad child %d\n", status);
+      return 1;
+    }
+  }
+  if (world.group().allreduce(1) != world.size()) return complain("allreduce", "i32", 1);
+  world.shutdown();
+  std::printf("ok %d %d\n", world.rank(), world.size());
+  return 0;
+}
+
 int late() {
   auto world = World::init();
   std::printf("running\n");
   std::fflush(stdout);
   if (world.rank() > 0) std::getchar();  // until the test lets go
   world.group().barrier();
+  return 0;
+}
+
+int skew() {
+  const char* rank = std::getenv("TRAINRUN_RANK");
+  Options options;
+  if (rank != nullptr && std::string(rank) == "0") options.op_timeout = std::chrono::seconds(1);
+  auto world = World::init(options);
+  if (world.rank() == world.size() - 1) await_end_of_input();
+  world.group().barrier();
+  return 0;
+}
+
+int unwind() {
+  try {
+    auto world = World::init();
+    world.group().barrier();
+    if (world.rank() == 0) throw std::runtime_error("no data");
+    for (;;) world.group().allreduce(1);
+  } catch (const std::runtime_error& error) {
+    if (dynamic_cast<const Error*>(&error) != nullptr) throw;
+    say("unwound");
+    await_end_of_input();
+    return 3;
+  }
+}
+
+int early() {
+  auto world = World::init();
+  if (world.rank() > 0) world.group().allreduce(1);
+  return 0;
+}
+
+// 'S': it sleeps, waiting for something.
+char state_of_thread(pid_t thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const auto name_ends = text.rfind(") ");
+  return name_ends == std::string::npos ? '?' : text[name_ends + 2];
+}
+
+// Returns once a thread waits in it, which the library does not tell: nothing else in there makes it sleep.
+// The thread ends with the process.
+void barrier_in_a_thread(const World& world) {
+  std::promise<pid_t> begun;
+  auto thread = begun.get_future();
+  std::thread([group = world.group(), begun = std::move(begun)]() mutable {
+    begun.set_value(::gettid());
+    try {
+      group.barrier();
+    } catch (const Error& error) {
+      say(std::string("barrier ") + trc_status_name(error.status));
+    }
+  }).detach();
+  const auto id = thread.get();
+  for (int i = 0; state_of_thread(id) != 'S'; ++i) {
+    if (i == 30000) throw std::runtime_error("the thread does not come to wait in the barrier");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+int finalize() {
+  auto world = World::init();
+  if (world.rank() > 0) return await_end_of_input(), 0;
+  barrier_in_a_thread(world);
+  try {
+    world.shutdown();
+  } catch (const Error& error) {
+    say(std::string("finalize ") + trc_status_name(error.status));
+  }
+  await_end_of_input();
+  return 0;
+}
+
+int drop() {
+  auto world = World::init();
+  if (world.rank() > 0) return await_end_of_input(), 0;
+  barrier_in_a_thread(world);
+  { const auto dropped = std::move(world); }
+  say("dropped");
+  std::_Exit(0);
+}
+
+int helper() {
+  auto world = World::init();
+  if (world.rank() == world.size() - 1 && ::fork() == 0) {
+    ::close(1);
+    await_end_of_input();
+    std::_Exit(0);
+  }
+  say("running");
+  if (world.rank() == world.size() - 1) await_end_of_input();
+  world.group().barrier();
+  return 0;
+}
+
+int inherit() {
+  ::close_range(3, ~0U, 0);  // of the test, whose server's sockets are inherited
+  auto world = World::init();
+  world.group().barrier();
+  const int listed = std::system(
+      "for fd in /proc/$$/fd/*; do case $(readlink $fd) in socket:*|anon_inode:*) echo inherited $(readlink "
+      "$fd);; esac; done");
+  world.group().barrier();
+  world.shutdown();
+  return listed;
+}
+
+int signals() {
+  auto world = World::init();
+  int open = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (thread.path().filename() == std::to_string(::getpid())) continue;
+    std::ifstream status(thread.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line.rfind("SigBlk:", 0) == 0 &&
+          (std::stoull(line.substr(7), nullptr, 16) >> (SIGUSR1 - 1) & 1) == 0)
+        ++open;
+  }
+  say("open " + std::to_string(open));
+  world.shutdown();
+  return 0;
+}
+
+void mine(int) {}
+
+int sigpipe() {
+  {
+    auto world = World::init();
+    std::signal(SIGPIPE, mine);
+    world.shutdown();
+  }
+  struct sigaction now {};
+  ::sigaction(SIGPIPE, nullptr, &now);
+  say(now.sa_handler == mine ? "handler mine" : "handler another");
   return 0;
 }
 
@@ -126,7 +318,17 @@ int main(int argc, char** argv) {
     if (mode == "loop") return loop();
     if (mode == "mismatch") return mismatch();
     if (mode == "late") return late();
-    std::fprintf(stderr, "usage: comm_worker ops|loop|mismatch|late\n");
+    if (mode == "fork") return forked();
+    if (mode == "skew") return skew();
+    if (mode == "unwind") return unwind();
+    if (mode == "early") return early();
+    if (mode == "finalize") return finalize();
+    if (mode == "drop") return drop();
+    if (mode == "helper") return helper();
+    if (mode == "inherit") return inherit();
+    if (mode == "signals") return signals();
+    if (mode == "sigpipe") return sigpipe();
+    std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;
   } catch (const Error& error) {
     std::string missing;

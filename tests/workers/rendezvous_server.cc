@@ -1,6 +1,11 @@
 // The subcommand `trainrun rendezvous` as a program, for tests that need no launcher.
-#include "rendezvous/standalone.h"
+#include <cstdio>
+
+#include "cli/rendezvous_words.h"
 
 int main(int argc, char** argv) {
-  return trainrun::rendezvous::rendezvous_main(std::vector<std::string>(argv + 1, argv + argc));
+  const auto options = trainrun::cli::parse_rendezvous({argv + 1, argv + argc});
+  if (options && *options) return trainrun::rendezvous::rendezvous_main(**options);
+  if (!options) std::fprintf(stderr, "trainrun: %s\n", options.error().message.c_str());
+  return 2;
 }

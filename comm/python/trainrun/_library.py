@@ -1,5 +1,6 @@
 """The shared library, its functions with their types, and its failures as exceptions."""
 import ctypes
+import math
 import os
 from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
@@ -16,14 +17,15 @@ class ErrorInfo(Structure):
 
 
 class Error(RuntimeError):
-    """`culprit`: rank or None; `host` and `how`: of the culprit; `missing`: ranks that did not come."""
+    """`culprit`: rank or None; `host` and `how`: of the culprit; `missing`: ranks that did not come;
+    `generation`: of the world, 0 outside one."""
 
     def __init__(self, info):
         super().__init__(_text(info.message))
         self.status = info.status
         self.culprit = info.culprit if info.culprit >= 0 else None
         self.missing = list(info.missing[:min(info.missing_count, 64)])
-        self.operation, self.sequence = _text(info.operation), info.sequence
+        self.operation, self.sequence, self.generation = _text(info.operation), info.sequence, info.generation
         self.host, self.how = _text(info.host), _text(info.how)
 
 
@@ -100,6 +102,7 @@ for _name, _result, _arguments in [
         ("trc_local_size", c_int, [c_void_p]),
         ("trc_generation", c_uint32, [c_void_p]),
         ("trc_host", c_char_p, [c_void_p, c_int]),
+        ("trc_backend", c_char_p, [c_void_p]),
         ("trc_world_group", c_void_p, [c_void_p]),
         ("trc_allreduce", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int]),
         ("trc_broadcast", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int]),
@@ -136,6 +139,16 @@ def check(status):
     raise _KINDS.get(status, Error)(info)
 
 
+def invalid(why):
+    """What the library would answer."""
+    return Invalid(ErrorInfo(struct_size=ctypes.sizeof(ErrorInfo), status=6, culprit=-1, message=why.encode()))
+
+
+def _milliseconds(seconds):
+    """At least one for a time above 0, since 0 means the default; at most what the library takes as for ever."""
+    return math.ceil(min(seconds, 1e9) * 1000) if seconds else 0
+
+
 def options(op_timeout, init_timeout):
     """Times in seconds; None leaves them to the environment."""
-    return Options(ctypes.sizeof(Options), 0, int((op_timeout or 0) * 1000), int((init_timeout or 0) * 1000))
+    return Options(ctypes.sizeof(Options), 0, _milliseconds(op_timeout), _milliseconds(init_timeout))

@@ -39,34 +39,53 @@ class World:
     def __init__(self, handle, owned=True):
         self._handle = handle
         self._free = weakref.finalize(self, lib.trc_world_free, handle) if owned else None
+        # These never change, and are told also when the world is over.
+        self._rank, self._size = lib.trc_rank(handle), lib.trc_size(handle)
+        self._local_rank, self._local_size = lib.trc_local_rank(handle), lib.trc_local_size(handle)
+        self._generation = lib.trc_generation(handle)
+        self._backend = lib.trc_backend(handle).decode()
 
     @property
     def rank(self):
-        return lib.trc_rank(self._handle)
+        return self._rank
 
     @property
     def size(self):
-        return lib.trc_size(self._handle)
+        return self._size
 
     @property
     def local_rank(self):
-        return lib.trc_local_rank(self._handle)
+        return self._local_rank
 
     @property
     def local_size(self):
-        return lib.trc_local_size(self._handle)
+        return self._local_size
 
     @property
     def generation(self):
-        return lib.trc_generation(self._handle)
+        return self._generation
 
     def host(self, rank):
-        name = lib.trc_host(self._handle, rank)
+        name = lib.trc_host(self._alive(), rank)
         return None if name is None else name.decode("utf-8", "replace")
 
     @property
+    def backend(self):
+        """How the ranks exchange bytes: "shm" (memory of one host), "gloo" (TCP) or "local" (one rank)."""
+        return self._backend
+
+    def _retire(self):
+        """Of an elastic membership that goes on without it, or has ended."""
+        self._handle = None
+
+    def _alive(self):
+        if self._handle is None:
+            raise _library.invalid(f"the world of generation {self._generation} is over")
+        return self._handle
+
+    @property
     def _group(self):
-        return lib.trc_world_group(self._handle)
+        return lib.trc_world_group(self._alive())
 
     def allreduce(self, data, op="sum"):
         """In place; `op` is sum, mean, min, max or prod."""
@@ -96,7 +115,7 @@ class World:
 
     def shutdown(self):
         """The orderly end, together with all other ranks."""
-        check(lib.trc_world_finalize(self._handle))
+        check(lib.trc_world_finalize(self._alive()))
 
 
 def init(op_timeout=None, init_timeout=None):

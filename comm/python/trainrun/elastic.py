@@ -19,7 +19,7 @@ import ctypes
 import json
 
 from trainrun import _library
-from trainrun._library import Error, HostsUpdated, Removed, check, lib
+from trainrun._library import Error, HostsUpdated, Removed, check, invalid, lib
 from trainrun._world import World, pinned
 
 __all__ = ["HostsUpdated", "Removed", "Sampler", "State", "run", "scale_with_size"]
@@ -89,15 +89,22 @@ class State:
 
     def commit(self):
         """The point to which a failure leads back; then raises HostsUpdated, on all ranks, if hosts will change."""
+        self._current()
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self):
-        check(lib.trc_check_host_updates(self._world._handle))
+        check(lib.trc_check_host_updates(self._current()._alive()))
 
     def should_stop(self):
         """This rank has heard that it is to go."""
-        return bool(lib.trc_should_stop(self._world._handle))
+        return bool(lib.trc_should_stop(self._current()._alive()))
+
+    def _current(self):
+        if self._world is None:
+            raise invalid("the state is in no world yet: commit() and check_host_updates() are for the function that "
+                          "run() calls; save() takes the snapshot alone")
+        return self._world
 
     def restore(self):
         check(lib.trc_state_restore(self._handle))
@@ -107,25 +114,30 @@ class State:
         """All ranks get the state of one that has the newest saved one. run() does this first in each world."""
         self.__dict__["_world"] = world
         self._pack()
-        check(lib.trc_state_sync(self._handle, world._handle))
+        check(lib.trc_state_sync(self._handle, world._alive()))
         self._unpack()
 
 
 def run(state, train, op_timeout=None, init_timeout=None):
     """Calls train(world), again after each failure that another world can mend, and returns what it returns. Raises
     Removed, which ends the process with 0 unless it is caught, when the job has no more use for it."""
-    membership = ctypes.c_void_p()
+    membership, world = ctypes.c_void_p(), None
     plain = _library.options(op_timeout, init_timeout)
     check(lib.trc_elastic_new(ctypes.byref(plain), ctypes.byref(membership)))
     try:
         size, ended = 0, _library.OK
         while True:
+            if world is not None:
+                world._retire()
             handle = ctypes.c_void_p()
+            # A failure on the way to the next world restores the state there. Values and buffers must then be of one
+            # age, so the values travel with the buffers, and come back as they are after it.
+            if ended in (_library.OK, _library.HOSTS_UPDATED):
+                state._pack()
             check(lib.trc_elastic_form(membership, state._handle, ended, ctypes.byref(handle)))
+            state._unpack()
             world = World(handle, owned=False)
             try:
-                if ended not in (_library.OK, _library.HOSTS_UPDATED):
-                    state._unpack()  # it was restored
                 if size > 0:
                     for callback in state._callbacks:
                         callback(size, world.size)
@@ -140,6 +152,8 @@ def run(state, train, op_timeout=None, init_timeout=None):
                 ended = error.status
     finally:
         state.__dict__["_world"] = None
+        if world is not None:
+            world._retire()
         lib.trc_elastic_free(membership)
 
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/config.h"
-#include "cli/exit_code.h"
+#include "launcher/base/exit_code.h"
 #include "launcher/base/strings.h"
 #include "tests/fuzz/check.h"
 
@@ -32,6 +32,9 @@ cli::Inputs inputs_of(std::string_view text) {
   in.read_file = [content = std::string(text)](const std::string&) -> Result<std::string> { return content; };
   in.local_facts = [] { return cli::LocalFacts{.cores = 4, .gpus = 0}; };
   in.is_this_host = [](const std::string& host) { return host == "localhost" || host == "here"; };
+  in.first_line = [line = std::string(text.substr(0, text.find('\n')))](const std::string& path) {
+    return path.size() % 2 == 0 ? line : std::string();
+  };
   in.is_executable = in.is_file =
       in.is_directory = [](const std::string& path) { return path.size() % 4 != 0; };
   return in;

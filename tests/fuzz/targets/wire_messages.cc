@@ -30,7 +30,7 @@ void check_meaning(const OutputBytes& output) {
 }
 void check_meaning(const Start& start) { FUZZ_CHECK(start.stdin_mode <= StdinMode::inherit); }
 void check_meaning(const Prepared& prepared) {
-  for (const auto& problem : prepared.problems) FUZZ_CHECK(problem.kind <= Problem::Kind::script);
+  for (const auto& problem : prepared.problems) FUZZ_CHECK(problem.kind <= Problem::Kind::pmix_library);
   const auto& facts = prepared.facts;
   FUZZ_CHECK(core::usable_cores(facts) >= 1);
   JobSpec job;
@@ -71,9 +71,10 @@ void check_all(std::uint8_t type, std::string_view payload) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  check_all<Setup, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep, Inspect,
-            StreamData, Hello, Prepared, Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note,
-            StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, Inspected,
-            InspectionDone>(data[0], text_of(data, size).substr(1));
+  check_all<Setup, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep, Inspect, World,
+            StreamData, StreamTaken, Gather, Gathered, GatherFailed, Ask, Answer, ExchangeLost, Aborted,
+            Hello, Prepared, Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note, StdinWanted,
+            PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, Inspected, InspectionDone>(
+      data[0], text_of(data, size).substr(1));
   return 0;
 }

@@ -166,9 +166,24 @@ struct AgentScene {
         said.push_back("started " + id(message));
         break;
       }
-      case wire::Exited::type:
-        said.push_back("exited " + id(wire::from_frame<wire::Exited>(frame)));
+      case wire::NotStarted::type: {
+        const auto message = wire::from_frame<wire::NotStarted>(frame);
+        said.push_back("not started " + id(message) + " " + to_string(message->stage) + " " +
+                       std::to_string(message->error));
         break;
+      }
+      case wire::Exited::type: {
+        const auto message = wire::from_frame<wire::Exited>(frame);
+        in_mpi[message->worker.value] = message->in_mpi;
+        signalled[message->worker.value] = message->signalled;
+        said.push_back("exited " + id(message));
+        break;
+      }
+      case wire::Aborted::type: {
+        const auto message = wire::from_frame<wire::Aborted>(frame);
+        said.push_back("aborted " + id(message) + " with " + std::to_string(message->code));
+        break;
+      }
       case wire::Finished::type:
         said.push_back("finished " + id(wire::from_frame<wire::Finished>(frame)));
         break;
@@ -219,6 +234,8 @@ struct AgentScene {
   std::vector<std::string> said;
   std::map<std::uint32_t, pid_t> pids;
   std::map<std::uint32_t, std::string> output;
+  std::map<std::uint32_t, bool> in_mpi;          // of those that have ended
+  std::map<std::uint32_t, SignalSet> signalled;  // the same
   std::map<std::uint32_t, wire::Swept> sweeps;
   std::vector<wire::PortHeld> ports;
   std::vector<wire::Inspected> inspected;

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,16 +14,18 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "launcher/base/fd.h"
+
 using namespace trainrun;
 
 namespace {
 
 constexpr Duration patience = seconds(20);
 
-sockaddr_in loopback(std::uint16_t port, in_addr_t address = INADDR_LOOPBACK) {
+sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in name{};
   name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(address);
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   name.sin_port = htons(port);
   return name;
 }
@@ -32,15 +35,6 @@ Fd connected(std::uint16_t port) {
   const auto name = loopback(port);
   REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0);
   return fd;
-}
-
-int bind_error(std::uint16_t port, bool reuse, bool listen) {
-  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  if (reuse) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const auto name = loopback(port, INADDR_ANY);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) return errno;
-  return listen && ::listen(fd.get(), 1) != 0 ? errno : 0;
 }
 
 std::size_t open_descriptors() {
@@ -59,6 +53,7 @@ struct Scene {
                       if (echo && !bytes.empty()) door.give(stream, bytes, false);
                       look();
                     },
+                    [this](StreamId, std::uint64_t bytes) { taken += bytes, look(); },
                     [this](uid_t user) { refused.push_back(user), look(); }}) {}
   void run(std::function<bool()> wanted) {
     until = std::move(wanted);
@@ -79,6 +74,7 @@ struct Scene {
   std::vector<uid_t> refused;
   std::string got;
   int ended = 0;
+  std::uint64_t taken = 0;
   bool echo = false;
   std::function<bool()> until;
   agent::Door door;
@@ -148,6 +144,62 @@ TEST_SUITE("door") {
     CHECK((got == text));
   }
 
+  TEST_CASE("a worker that reads slowly is never cut off, and what it takes is told") {
+    Scene scene;
+    const auto answer = scene.door.open(0, 0);
+    const auto worker = connected(answer.port);
+    scene.run([&] { return scene.opened.size() == 1; });
+    const std::string text(40u << 20, 'x');
+    scene.door.give(scene.opened[0], text, false);
+    std::size_t got = 0;
+    scene.run([&] {
+      char buffer[65536];
+      const auto n = ::recv(worker.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+      if (n > 0) got += static_cast<std::size_t>(n);
+      if (got < text.size()) scene.loop.post([&] { scene.look(); });
+      return got == text.size() && scene.taken + wire::stream_window / 4 > text.size();
+    });
+    CHECK(scene.ended == 0);
+    CHECK(scene.taken <= text.size());
+  }
+
+  TEST_CASE("a worker is read no further than its window, until what it said has been taken") {
+    Scene scene;
+    const auto answer = scene.door.open(0, 0);
+    const auto worker = connected(answer.port);
+    scene.run([&] { return scene.opened.size() == 1; });
+    const std::string text(3 * wire::stream_window, 'x');
+    std::size_t sent = 0;
+    const auto send_more = [&] {
+      const auto n = ::send(worker.get(), text.data(), text.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (n > 0) sent += static_cast<std::size_t>(n);
+      if (sent < text.size()) scene.loop.post([&] { scene.look(); });
+    };
+    scene.run([&] {
+      send_more();
+      return scene.got.size() >= wire::stream_window;
+    });
+    bool asked = false;
+    for (int turns = 0; turns < 100; ++turns) {  // nothing more comes, however often the loop turns
+      asked = false;
+      scene.loop.post([&] { asked = true, scene.look(); });
+      scene.run([&] { return asked; });
+    }
+    CHECK(scene.got.size() < wire::stream_window + 65536);
+    const auto told = scene.got.size();
+    std::uint64_t paid = 0;
+    scene.run([&] {
+      send_more();
+      if (scene.got.size() - paid >= wire::stream_window / 4) {
+        scene.door.taken(scene.opened[0], scene.got.size() - paid);
+        paid = scene.got.size();
+      }
+      return scene.got.size() == text.size();
+    });
+    CHECK(told < scene.got.size());
+    scene.door.taken(StreamId{99}, 1);  // of nobody
+  }
+
   TEST_CASE("another user's connection is closed, told, and no stream") {
     if (::getuid() != 0) return;
     Scene scene;
@@ -167,6 +219,27 @@ TEST_SUITE("door") {
     CHECK(status == 0);
   }
 
+  TEST_CASE("a worker that comes while descriptors are short is let in when there are some again") {
+    Scene scene;
+    const auto opened = scene.door.open(0, 0);
+    REQUIRE(opened.error == 0);
+    const auto worker = connected(opened.port);
+    const Fd next(::dup(worker.get()));
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    auto few = limit;
+    few.rlim_cur = static_cast<rlim_t>(next.get()) + 2;  // one more than there are: to accept, not to ask
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+    bool tried = false;
+    io::Timer timer(scene.loop);
+    timer.arm(io::Loop::now() + milliseconds(100), [&] { tried = true, scene.look(); });
+    scene.run([&] { return tried; });
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    REQUIRE(write_all(worker.get(), "ping"));
+    scene.run([&] { return scene.got == "ping"; });
+    CHECK(scene.opened.size() == 1);
+  }
+
   TEST_CASE("a range without a free port is refused with the system's reason") {
     Scene scene, other;
     const auto answer = scene.door.open(0, 0);
@@ -174,57 +247,5 @@ TEST_SUITE("door") {
     CHECK(other.door.open(2000, 1000).error == EINVAL);
     CHECK(scene.door.open(0, 0).port == answer.port);  // once is enough
     scene.door.give(StreamId{99}, "for nobody", true);
-  }
-
-  TEST_CASE("a held port goes to a listener that reuses addresses, and to nobody else") {
-    const auto held = agent::hold_port(0, 0);
-    REQUIRE(held.answer.error == 0);
-    REQUIRE(held.answer.port != 0);
-    CHECK(bind_error(held.answer.port, false, false) == EADDRINUSE);
-    CHECK(bind_error(held.answer.port, true, true) == 0);
-    CHECK(agent::hold_port(5, 4).answer.error == EINVAL);
-  }
-
-  TEST_CASE("a held port is nobody else's to hold, and the next one is another") {
-    // Two neighbours that are free; others may take one between the look and the test, so it looks again.
-    std::uint16_t port = 0;
-    for (int tries = 0; tries < 100 && port == 0; ++tries) {
-      const auto held = agent::hold_port(0, 0);
-      REQUIRE(held.answer.error == 0);
-      const auto next = static_cast<std::uint16_t>(held.answer.port + 1);
-      if (next > 1024 && bind_error(next, false, true) == 0) port = held.answer.port;
-    }
-    REQUIRE(port != 0);
-    const auto last = static_cast<std::uint16_t>(port + 1);
-    auto first = agent::hold_port(port, last);
-    CHECK(first.answer.port == port);
-    auto second = agent::hold_port(port, last);  // another job on this host, with the same range
-    CHECK(second.answer.port == last);
-    second.socket.reset();
-    second = agent::hold_port(port, last, port);
-    CHECK(second.answer.port == last);
-    first.socket.reset();
-    CHECK(agent::hold_port(port, last, last).answer.port == port);
-    second.socket.reset();
-    CHECK(agent::hold_port(port, last, port).answer.port == last);
-    CHECK(agent::hold_port(port, port, port).answer.port == port);  // there is no other
-
-    // A connection of the last world that lingers on (TIME_WAIT) makes the port the last choice, and no
-    // error.
-    {
-      const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      const int on = 1;
-      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-      const auto name = loopback(port);
-      REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0);
-      REQUIRE(::listen(listener.get(), 1) == 0);
-      const auto client = connected(port);
-      Fd server(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      REQUIRE(server);
-      server.reset();  // the side that ends first is the one that lingers
-      CHECK(read_some(client.get()).empty());
-    }
-    CHECK(agent::hold_port(port, last).answer.port == last);
-    CHECK(agent::hold_port(port, port).answer.port == port);
   }
 }

@@ -77,7 +77,7 @@ TEST_SUITE("inspection") {
   }
 
   TEST_CASE("a tool is asked for the stack of what the worker runs, and may not write too much") {
-    const FakeTool tool("echo \"asked $*\"; head -c 1000000 /dev/zero | tr '\\0' x");
+    const FakeTool tool("echo \"asked $*\"; head -c 1000000 /dev/zero | tr '\\0' x | dd bs=1000 2>/dev/null");
     AgentScene scene([&](wire::Setup& setup) { search_in(setup, tool.folder + ":/usr/bin:/bin"); });
     for (std::uint32_t worker = 1; worker <= 6; ++worker)
       scene.start_shell(worker,
@@ -108,7 +108,8 @@ TEST_SUITE("inspection") {
     const auto& stack = of(scene, 1).stack;
     const auto at = stack.find(", ended after 5 s:\n");
     REQUIRE(at != std::string::npos);
-    const auto pid = parse_unsigned<unsigned>(trim(stack.substr(at + 19)));
+    const auto number = stack.substr(at + 19, stack.find('\n', at + 19) - at - 19);
+    const auto pid = parse_unsigned<unsigned>(trim(number));
     REQUIRE(pid);
     scene.until_gone(static_cast<pid_t>(*pid));
     CHECK(is_alive(scene.pids[1]));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/agent/process_tree.h"
 #include "launcher/base/fd.h"
 
 using namespace trainrun;
@@ -54,6 +55,27 @@ TEST_SUITE("job directory") {
     CHECK(mode_of(directory.path()) == 0700);
     CHECK(mode_of(directory.path() + "/key") == 0600);
     CHECK(read_file(directory.path() + "/key", 100).value_or("") == "secret\n");
+  }
+
+  TEST_CASE("a long path is removed as a short one is, and one that is too long is refused") {
+    const Base base;
+    auto deep = base.path;
+    while (deep.size() < 3850) {
+      deep += "/" + std::string(100, 'd');
+      std::filesystem::create_directory(deep);
+    }
+    agent::Legacy legacy;
+    JobDirectory directory(legacy);
+    REQUIRE(directory.make({deep}, "job7", "secret\n") == 0);
+    CHECK(legacy.job_directory() == directory.path());
+    agent::remove_tree(legacy.job_directory());
+    CHECK(std::filesystem::is_empty(deep));
+    const auto without_id = deep.size() + std::string("/trainrun..XXXXXX").size();
+    for (const std::size_t length : {4093, 4097}) {  // no room for the key, and none for the directory
+      CAPTURE(length);
+      CHECK(directory.make({deep}, std::string(length - without_id, 'j'), "secret\n") == ENAMETOOLONG);
+    }
+    CHECK(std::filesystem::is_empty(deep));
   }
 
   TEST_CASE("where none works, the last is told") {

@@ -20,6 +20,8 @@ TEST_SUITE("leaving") {
     scene.start(2, {"/bin/sleep", "1000"});
     scene.until_said("started 2");
     ::kill(scene.agent_pid, SIGUSR1);
+    ::kill(scene.watcher, SIGUSR2);
+    scene.until_said("note the agent got SIGUSR2, which means nothing to this job");
     scene.link->send(wire::Ping{1});
     scene.until_said("pong 1");
     ::kill(scene.agent_pid, SIGINT);
@@ -44,6 +46,17 @@ TEST_SUITE("leaving") {
     CHECK_FALSE(is_alive(scene.pids[1]));
   }
 
+  TEST_CASE("an agent that does not understand its launcher says so, and its ranks' end is not theirs") {
+    AgentScene scene;
+    scene.start_shell(1, "trap 'exit 3' TERM; echo $$; while :; do sleep 0.1; done");
+    const auto worker = scene.numbers(1, 1);
+    scene.link->send(wire::Hello{});
+    scene.run([&] { return scene.closed; });
+    CHECK(scene.said.back() == "note the agent got a message that it does not know and ends its ranks");
+    CHECK(scene.wait_for_watcher() == 1);
+    CHECK_FALSE(is_alive(worker[0]));
+  }
+
   TEST_CASE("after it is stopped in time nothing more is said") {
     AgentScene scene(elastic);
     ::kill(scene.agent_pid, SIGTERM);
@@ -54,11 +67,33 @@ TEST_SUITE("leaving") {
     CHECK(scene.said.size() == 1);
   }
 
-  TEST_CASE("without elasticity TERM ends, and USR1 ends nothing") {
+  TEST_CASE("HUP and QUIT end as TERM does, and leave the ranks their grace") {
+    ::signal(SIGHUP, SIG_DFL);  // as it is without nohup
+    for (const auto& [number, name] : {std::pair(SIGHUP, "SIGHUP"), std::pair(SIGQUIT, "SIGQUIT")}) {
+      CAPTURE(name);
+      char file[] = "/tmp/leaving_test.XXXXXX";
+      const Fd heard(::mkstemp(file));
+      REQUIRE(heard);
+      AgentScene scene;
+      scene.start(1, {"/bin/sh", "-c",
+                      "trap 'echo TERM >> \"$0\"; exit' TERM\necho $$; while :; do sleep 0.1; done", file});
+      scene.numbers(1, 1);
+      ::kill(scene.watcher, number);
+      scene.until_said("note the agent got " + std::string(name) + " and ends its ranks");
+      scene.run([&] { return scene.closed; });
+      CHECK(scene.wait_for_watcher() == 1);
+      CHECK(read_file(file, 100).value_or("") == "TERM\n");
+      ::unlink(file);
+    }
+  }
+
+  TEST_CASE("without elasticity TERM ends, and USR1 and USR2 end nothing") {
     AgentScene scene;
     scene.start(1, {"/bin/sleep", "1000"});
     ::kill(scene.watcher, SIGUSR1);
     scene.until_said("note the agent got SIGUSR1, which means nothing to this job");
+    ::kill(scene.watcher, SIGUSR2);
+    scene.until_said("note the agent got SIGUSR2, which means nothing to this job");
     scene.link->send(wire::Ping{1});
     scene.until_said("pong 1");
     CHECK(is_alive(scene.pids[1]));

@@ -52,14 +52,23 @@ TEST_SUITE("output pump") {
     REQUIRE(write_all(source.write.get(), "0123456789"));
     settle(loop);
     CHECK(source.got.empty());
-    CHECK_FALSE(pump->empty());
+    CHECK(pump->marked_is_through());
+    pump->mark();
+    REQUIRE(write_all(source.write.get(), "later"));
+    CHECK_FALSE(pump->marked_is_through());
     credit.add(4);
     settle(loop);
     CHECK(source.got == "0123");
-    credit.add(100);
+    CHECK_FALSE(pump->marked_is_through());
+    credit.add(6);
     settle(loop);
     CHECK(source.got == "0123456789");
-    CHECK(pump->empty());
+    CHECK(pump->marked_is_through());
+    credit.add(100);
+    settle(loop);
+    CHECK(source.got == "0123456789later");
+    pump->mark();
+    CHECK(pump->marked_is_through());
     CHECK(source.ended == 0);
     source.write.reset();
     settle(loop);
@@ -118,6 +127,8 @@ TEST_SUITE("output pump") {
     const auto third = live.start(loop, credit);
     for (auto* source : {&stopped, &gone, &live}) REQUIRE(write_all(source->write.get(), "abc"));
     settle(loop);
+    first->mark();
+    CHECK_FALSE(first->marked_is_through());
     first->stop();
     second.reset();
     credit.add(100);
@@ -126,6 +137,6 @@ TEST_SUITE("output pump") {
     CHECK(gone.got.empty());
     CHECK(live.got == "abc");
     CHECK(stopped.ended == 0);
-    CHECK(first->empty());
+    CHECK(first->marked_is_through());
   }
 }

@@ -1,5 +1,7 @@
 #include "launcher/agent/predecessor.h"
 
+#include "agent_scene.h"
+
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -129,6 +131,32 @@ TEST_SUITE("predecessor") {
     int status = 0;
     CHECK(::waitpid(agent, &status, 0) == agent);
     CHECK(WIFSIGNALED(status));
+  }
+
+  TEST_CASE(
+      "an agent and its watcher that were both stopped go, and what only the watcher knows goes with them") {
+    const Base base;
+    std::string job;
+    AgentScene scene([&](wire::Setup& setup) {
+      setup.elastic = true;
+      setup.host = HostIndex{1};
+      setup.env.emplace_back("TMPDIR", base.path);
+      job = setup.job_id;
+    });
+    scene.start_shell(
+        1, "(setsid env -i sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &)\necho $$; exec sleep 1000");
+    const auto workers = scene.numbers(1, 2);
+    for (const auto pid : {scene.watcher, scene.agent_pid}) REQUIRE(::kill(pid, SIGSTOP) == 0);
+    scene.run([&] {
+      scene.loop.post([&] { scene.look(); });
+      return agent::process_stat(scene.watcher)->stopped() && agent::process_stat(scene.agent_pid)->stopped();
+    });
+    CHECK(agent::clear_after_predecessors(base.path, job, HostIndex{1}).directories == 1);
+    CHECK_FALSE(is_alive(scene.watcher));
+    CHECK_FALSE(is_alive(scene.agent_pid));
+    for (const auto pid : workers) CHECK_FALSE(is_alive(pid));
+    CHECK(fs::is_empty(base.path));
+    scene.run([&] { return scene.closed; });
   }
 
   TEST_CASE("another job's, another machine's, one that is being made, and what is no directory stay") {

@@ -1,4 +1,5 @@
 #include "agent_scene.h"
+#include "launcher/agent/agent.h"
 
 using namespace trainrun;
 
@@ -6,6 +7,10 @@ namespace {
 
 // The watcher waits 2 s longer than this.
 void short_timeout(wire::Setup& setup) { setup.host_timeout_ms = 100; }
+
+// Needs longer to save than the watcher waits for a sign of life.
+const std::string saves_for_long =
+    "trap 'echo TERM; sleep 3; echo saved >> \"$0\"; exit 0' TERM\necho $$; while :; do sleep 0.1; done";
 
 const std::string leaves_daemon =
     "(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &)\necho $$; exec sleep 1000";
@@ -54,6 +59,49 @@ TEST_SUITE("watcher") {
     scene.link->send(wire::Ping{9});
     scene.until_said("pong 9");
     for (const auto pid : workers) CHECK(is_alive(pid));
+  }
+
+  TEST_CASE("ranks may use all of a long grace, whether the launcher asked for their end or is gone") {
+    for (const bool asked : {true, false}) {
+      CAPTURE(asked);
+      char file[] = "/tmp/watcher_test.XXXXXX";
+      const Fd saved(::mkstemp(file));
+      REQUIRE(saved);
+      {
+        AgentScene scene(short_timeout);
+        scene.start(1, {"/bin/sh", "-c", saves_for_long, file});
+        scene.numbers(1, 1);
+        if (asked) {
+          scene.stop();
+          REQUIRE(scene.stopped);
+          CHECK(scene.stopped->leftovers > 0);
+          CHECK_FALSE(scene.stopped->killed);
+        } else {
+          scene.closed = true;
+          scene.link.reset();
+        }
+        CHECK(scene.wait_for_watcher() == (asked ? 0 : 1));
+      }
+      CHECK(read_file(file, 100).value_or("") == "saved\n");
+      ::unlink(file);
+    }
+  }
+
+  TEST_CASE("an agent shows life before its launcher has said anything") {
+    io::Loop loop;
+    auto ends = make_socket_pair();
+    REQUIRE(ends);
+    agent::Legacy legacy;
+    legacy.set_host_timeout(milliseconds(100));
+    const agent::Agent agent(loop, std::move(ends->second), Fd(), legacy);
+    for (int signs = 0; signs < 3; ++signs) {
+      const auto last = legacy.last_life();
+      bool late = false;
+      io::Timer limit(loop);
+      limit.arm(io::Loop::now() + scene_patience, [&] { late = true; });
+      while (legacy.last_life() == last && !late) loop.context().run_one();
+      CHECK_FALSE(late);
+    }
   }
 
   TEST_CASE("an agent that was stopped together with its watcher lives, though it goes on later") {

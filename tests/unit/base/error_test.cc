@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <set>
 
-#include "cli/exit_code.h"
+#include "launcher/base/exit_code.h"
 
 namespace trainrun {
 namespace {

@@ -55,6 +55,10 @@ TEST_CASE("each kind of end has its exit code and its words") {
        "could not be started (fork): Resource temporarily unavailable"},
       {ExitStatus::lost("no answer for 3 s"), 69, "was lost: no answer for 3 s"},
       {ExitStatus::lost(""), 69, "was lost"},
+      {ExitStatus::aborted(7), 7, "called MPI_Abort with code 7"},
+      {ExitStatus::aborted(256), 1, "called MPI_Abort with code 256"},
+      {ExitStatus::aborted(-1), 255, "called MPI_Abort with code -1"},
+      {ExitStatus::deserted("within MPI"), 1, "exited with code 0 within MPI"},
   };
   for (const auto& row : table) {
     CHECK(row.status.exit_code() == row.code);

@@ -28,3 +28,13 @@ TEST_CASE("only an error about too many files has a hint about them") {
   CHECK(open_files_hint(ENFILE).find("file-nr") != std::string::npos);
   CHECK(open_files_hint(ECONNREFUSED).empty());
 }
+
+TEST_CASE("an event loop that the kernel refuses something is an error that can be tried again") {
+  for (const int error : {EMFILE, ENFILE, ENOSPC}) {
+    const auto told = no_more_to_wait_with(error);
+    CHECK(told.code == Code::try_again);
+    CHECK(told.message.find(errno_text(error)) != std::string::npos);
+    CHECK_FALSE(told.hint.empty());
+  }
+  CHECK(no_more_to_wait_with(ENOSPC).hint.find("max_user_watches") != std::string::npos);
+}

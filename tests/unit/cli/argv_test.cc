@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/parts.h"
+
 using namespace trainrun;
 using namespace trainrun::cli;
 
@@ -87,29 +89,38 @@ TEST_CASE("the commonest flags of other launchers are answered, in one line") {
   for (const std::string flag : {"--report-bindings",
                                  "--display-map",
                                  "--display-allocation",
-                                 "-prepend-rank",
                                  "-l",
-                                 "--label",
                                  "--bynode",
                                  "--byslot",
                                  "--npersocket",
                                  "--rankfile",
                                  "-rf",
-                                 "--nooversubscribe",
                                  "--mca",
-                                 "--mpi",
                                  "-iface",
                                  "-launcher",
                                  "-genvlist",
                                  "--ntasks",
-                                 "--rdzv-conf",
                                  "--log-dir",
-                                 "--no-python",
                                  "--check-build",
                                  "--app",
                                  "--tcp",
                                  "--am",
-                                 "-D"}) {
+                                 "-D",
+                                 "-w",
+                                 "--nodelist",
+                                 "-o",
+                                 "--output",
+                                 "-N",
+                                 "--nodes",
+                                 "--ntasks-per-node",
+                                 "--cpus-per-task",
+                                 "--gloo",
+                                 "--autotune",
+                                 "--log-level",
+                                 "--mpi-args",
+                                 "--fusion-threshold-mb",
+                                 "--timeline-filename",
+                                 "--redirects"}) {
     CAPTURE(flag);
     const auto parts = split_argv({flag, "./t"});
     REQUIRE_FALSE(parts.has_value());
@@ -118,6 +129,40 @@ TEST_CASE("the commonest flags of other launchers are answered, in one line") {
     CHECK(parts.error().hint.find("lists every option") == std::string::npos);
     CHECK(parts.error().hint.size() < 100);
   }
+}
+
+TEST_CASE("flags of other launchers that change nothing here are left out, and a line says why") {
+  const auto parts = split_argv({"--standalone", "--rdzv-backend", "c10d", "--rdzv_endpoint=h:1", "-np", "2",
+                                 "--no-python", "--node_rank=0", "--rdzv-id", "7", "./t", "--rdzv-id", "8"});
+  CHECK(shown(parts) == "hosts-from=none np=2 | ./t --rdzv-id 8");
+  CHECK(notes_on_needless(*parts) ==
+        std::vector<std::string>{
+            "--standalone, --rdzv-backend, --rdzv_endpoint and --rdzv-id have no effect: trainrun does the "
+            "rendezvous itself",
+            "--no-python has no effect: a program is run as it is, and only a *.py by python3",
+            "--node_rank has no effect: one trainrun starts all hosts"});
+  const auto twice = split_argv({"--allow-run-as-root", "./a", ":", "--allow-run-as-root", "./b"});
+  CHECK(notes_on_needless(*twice).size() == 1);
+  CHECK(shown(split_argv({"-prepend-rank", "--tag-output", "--label", "--mpi=pmi2", "--launcher", "ssh",
+                          "./t"})) == "| ./t");
+  CHECK(shown(split_argv({"--monitor-interval", "5", "--start-method=spawn", "--role", "t", "--use_env",
+                          "--master_addr", "h", "--node-rank", "0", "./t"})) == "| ./t");
+  CHECK(shown(split_argv({"--rdzv-id", "-np", "2", "./t"})) ==
+        "error: --rdzv-id needs a value, but the next word is '-np'");
+  CHECK(shown(split_argv({"--node-rank", "1", "./t"})) == "error: unknown flag '--node-rank'");
+}
+
+TEST_CASE("values are what was typed: brackets, braces, dashes and blanks are no signs of ours") {
+  for (const std::string value :
+       {"[fd00::1]", "[a,b]", "[]", "{}", "%%", "a b", "-5", "--x", "++", "'q'", "true"}) {
+    CAPTURE(value);
+    CHECK(split_line({"--wdir", value, "./t"}) == "wdir=" + value + " | ./t");
+    CHECK(split_line({"--wdir=" + value, "./t"}) == "wdir=" + value + " | ./t");
+    CHECK(split_line({"--timestamp=" + value, "./t"}) == "timestamp=" + value + " | ./t");
+  }
+  CHECK(split_line({"-x", "A=[1,2]", "--export=B=[3]", "-x", "C={}", "./t"}) ==
+        "export=A=[1,2] export=B=[3] export=C={} | ./t");
+  CHECK(split_line({"--timestamp=", "./t"}) == "error: --timestamp needs a value, but it is empty");
 }
 
 TEST_CASE("what is no flag of ours before the program is an error that helps") {
@@ -129,7 +174,12 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
       {{"-np3", "./t"}, "unknown flag '-np3'", "write -np 3"},
       {{"-n4", "./t"}, "unknown flag '-n4'", "write -n 4"},
       {{"-p2222", "./t"}, "unknown flag '-p2222'", "write -p 2222"},
-      {{"-N", "4", "./t"}, "unknown flag '-N'", "write --ppn N"},
+      {{"-N", "4", "./t"},
+       "unknown flag '-N'",
+       "write --ppn N for mpirun's -N; for srun's, --nnodes N, or name the hosts: -H a,b"},
+      {{"--standalone=1", "./t"},
+       "unknown flag '--standalone'",
+       "trainrun --help all lists every option; if it is the program's own, put it after the program"},
       {{"-F", "h", "./t"}, "unknown flag '-F'", "did you mean -f?"},
       {{"-y", "./t"},
        "unknown flag '-y'",
@@ -146,12 +196,11 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
       {{"-rf", "hosts", "./t"},
        "unknown flag '-rf'",
        "there is none: the order of hosts in -H or --hostfile is the order of ranks"},
-      {{"-prepend-rank", "./t"}, "unknown flag '-prepend-rank'", "write --tag rank"},
-      {{"--rdzv_conf=timeout=3", "./t"},
-       "unknown flag '--rdzv_conf'",
-       "not needed: trainrun does the rendezvous; --start-timeout says how long hosts have"},
+      {{"-l", "./t"}, "unknown flag '-l'", "write --tag rank"},
+      {{"--launcher", "slurm", "./t"},
+       "unknown flag '--launcher'",
+       "write --transport ssh, openssh or local; hosts of Slurm are reached by ssh too"},
       {{"-D", "/tmp", "./t"}, "unknown flag '-D'", "write --wdir DIR"},
-      {{"--allow-run-as-root", "./t"}, "unknown flag '--allow-run-as-root'", "not needed: leave it out"},
       {{"-np"}, "-np needs a value", "write -np N"},
       {{"-np", "-H", "a", "./t"}, "-np needs a value, but the next word is '-H'", "write -np N"},
       {{"--np=", "./t"}, "--np needs a value, but it is empty", "write --np N"},

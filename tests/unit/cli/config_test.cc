@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/exit_code.h"
+#include "launcher/base/exit_code.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
@@ -46,6 +46,9 @@ TEST_CASE("hosts and numbers of ranks") {
       {{"-H", "[fd00::1]:2", "./train"}, "fd00::1:2 np 2"},
       {{"-np", "1", "./server", ":", "-np", "3", "./client"}, "localhost:4 np 4"},
       {{"-H", "gpu1:4", "-np", "1", "./server", ":", "-np", "3", "./client"}, "gpu1:4 np 4"},
+      {{"-np", "1", "./server", ":", "-H", "gpu1:4", "-np", "3", "./client"}, "gpu1:4 np 4"},
+      {{"-H", "gpu1:4", "-np", "1", "./server", ":", "-v", "-H", "gpu1:4", "-np", "3", "./client"},
+       "gpu1:4 np 4"},
   };
   for (const auto& [words, expected] : rows) CHECK(shown(job_of(words)) == expected);
 }
@@ -140,23 +143,6 @@ TEST_CASE("a Slurm job's hosts are taken when none are named") {
         "or name the hosts with -H");
 }
 
-TEST_CASE("python programs run with python3 and a note says so") {
-  World world;
-  auto request = world.read({"-np", "2", "train.py", "--lr", "1"});
-  REQUIRE(request.has_value());
-  CHECK(request->job.programs[0].argv == Words{"python3", "train.py", "--lr", "1"});
-  CHECK(request->notes ==
-        Words{"'train.py' is not executable: running it with python3 of PATH (/usr/bin/python3 here)"});
-  request = world.read({"-np", "2", "-m", "pkg.train", "-np", "3"});
-  REQUIRE(request.has_value());
-  CHECK(request->job.programs[0].argv == Words{"python3", "-m", "pkg.train", "-np", "3"});
-  CHECK(request->notes == Words{"running module pkg.train with python3 of PATH (/usr/bin/python3 here)"});
-  request = world.read({"-np", "2", "./run.py"});
-  REQUIRE(request.has_value());
-  CHECK(request->job.programs[0].argv == Words{"./run.py"});
-  CHECK(request->notes.empty());
-}
-
 TEST_CASE("the working directory is absolute, or relative to the caller's") {
   CHECK(job_of({"-np", "1", "--wdir", "/tmp", "/bin/true"}).programs[0].directory == "/tmp");
   CHECK(job_of({"-np", "1", "--wdir", "sub", "/bin/true"}).programs[0].directory == "/home/u/sub");
@@ -164,26 +150,6 @@ TEST_CASE("the working directory is absolute, or relative to the caller's") {
   CHECK(job_of({"-H", "gpu1", "--wdir", "/far/away", "x"}).programs[0].directory == "/far/away");
   CHECK(error_of({"-np", "1", "--wdir", "nope", "/bin/true"}) ==
         "the working directory '/home/u/nope' does not exist | --wdir DIR chooses another one");
-}
-
-TEST_CASE("a program that this host has to run and has not is found out before anything starts") {
-  World world;
-  const std::tuple<Words, ExitCode, std::string> rows[] = {
-      {{"-np", "1", "./nope"}, ExitCode::not_found, "program '/home/u/nope' not found: it does not exist"},
-      {{"-np", "1", "nope"}, ExitCode::not_found, "program 'nope' not found in PATH"},
-      {{"-np", "1", "train"}, ExitCode::not_found, "program 'train' not found in PATH"},
-      {{"-np", "1", "./plain.txt"},
-       ExitCode::not_executable,
-       "program '/home/u/plain.txt' is not executable"},
-      {{"-np", "1", "./sub"}, ExitCode::not_executable, "program '/home/u/sub' is a directory"},
-  };
-  for (const auto& [words, code, message] : rows) {
-    const auto request = world.read(words);
-    REQUIRE_FALSE(request.has_value());
-    CHECK(exit_code_of(request.error().code) == code);
-    CHECK(request.error().message == message);
-  }
-  CHECK(world.read({"-H", "gpu1", "./nope"}).has_value());  // only gpu1 knows
 }
 
 TEST_CASE("every flag reaches the job") {
@@ -268,6 +234,45 @@ TEST_CASE("every flag reaches the job") {
   CHECK(job.ports.last == 20100);
 }
 
+TEST_CASE("torchrun's words for the ranks of a host are counted on this host, and asked for elsewhere") {
+  World world;
+  world.facts = {.cores = 6, .gpus = 2};
+  CHECK(shown(job_of(world, {"--nproc-per-node", "gpu", "./train"})) == "localhost:2 np 2");
+  CHECK(shown(job_of(world, {"--nproc_per_node=auto", "./train"})) == "localhost:2 np 2");
+  CHECK(shown(job_of(world, {"--nproc-per-node", "cpu", "./train"})) == "localhost:6 np 6");
+  CHECK(shown(job_of(world, {"-H", "localhost", "--nproc-per-node", "cpu", "./train"})) ==
+        "localhost:6 np 6");
+  CHECK(shown(job_of(world, {"--nnodes", "1", "--nproc-per-node", "gpu", "./train"})) == "localhost:2 np 2");
+  const auto request = world.read({"--nproc-per-node", "gpu", "./train"});
+  CHECK(request->notes == std::vector<std::string>{"--nproc-per-node gpu: 2 ranks, one a GPU"});
+  world.files["/home/u/j.toml"] = "[placement]\nppn = \"auto\"\n";
+  CHECK(shown(job_of(world, {"--config", "j.toml", "./train"})) == "localhost:2 np 2");
+  for (const Words& hosts : {Words{"-H", "gpu1,gpu2"}, Words{"--discover", "file:pool", "-np", "2"}}) {
+    Words line = hosts;
+    line.insert(line.end(), {"--nproc-per-node", "auto", "./train"});
+    CHECK(error_of(world, line) ==
+          "--nproc-per-node auto: what other hosts have is not known before the start | write the number: "
+          "--nproc-per-node 8");
+  }
+  world.facts.gpus = 0;
+  CHECK(shown(job_of(world, {"--nproc-per-node", "auto", "./train"})) == "localhost:6 np 6");
+  CHECK(error_of(world, {"--nproc-per-node", "gpu", "./train"}) ==
+        "--nproc-per-node gpu: this host has no GPU that may be used | --nproc-per-node cpu is one rank a "
+        "core; "
+        "or write the number");
+  CHECK(error_of(world, {"--nproc-per-node", "gpus", "./train"})
+            .starts_with("--nproc-per-node: 'gpus' is not a whole number from 1 to 65536"));
+}
+
+TEST_CASE("--standalone keeps a job on this host, inside an allocation as well") {
+  World world;
+  world.environment.insert(
+      world.environment.end(),
+      {{"SLURM_JOB_ID", "1"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}});
+  CHECK(shown(job_of(world, {"./train"})) == "n1:2 n2:2 np 4");
+  CHECK(shown(job_of(world, {"--standalone", "--nproc-per-node", "3", "./train"})) == "localhost:3 np 3");
+}
+
 TEST_CASE("what is wrong is said with its cause and a cure") {
   const std::pair<Words, std::string> rows[] = {
       {{}, "no program was named | write trainrun [flags] program [arguments], or see trainrun --help"},
@@ -277,9 +282,16 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"-np", "2", "./train", ":", "./train"},
        "part 2 ('./train') has no -np | with several programs each says its own: -np 1 ./server : -np 7 "
        "./client"},
-      {{"-np", "1", "./train", ":", "-np", "1", "--grace", "3", "./train"},
-       "--grace is for the whole job, so it stands before the first program | after a ':' there can be -np, "
-       "-x, --wdir and -m"},
+      {{"-np", "1", "--grace", "5", "./train", ":", "-np", "1", "--grace", "3s", "./train"},
+       "part 1 ('./train') says --grace 5, part 2 ('./train') says --grace 3s: a job has one answer | write "
+       "--grace once"},
+      {{"-np", "1", "-H", "a", "./train", ":", "-np", "1", "-H", "b", "./train"},
+       "part 1 ('./train') says -H a, part 2 ('./train') says -H b: a job has one answer | name all hosts in "
+       "one -H: ranks take them in its order, program by program"},
+      {{"-np", "1", "-m", "a.b", ":", "-np", "1", "--timestamp", "./train", ":", "--timestamp=no", "./train"},
+       "part 2 ('./train') says --timestamp, part 3 ('./train') says --timestamp=no: a job has one answer | "
+       "write "
+       "--timestamp once"},
       {{"--ppn", "2", "--map-by", "ppr:3:host", "./train"},
        "--ppn 2 and --map-by ppr:3:host disagree | keep one of them"},
       {{"--transport", "local", "-H", "gpu1", "./train"},
@@ -305,7 +317,8 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"-env", "A", "1", "./train"},
        "-env: 'A' is not one of default, all, none | a variable is given as -x A=VALUE"},
       {{"--config", "nope.toml", "./train"}, "--config: /home/u/nope.toml: No such file or directory"},
-      {{"--json", "./train"}, "--json goes with --dry-run | write trainrun --dry-run --json ..."},
+      {{"--json", "./train"},
+       "--json goes with --dry-run or --check-hosts | write trainrun --dry-run --json ..."},
       {{""}, "the name of the program is empty | write trainrun [flags] program [arguments]"},
   };
   for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);

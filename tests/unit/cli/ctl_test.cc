@@ -98,14 +98,30 @@ TEST_CASE("several jobs: --job says which, by the beginning of its id") {
   const std::vector<std::string> places{place / "one", place / "two"};
 
   const auto all = ctl_answer({"world"}, places);
-  REQUIRE_FALSE(all.has_value());
-  CHECK(exit_code_of(all.error().code) == ExitCode::usage);
-  for (const auto* part : {"3 jobs", "\n0a1f ", "\n0b2e ", "\n0b2e77 ", "unit_ctl"})
-    CHECK(all.error().message.find(part) != std::string::npos);
+  REQUIRE(all.has_value());
+  CHECK(all->code == ExitCode::usage);
+  CHECK(all->text.empty());
+  REQUIRE(all->complaint.size() == 6);
+  CHECK(all->complaint[0] == "trainrun: 3 jobs run here, so --job must say which");
+  CHECK(all->complaint[1].starts_with("job "));
+  CHECK(all->complaint[2].starts_with("0a1f "));
+  CHECK(all->complaint[3].starts_with("0b2e "));
+  CHECK(all->complaint[4].starts_with("0b2e77 "));
+  CHECK(all->complaint[4].find("unit_ctl") != std::string::npos);
+  CHECK(all->complaint[5] == "  try: trainrun ctl --job 0a1f world");
+  const auto told = ctl_answer({"--json", "world"}, places);
+  REQUIRE(told.has_value());
+  CHECK(told->code == ExitCode::usage);
+  const auto json = nlohmann::json::parse(told->text);
+  CHECK(json["ok"] == false);
+  CHECK(json["error"] == "3 jobs run here, so --job must say which");
+  REQUIRE(json["jobs"].size() == 3);
+  CHECK(json["jobs"][1]["job"] == "0b2e");
 
   const auto some = ctl_answer({"--job", "0b", "end"}, places);
-  REQUIRE_FALSE(some.has_value());
-  CHECK(some.error().message.find("0a1f") == std::string::npos);
+  REQUIRE(some.has_value());
+  CHECK(some->complaint.size() == 5);
+  CHECK(some->complaint[0] == "trainrun: 2 jobs run here whose id begins with 0b, so --job must say which");
 
   const auto none = ctl_answer({"--job", "ff", "end"}, places);
   REQUIRE_FALSE(none.has_value());

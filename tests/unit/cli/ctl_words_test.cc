@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/subcommands.h"
+
 namespace trainrun::cli {
 namespace {
 
@@ -54,7 +56,7 @@ TEST_CASE("what is wrong with the words is said, with what to try") {
       {{"add", "a;b"}, "a;b", ""},
       {{"remove", "gpu2:8"}, "more than a name", "write gpu2"},
       {{"--jbo", "1", "world"}, "no flag '--jbo'", "did you mean --job?"},
-      {{"--json=yes", "world"}, "no flag '--json=yes'", "--help"},
+      {{"--json=yes", "world"}, "no flag '--json=yes'", "did you mean --json?"},
       {{"world", "--job"}, "--job needs", "ctl list"},
       {{"world", "--job", ""}, "--job ''", "ctl list"},
       {{"world", "--job", "../../x"}, "0-9 and a-f", "ctl list"},

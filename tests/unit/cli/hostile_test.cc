@@ -2,8 +2,8 @@
 // happens.
 #include <doctest/doctest.h>
 
-#include "cli/exit_code.h"
 #include "cli/options.h"
+#include "launcher/base/exit_code.h"
 #include "launcher/base/strings.h"
 #include "tests/unit/cli/world.h"
 
@@ -66,11 +66,30 @@ const std::vector<std::string>& bad_values() {
 TEST_CASE("hostile values of every checked flag, variable and key are errors with exit 2") {
   using enum Option;
   int tried = 0;
-  for (const auto option :
-       {np,        host,          hosts_from,        slots_per_host, ppn,       map_by,
-        bind_to,   cpus_per_rank, gpus_per_rank,     module,         env,       tag,
-        only_rank, stdin_to,      timeout,           start_timeout,  grace,     host_timeout,
-        transport, ssh_port,      network_interface, master_port,    port_range}) {
+  for (const auto option : {np,
+                            host,
+                            hosts_from,
+                            slots_per_host,
+                            ppn,
+                            map_by,
+                            bind_to,
+                            cpus_per_rank,
+                            gpus_per_rank,
+                            module,
+                            env,
+                            tag,
+                            compat,
+                            only_rank,
+                            stdin_to,
+                            timeout,
+                            start_timeout,
+                            grace,
+                            host_timeout,
+                            transport,
+                            ssh_port,
+                            network_interface,
+                            master_port,
+                            port_range}) {
     for (const auto& value : bad_values()) {
       // these are names, if odd ones
       const bool a_host = value == "0x7fffffff" || value == "1e309" || value == "99999999999999999999999999";

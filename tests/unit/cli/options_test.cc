@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/completion.h"
+#include "cli/subcommands.h"
 #include "cli/usage.h"
 #include "launcher/base/strings.h"
 
@@ -59,7 +60,15 @@ TEST_CASE("the long help and the completions name every option that is not hidde
     CHECK((zsh.find("'*" + name + (equals ? "=[" : "[")) != std::string::npos) == there);
     CHECK((fish.find(" -l " + name.substr(2) + " ") != std::string::npos) == there);
   }
-  for (const auto& script : {bash, zsh, fish}) CHECK(script.find("world add remove") != std::string::npos);
+  for (const auto& script : {bash, zsh, fish}) {
+    CHECK(script.find("world add remove") != std::string::npos);
+    for (const auto* line : {&ctl_line(), &rendezvous_line()}) {
+      for (const auto& flag : line->flags) {
+        CAPTURE(flag.name);
+        CHECK(script.find(" " + std::string(flag.name)) != std::string::npos);
+      }
+    }
+  }
   CHECK_FALSE(completion("tcsh").has_value());
   CHECK_FALSE(completion("").has_value());
 }

@@ -55,6 +55,25 @@ TEST_CASE("actions other than a run") {
   CHECK(world.read({"--", "agent"})->action == Action::run);
 }
 
+TEST_CASE("called by the name of another launcher, --version says whose programs are started") {
+  World world;
+  CHECK(world.read({"--version"})->text.find("MPI") == std::string::npos);
+  for (const auto* name : {"mpirun", "mpiexec", "mpiexec.hydra"}) {
+    world.called_as = name;
+    const auto text = world.read({"--version"})->text;
+    CHECK(text.starts_with("trainrun "));
+    CHECK(text.find(std::string("\ncalled as ") + name + ": ") != std::string::npos);
+    CHECK(text.find("MPICH") != std::string::npos);
+    CHECK(text.find("Open MPI") == std::string::npos);
+  }
+}
+
+TEST_CASE("an MPI program that looks for a launcher of its own is told what to do") {
+  World world;
+  CHECK(error_of(world, {"-pmi_args", "35149", "default_interface", "default_key", "15170"})
+            .find("trainrun -np 1") != std::string::npos);
+}
+
 TEST_CASE("--print-config is a file that gives the same job again") {
   World world;
   world.environment.emplace_back("TRAINRUN_GRACE", "5s");

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/config.h"
-#include "cli/exit_code.h"
+#include "launcher/base/exit_code.h"
 
 struct World {
   std::map<std::string, std::string> files = {{"/home/u/hosts.txt", "gpu1 slots=2\ngpu2 slots=2\n"},
@@ -25,10 +25,12 @@ struct World {
   std::vector<trainrun::EnvVar> environment = {{"PATH", "/usr/bin:/bin"}, {"HOME", "/home/u"}};
   trainrun::cli::LocalFacts facts{.cores = 4, .gpus = 0};
   int facts_asked = 0;
+  std::string called_as = "trainrun";
 
   trainrun::Result<trainrun::cli::Request> read(std::vector<std::string> argv) {
     trainrun::cli::Inputs in;
     in.argv = std::move(argv);
+    in.called_as = called_as;
     in.environment = environment;
     in.directory = "/home/u";
     in.job_id = "0123456789abcdef";
@@ -45,6 +47,10 @@ struct World {
     in.is_executable = [this](const std::string& path) { return executables.contains(path); };
     in.is_file = [this](const std::string& path) {
       return executables.contains(path) || files.contains(path);
+    };
+    in.first_line = [this](const std::string& path) {
+      const auto found = files.find(path);
+      return found == files.end() ? std::string() : found->second.substr(0, found->second.find('\n'));
     };
     in.is_directory = [this](const std::string& path) { return directories.contains(path); };
     return trainrun::cli::read_request(in);

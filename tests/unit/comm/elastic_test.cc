@@ -22,10 +22,21 @@ void warn(Fleet& fleet, rendezvous::Change change, std::uint32_t worker) {
   }
 }
 
+std::vector<std::string> python(const std::string& program) {
+  return {"/usr/bin/python3", TRAINRUN_SOURCE "/tests/workers/" + program};
+}
+std::vector<std::string> for_python() {
+  return {"PYTHONPATH=" TRAINRUN_SOURCE "/comm/python", "TRAINRUN_COMM_LIBRARY=" TRAINRUN_COMM_LIBRARY,
+          "PYTHONDONTWRITEBYTECODE=1", "ASAN_OPTIONS=detect_leaks=0", TRAINRUN_PRELOAD};
+}
+
 }  // namespace
 
-TEST_CASE("survivors and a new member go on from the last commit") {
-  Fleet fleet(3);
+TEST_CASE("survivors and a new member go on from the last commit, over Gloo and in memory") {
+  bool one_host = false;
+  SUBCASE("over Gloo") {}
+  SUBCASE("in memory") { one_host = true; }
+  Fleet fleet(3, {TRAINRUN_ELASTIC_WORKER}, {}, one_host);
   fleet.all_hear("formed generation 1");
   for (const char* order : {"step", "step", "commit", "step"}) fleet.tell_all(order);
   fleet.all_hear("step generation 1 rank");
@@ -147,7 +158,7 @@ TEST_CASE("whoever is killed, whenever: no sample of an epoch is lost or taken t
   for (std::uint32_t seed = 1; seed <= 4; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
-    Fleet fleet(3);
+    Fleet fleet(3, {TRAINRUN_ELASTIC_WORKER}, {}, seed % 2 == 0);
     fleet.tell_all("epoch 1000000");
     std::uint32_t last = 3;
     for (int round = 0; round < 4; ++round) {
@@ -177,9 +188,7 @@ TEST_CASE("whoever is killed, whenever: no sample of an epoch is lost or taken t
 }
 
 TEST_CASE("the Python package does the same, with values beside buffers") {
-  Fleet fleet(2, {"/usr/bin/python3", TRAINRUN_SOURCE "/tests/workers/elastic_worker.py"},
-              {"PYTHONPATH=" TRAINRUN_SOURCE "/comm/python", "TRAINRUN_COMM_LIBRARY=" TRAINRUN_COMM_LIBRARY,
-               "PYTHONDONTWRITEBYTECODE=1", "ASAN_OPTIONS=detect_leaks=0", TRAINRUN_PRELOAD});
+  Fleet fleet(2, python("elastic_worker.py"), for_python());
   for (const char* order : {"step", "commit", "step"}) fleet.tell_all(order);
   fleet.all_hear("steps 2 sum 4 note after 2 sampler 0 6");
   fleet.kill(2);
@@ -205,6 +214,67 @@ TEST_CASE("the Python package does the same, with values beside buffers") {
   Fleet other(1);  // in C++ the sampler's order is the same
   other.tell(1, "order");
   CHECK(other.hears(1, "order [") == order);
+}
+
+TEST_CASE(
+    "when a world fails to form after a planned change, Python's values and buffers are both of the last "
+    "commit") {
+  Fleet fleet(2, python("elastic_worker.py"), for_python());
+  for (const char* order : {"step", "commit", "step"}) fleet.tell_all(order);
+  fleet.all_hear("steps 2 sum 4 note after 2 sampler 0 6");
+  warn(fleet, rendezvous::Change::added, 1);
+  fleet.tell_all("check");
+  fleet.all_wait({1, 2});
+  fleet.begin({1, 2, 3});  // 3 never comes
+  fleet.lost(3);
+  fleet.all_wait({1, 2});
+  fleet.begin({1, 2});
+  for (const std::uint32_t worker : {1, 2})
+    CHECK(fleet.hears(worker, "formed generation 3").find("of 2 steps 1 sum 2 note after 1 sampler 0 3") !=
+          std::string::npos);
+}
+
+TEST_CASE("Python: a world that is over tells its place and is no other world, and does nothing more") {
+  Fleet fleet(2, python("kept_world.py"), for_python(), true);
+  fleet.all_hear("commit before Invalid: the state is in no world yet");
+  fleet.all_hear("in world 1");
+  fleet.kill(2);
+  fleet.all_wait({1});
+  fleet.begin({1});
+  fleet.hears(1, "kept 1 rank 0 of 2 shm");
+  fleet.hears(1, "barrier Invalid: the world of generation 1 is over");
+  fleet.hears(1, "kept 2 rank 0 of 1 local");
+  fleet.hears(1, "barrier Invalid: the world of generation 2 is over");
+  fleet.hears(1, "commit after Invalid");
+  for (const char* time :
+       {"None 0", "0.0001 1", "90 90000", "1000000000000.0 1000000000000", "inf 1000000000000"})
+    CHECK(fleet.hears(1, "time ") == std::string("time ") + time);
+  CHECK(fleet.exit_code(1) == 0);
+}
+
+TEST_CASE("a survivor waits for a newcomer as long as the launcher does, and keeps its process") {
+  Fleet fleet(2, {TRAINRUN_ELASTIC_WORKER}, {"TRAINRUN_INIT_TIMEOUT=5"});
+  fleet.all_hear("formed generation 1");
+  fleet.tell_all("step");
+  fleet.tell_all("commit");
+  fleet.all_hear("commit");
+  fleet.tell(1, "step");
+  fleet.kill(2);
+  fleet.all_wait({1});
+  fleet.begin({1, 3});
+  // The newcomer loads for longer than what a rank by itself would wait.
+  auto clock = fleet.server.client(2);
+  CHECK_FALSE(clock.wait({"never put"}, seconds(6)));
+  fleet.spawn(3);
+  CHECK(fleet.hears(1, "formed") == "formed generation 2 rank 0 of 2 steps 1 sum 2");
+  CHECK(fleet.hears(3, "formed") == "formed generation 2 rank 1 of 2 steps 1 sum 2");
+}
+
+TEST_CASE("a forked child of a Python rank ends in the ordinary way, and the rank goes on") {
+  Fleet fleet(2, python("forked.py"), for_python());
+  fleet.hears(1, "child 7");
+  fleet.all_hear("sum 2");
+  for (const auto worker : fleet.workers()) CHECK(fleet.exit_code(worker) == 0);
 }
 
 TEST_CASE("in place, four ranks are back at work soon after a death") {

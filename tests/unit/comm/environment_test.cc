@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <map>
 #include <string>
 
@@ -54,6 +55,16 @@ TEST_CASE("the variables of a job are read") {
   CHECK(environment->elastic_timeout == seconds(120));
 }
 
+TEST_CASE("the backend is chosen by name") {
+  const auto chosen = [](const char* name) {
+    return read({{"TRAINRUN_COMM_BACKEND", name}}).value().backend;
+  };
+  CHECK(read({}).value().backend == BackendChoice::automatic);
+  CHECK(chosen("auto") == BackendChoice::automatic);
+  CHECK(chosen("shm") == BackendChoice::shm);
+  CHECK(chosen("gloo") == BackendChoice::gloo);
+}
+
 TEST_CASE("options go before the environment") {
   trc_options options{};
   options.struct_size = sizeof options;
@@ -79,6 +90,7 @@ TEST_CASE("what makes no sense is refused by name") {
   refused("TRAINRUN_SIZE", "4.5");
   refused("TRAINRUN_GENERATION", "99999999999");
   refused("TRAINRUN_WORKER", "-3");
+  refused("TRAINRUN_COMM_BACKEND", "nccl");
   refused("TRAINRUN_OP_TIMEOUT", "0");
   refused("TRAINRUN_OP_TIMEOUT", "soon");
   refused("TRAINRUN_KEY_FILE", "");
@@ -87,4 +99,15 @@ TEST_CASE("what makes no sense is refused by name") {
   trc_options old{};
   old.struct_size = 4;
   CHECK_FALSE(read({}, &old));
+}
+
+TEST_CASE("a time that is meant as for ever does not overflow") {
+  trc_options options{};
+  options.struct_size = sizeof options;
+  options.op_timeout_ms = options.init_timeout_ms = std::numeric_limits<std::int64_t>::max();
+  const auto environment = read({}, &options);
+  REQUIRE(environment);
+  const auto now = std::chrono::steady_clock::now();
+  CHECK(now + environment->op_timeout > now + std::chrono::hours(24 * 365));
+  CHECK(now + environment->init_timeout > now + std::chrono::hours(24 * 365));
 }

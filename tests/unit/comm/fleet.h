@@ -24,10 +24,10 @@ namespace trainrun {
 
 class Fleet {
  public:
-  // Generation 1 of workers 1..size.
+  // Generation 1 of workers 1..size, each on a host of its own or all on one.
   explicit Fleet(std::uint32_t size, std::vector<std::string> command = {TRAINRUN_ELASTIC_WORKER},
-                 std::vector<std::string> environment = {})
-      : server(1), command_(std::move(command)), environment_(std::move(environment)) {
+                 std::vector<std::string> environment = {}, bool one_host = false)
+      : server(1), one_host_(one_host), command_(std::move(command)), environment_(std::move(environment)) {
     server.on_event = [this](const rendezvous::Event& event) {
       const auto* it = std::get_if<rendezvous::MemberWaits>(&event);
       if (it == nullptr) return;
@@ -57,7 +57,7 @@ class Fleet {
   // The next generation of these workers, by rank. Those that are new must be spawned.
   void begin(std::vector<std::uint32_t> workers) {
     workers_ = std::move(workers);
-    server.begin(++generation, workers_);
+    server.begin(++generation, workers_, one_host_);
   }
   void spawn(std::uint32_t worker, const std::vector<std::string>& words = {}) {
     std::uint32_t rank = 0;
@@ -174,6 +174,7 @@ class Fleet {
     std::string unread, transcript{};
   };
 
+  bool one_host_;
   std::vector<std::string> command_, environment_;
   std::string directory_ = "/tmp/trainrun-test-XXXXXX";
   std::vector<std::uint32_t> workers_;

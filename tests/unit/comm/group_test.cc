@@ -4,13 +4,17 @@
 
 #include <array>
 #include <cmath>
+#include <future>
+#include <thread>
 
-#include "comm/local_backend.h"
+#include "comm/backends/local_backend.h"
 
 using namespace trainrun;
 using namespace trainrun::comm;
 
 namespace {
+
+constexpr auto patient_start = std::chrono::minutes(10);  // more than a thread needs to begin
 
 Group alone() { return Group(0, 1, std::make_unique<LocalBackend>(), seconds(1), Group::Explain()); }
 
@@ -18,13 +22,11 @@ Group alone() { return Group(0, 1, std::make_unique<LocalBackend>(), seconds(1),
 class Fragile final : public Backend {
  public:
   explicit Fragile(int good_calls) : left_(good_calls) {}
-  tl::expected<std::optional<Disagreement>, Broken> agree(const Descriptor&, Deadline) override {
+  [[nodiscard]] const char* name() const override { return "fragile"; }
+  Performed perform(const Descriptor&, const Transfer&, Deadline) override {
     if (left_-- > 0) return std::nullopt;
     return tl::unexpected(Broken{"cable"});
   }
-  Moved allreduce(const void*, void*, const Descriptor&, Deadline) override { return {}; }
-  Moved broadcast(void*, const Descriptor&, Deadline) override { return {}; }
-  Moved allgather(const void*, void*, const Descriptor&, Deadline) override { return {}; }
   void abort() override {}
 
  private:
@@ -32,6 +34,67 @@ class Fragile final : public Backend {
 };
 
 }  // namespace
+
+TEST_CASE("whether a group is broken is known without waiting for the operation that runs") {
+  std::promise<void> inside, go_on;
+  Group group(0, 2, std::make_unique<Fragile>(0), seconds(60),
+              [&](const std::string&, bool, const std::string&) {
+                inside.set_value();
+                go_on.get_future().wait();
+                return Failure();
+              });
+  std::thread other([&] { CHECK_FALSE(group.barrier()); });
+  inside.get_future().wait();
+  CHECK_FALSE(group.broken());
+  go_on.set_value();
+  other.join();
+  CHECK(group.broken());
+}
+
+// A backend whose operation lasts until it is aborted.
+class Lasting final : public Backend {
+ public:
+  [[nodiscard]] const char* name() const override { return "lasting"; }
+  Performed perform(const Descriptor&, const Transfer&, Deadline) override {
+    running.set_value();
+    aborted.get_future().wait();
+    return tl::unexpected(Broken{"aborted"});
+  }
+  void abort() override { aborted.set_value(); }
+  std::promise<void> running, aborted;
+};
+
+TEST_CASE("the time of an operation leaves out that for which the process stood still") {
+  auto backend = std::make_unique<Lasting>();
+  auto running = backend->running.get_future();
+  std::promise<bool> explained;
+  Group group(0, 2, std::move(backend), seconds(60),
+              [&](const std::string&, bool timed_out, const std::string&) {
+                explained.set_value(timed_out);
+                return Failure();
+              });
+  auto end = explained.get_future();
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread other([&] { CHECK_FALSE(group.barrier()); });
+  running.wait();
+  group.look_at_time(begin + seconds(59), Duration::zero());
+  group.look_at_time(begin + seconds(100), seconds(41));
+  CHECK(group.time_left(begin + seconds(100)) > Duration::zero());
+  CHECK(group.time_left(begin + seconds(100)) < seconds(60));
+  CHECK(end.wait_for(seconds(0)) == std::future_status::timeout);  // it goes on
+  group.look_at_time(begin + seconds(60 + 41) + patient_start, Duration::zero());
+  CHECK(end.get());
+  other.join();
+  CHECK(group.time_left(begin) == seconds(60));
+}
+
+TEST_CASE("an operation after the orderly end is refused") {
+  auto group = alone();
+  group.close();
+  const auto refused = group.barrier();
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().status == TRC_INVALID);
+}
 
 TEST_CASE("a group of one copies") {
   auto group = alone();

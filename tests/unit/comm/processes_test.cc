@@ -21,11 +21,16 @@ using rendezvous::patient;
 
 namespace {
 
+std::string host_of(std::uint32_t rank, const std::string& backend) {
+  return backend == "shm" ? "host0" : fmt::format("host{}", rank / 2);
+}
+
 // `size` workers; whatever happens, none outlives the test.
 class Job {
  public:
-  Job(std::uint32_t size, const std::string& mode, const std::vector<std::string>& hosts = {},
-      const std::string& op_timeout = "60")
+  // Over memory all are on one host, over Gloo two on each.
+  Job(std::uint32_t size, const std::string& backend, const std::string& mode,
+      const std::vector<std::string>& hosts = {}, const std::string& op_timeout = "60")
       : server(size, hosts) {
     REQUIRE(::mkdtemp(directory_.data()) != nullptr);
     const auto key_file = directory_ + "/key";
@@ -35,9 +40,10 @@ class Job {
     input_ = std::move(*input);
     for (std::uint32_t rank = 0; rank < size; ++rank) {
       std::vector<std::string> environment{
-          "TRAINRUN_RENDEZVOUS=" + server.address,       "TRAINRUN_KEY_FILE=" + key_file,
-          fmt::format("TRAINRUN_RANK={}", rank),         fmt::format("TRAINRUN_SIZE={}", size),
-          fmt::format("TRAINRUN_HOST=host{}", rank / 2), "TRAINRUN_OP_TIMEOUT=" + op_timeout};
+          "TRAINRUN_RENDEZVOUS=" + server.address,   "TRAINRUN_KEY_FILE=" + key_file,
+          fmt::format("TRAINRUN_RANK={}", rank),     fmt::format("TRAINRUN_SIZE={}", size),
+          "TRAINRUN_HOST=" + host_of(rank, backend), "TRAINRUN_OP_TIMEOUT=" + op_timeout,
+          "TRAINRUN_COMM_BACKEND=" + backend};
       for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH"})
         if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
       start(mode, environment);
@@ -118,64 +124,192 @@ class Job {
 }  // namespace
 
 TEST_CASE("every operation on every type gives the expected values on 1 to 4 ranks") {
-  for (std::uint32_t size = 1; size <= 4; ++size) {
-    Job job(size, "ops");
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-      CHECK(job.all(rank) ==
-            fmt::format("ok {} {} local {} {}\n", rank, size, rank % 2, std::min(size - rank / 2 * 2, 2U)));
+  for (const std::string backend : {"shm", "gloo"})
+    for (std::uint32_t size = 1; size <= 4; ++size) {
+      Job job(size, backend, "ops");
+      const auto on_host = [&](std::uint32_t rank) {
+        return backend == "shm" ? fmt::format("{} {}", rank, size)
+                                : fmt::format("{} {}", rank % 2, std::min(size - rank / 2 * 2, 2U));
+      };
+      for (std::uint32_t rank = 0; rank < size; ++rank) {
+        CHECK(job.all(rank) == fmt::format("ok {} {} local {} over {}\n", rank, size, on_host(rank),
+                                           size == 1 ? "local" : backend));
+        CHECK(job.exit_code(rank) == 0);
+      }
+    }
+}
+
+TEST_CASE("when a rank is killed every survivor's running operation fails and names it") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(4, backend, "loop");
+    for (std::uint32_t rank = 0; rank < 4; ++rank) job.printed(rank, "running");
+    job.signal(2, SIGKILL);
+    for (const std::uint32_t rank : {0, 1, 3}) {
+      CHECK_MESSAGE(job.all(rank).find("failed PeerLost culprit 2 host " + host_of(2, backend) + " ") !=
+                        std::string::npos,
+                    job.all(rank));
+      CHECK(job.exit_code(rank) == 3);
+    }
+  }
+}
+
+TEST_CASE("survivors repeat what the launcher knows about the death") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    const std::string host = backend == "shm" ? "gpu1" : "gpu2";
+    Job job(3, backend, "loop", {"gpu1", "gpu1", host});
+    for (std::uint32_t rank = 0; rank < 3; ++rank) job.printed(rank, "running");
+    // The launcher sees the signal at about the time at which the connection breaks; its word counts.
+    job.server.member_lost(2, host, "was killed by SIGKILL");
+    job.signal(2, SIGKILL);
+    for (const std::uint32_t rank : {0, 1}) {
+      const auto said = job.all(rank);
+      CHECK(said.find("failed PeerLost culprit 2 host " + host + " missing - how was killed by SIGKILL") !=
+            std::string::npos);
+      CHECK(said.find("rank 2 on " + host + " was lost: was killed by SIGKILL") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("when a rank stops answering the others time out and name it") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "loop", {}, "2");
+    for (std::uint32_t rank = 0; rank < 3; ++rank) job.printed(rank, "running");
+    job.signal(1, SIGSTOP);
+    for (const std::uint32_t rank : {0, 2})
+      CHECK_MESSAGE(job.all(rank).find("failed Timeout culprit 1 host host0 missing 1 ") != std::string::npos,
+                    job.all(rank));
+  }
+}
+
+TEST_CASE("a rank that waits for others that never come names all of them, and they hear of it") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "late", {}, "1");
+    CHECK(job.all(0).find("failed Timeout culprit -1 host - missing 1 2 ") != std::string::npos);
+    job.release();
+    for (const std::uint32_t rank : {1, 2})
+      CHECK(job.all(rank).find("failed Timeout culprit -1 host - missing 1 2 ") != std::string::npos);
+  }
+}
+
+TEST_CASE("ranks that call different things are all told both") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "mismatch");
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      const auto said = job.all(rank);
+      CHECK(said.find("failed Mismatch") != std::string::npos);
+      CHECK(said.find("rank 1 called allreduce(sum of 1000 f32) as operation 1") != std::string::npos);
+      CHECK(said.find("2000 f32") != std::string::npos);
+      CHECK(job.exit_code(rank) == 3);
+    }
+  }
+}
+
+TEST_CASE("memory that was demanded for ranks of several hosts is refused in words") {
+  Job job(2, "shm", "loop", {"gpu1", "gpu2"});
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const auto said = job.all(rank);
+    CHECK_MESSAGE(said.find("failed Unsupported") == 0, said);
+    CHECK(said.find("TRAINRUN_COMM_BACKEND=shm, but the ranks are not all on one host") != std::string::npos);
+    CHECK(job.exit_code(rank) == 3);
+  }
+}
+
+TEST_CASE("a forked child that ends in the ordinary way takes nothing from its parent's world") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "fork");
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      CHECK(job.all(rank) == fmt::format("ok {} 3\n", rank));
       CHECK(job.exit_code(rank) == 0);
     }
   }
 }
 
-TEST_CASE("when a rank is killed every survivor's running operation fails and names it") {
-  Job job(4, "loop");
-  for (std::uint32_t rank = 0; rank < 4; ++rank) job.printed(rank, "running");
-  job.signal(2, SIGKILL);
-  for (const std::uint32_t rank : {0, 1, 3}) {
-    CHECK(job.all(rank).find("failed PeerLost culprit 2 host host1 ") != std::string::npos);
-    CHECK(job.exit_code(rank) == 3);
+TEST_CASE("a rank that loses its world by an exception is no victim of those that wait for it") {
+  for (const std::string backend : {"shm", "gloo"})
+    for (const bool launcher_knows : {true, false}) {
+      Job job(3, backend, "unwind", {host_of(0, backend), host_of(1, backend), host_of(2, backend)});
+      job.printed(0, "unwound");
+      // What the launcher says counts, though it comes later; else the end of the process does.
+      if (launcher_knows)
+        job.server.member_lost(0, "host0", "exited with code 3");
+      else
+        job.release();
+      const std::string expected =
+          launcher_knows ? "failed PeerLost culprit 0 host host0 missing - how exited with code 3"
+                         : "failed Aborted culprit 0 host host0 missing - how has left the world";
+      for (const std::uint32_t rank : {1, 2})
+        CHECK_MESSAGE(job.all(rank).find(expected) != std::string::npos, job.all(rank));
+    }
+}
+
+TEST_CASE("whose time passes first blames who is not in the operation, not who came to it later") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "skew");
+    for (const std::uint32_t rank : {0, 1}) {
+      const auto said = job.all(rank);
+      CHECK_MESSAGE(said.find("failed Timeout culprit 2 host " + host_of(2, backend) + " missing 2 ") !=
+                        std::string::npos,
+                    said);
+      CHECK_MESSAGE(said.find("barrier as operation 1: barrier as operation 1") == std::string::npos, said);
+    }
   }
 }
 
-TEST_CASE("survivors repeat what the launcher knows about the death") {
-  Job job(3, "loop", {"gpu1", "gpu1", "gpu2"});
-  for (std::uint32_t rank = 0; rank < 3; ++rank) job.printed(rank, "running");
-  // The launcher sees the signal at about the time at which the connection breaks; its word counts.
-  job.server.member_lost(2, "gpu2", "was killed by SIGKILL");
-  job.signal(2, SIGKILL);
-  for (const std::uint32_t rank : {0, 1}) {
-    const auto said = job.all(rank);
-    CHECK(said.find("failed PeerLost culprit 2 host gpu2 missing - how was killed by SIGKILL") !=
-          std::string::npos);
-    CHECK(said.find("rank 2 on gpu2 was lost: was killed by SIGKILL") != std::string::npos);
+TEST_CASE("to finalize while another thread is in an operation fails as that does, and blocks nobody") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(2, backend, "finalize", {}, "1");
+    CHECK(job.printed(0, "barrier").find("barrier Timeout") != std::string::npos);
+    CHECK(job.printed(0, "finalize").find("finalize ") != std::string::npos);
   }
 }
 
-TEST_CASE("when a rank stops answering the others time out and name it") {
-  Job job(3, "loop", {}, "2");
-  for (std::uint32_t rank = 0; rank < 3; ++rank) job.printed(rank, "running");
-  job.signal(1, SIGSTOP);
-  for (const std::uint32_t rank : {0, 2})
-    CHECK_MESSAGE(job.all(rank).find("failed Timeout culprit 1 host host0 missing 1 ") != std::string::npos,
-                  job.all(rank));
+TEST_CASE("a world ends while another thread is in an operation, without waiting for it") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(2, backend, "drop", {}, "1h");
+    CHECK(job.all(0) == "dropped\n");
+    CHECK(job.exit_code(0) == 0);
+  }
 }
 
-TEST_CASE("a rank that waits for others that never come names all of them, and they hear of it") {
-  Job job(3, "late", {}, "1");
-  CHECK(job.all(0).find("failed Timeout culprit -1 host - missing 1 2 ") != std::string::npos);
-  job.release();
-  for (const std::uint32_t rank : {1, 2})
-    CHECK(job.all(rank).find("failed Timeout culprit -1 host - missing 1 2 ") != std::string::npos);
+TEST_CASE("a child that outlives a dead rank does not keep its connections") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(2, backend, "helper");
+    for (std::uint32_t rank = 0; rank < 2; ++rank) job.printed(rank, "running");
+    job.signal(1, SIGKILL);
+    CHECK_MESSAGE(job.all(0).find("failed PeerLost culprit 1 ") != std::string::npos, job.all(0));
+  }
 }
 
-TEST_CASE("ranks that call different things are all told both") {
-  Job job(3, "mismatch");
-  for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    const auto said = job.all(rank);
-    CHECK(said.find("failed Mismatch") != std::string::npos);
-    CHECK(said.find("rank 1 called allreduce(sum of 1000 f32) as operation 1") != std::string::npos);
-    CHECK(said.find("2000 f32") != std::string::npos);
-    CHECK(job.exit_code(rank) == 3);
+TEST_CASE("a program that a rank starts inherits nothing of the library's") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "inherit");
+    for (std::uint32_t rank = 0; rank < 3; ++rank) CHECK(job.all(rank).empty());
+  }
+}
+
+TEST_CASE("the library's threads take no signal of the program's") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(2, backend, "signals");
+    for (std::uint32_t rank = 0; rank < 2; ++rank) CHECK(job.all(rank) == "open 0\n");
+  }
+}
+
+TEST_CASE("a handler that the program has set for SIGPIPE stays when the world ends") {
+  Job job(2, "shm", "sigpipe");
+  for (std::uint32_t rank = 0; rank < 2; ++rank) CHECK(job.all(rank) == "handler mine\n");
+}
+
+TEST_CASE("time for which a rank stands still is no time of its operation") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(2, backend, "late", {}, "4");
+    for (std::uint32_t rank = 0; rank < 2; ++rank) job.printed(rank, "running");
+    job.signal(0, SIGSTOP);
+    auto clock = job.server.client();
+    CHECK_FALSE(clock.wait({"never put"}, seconds(6)));
+    job.signal(0, SIGCONT);
+    job.release();
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      CHECK_MESSAGE(job.exit_code(rank) == 0, job.all(rank));
+    }
   }
 }

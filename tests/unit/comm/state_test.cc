@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "comm/local_backend.h"
+#include "comm/backends/local_backend.h"
 
 using namespace trainrun;
 using namespace trainrun::comm;

@@ -103,6 +103,23 @@ TEST_CASE("sockets of dead launchers are removed; the living, and what is no soc
   CHECK(live_jobs(place / "gone").empty());
 }
 
+TEST_CASE("what a launcher left that was killed before it listened goes, but not in a living one's moment") {
+  const Place place;
+  REQUIRE(::mkdir((place / "old").c_str(), 0700) == 0);
+  REQUIRE(::mkdir((place / "now").c_str(), 0700) == 0);
+  raw_listener(place / "old/aa11.new").reset();
+  raw_listener(place / "now/aa11.new").reset();
+  touch(place / "now/bb22.new");
+  const timespec long_ago[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
+  for (const auto* name : {"old/aa11.new", "now/bb22.new"})
+    REQUIRE(::utimensat(AT_FDCWD, (place / name).c_str(), long_ago, AT_SYMLINK_NOFOLLOW) == 0);
+  CHECK(live_jobs(place / "old").empty());
+  CHECK_FALSE(exists(place / "old"));  // with the last of them
+  CHECK(live_jobs(place / "now").empty());
+  CHECK(exists(place / "now/aa11.new"));
+  CHECK(exists(place / "now/bb22.new"));  // no socket
+}
+
 TEST_CASE("a launcher whose queue is full is alive") {
   const Place place;
   const auto listener = raw_listener(place / "aa11.sock");

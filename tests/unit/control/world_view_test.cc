@@ -34,7 +34,7 @@ WorldView example() {
 TEST_CASE("the reply to world is the line that world_view.h promises") {
   CHECK(
       to_json(example()) ==
-      R"({"ok":true,"schema":1,"job_id":"0123456789abcdef","generation":3,"phase":"running",)"
+      R"({"ok":true,"schema":1,"job_id":"0123456789abcdef","elastic":true,"generation":3,"phase":"running",)"
       R"("min_np":1,"max_np":4,"restarts":1,"restart_limit":10,)"
       R"("ranks":[{"rank":0,"worker":7,"host":"gpu1","local_rank":0,"pid":4711,"state":"running","seconds":12.5},)"
       R"({"rank":1,"worker":9,"host":"fd00::1","local_rank":0,"pid":0,"state":"ordered"}],)"

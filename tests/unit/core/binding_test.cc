@@ -123,6 +123,19 @@ TEST_CASE("GPUs are dealt out in order, from the user's own list where there is 
   CHECK(visible_gpus(job, 0) == "4,5");
 }
 
+TEST_CASE("more ranks than a host may have processes are refused, to be tried again with fewer") {
+  JobSpec job;
+  wire::HostFacts facts;
+  CHECK(slots_suit(job, facts, 1'000'000).has_value());  // nobody can say
+  facts.most_processes = 32768;
+  facts.processes_limit = "kernel.pid_max";
+  CHECK(slots_suit(job, facts, 32768).has_value());
+  const auto refused = slots_suit(job, facts, 1'000'000);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Code::try_again);
+  CHECK(refused.error().message == "1000000 ranks are as many processes, and kernel.pid_max allows 32768");
+}
+
 TEST_CASE("too few GPUs is an error that counts") {
   JobSpec job;
   wire::HostFacts facts;

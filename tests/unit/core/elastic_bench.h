@@ -41,6 +41,11 @@ struct ElasticBench {
       if (const auto* begin = std::get_if<BeginWorld>(&action)) world = *begin;
       if (const auto* reserve = std::get_if<ReservePort>(&action)) port = reserve->generation;
       if (const auto* start = std::get_if<StartWorker>(&action)) ordered.push_back(start->worker);
+      if (const auto* signal = std::get_if<SignalWorkers>(&action)) {
+        for (const auto worker : signal->workers) signalled[worker].add(signal->number);
+        for (const auto& view : machine->workers())
+          if (signal->workers.empty()) signalled[view.worker].add(signal->number);
+      }
       if (const auto* sweep = std::get_if<Sweep>(&action); sweep != nullptr && sweep->generation)
         sweeps.push_back(*sweep);
       if (const auto* add = std::get_if<AddHost>(&action)) names[add->host] = add->as.name;
@@ -72,7 +77,7 @@ struct ElasticBench {
   }
   WorkerId at(std::uint32_t rank) const { return world.workers.at(rank); }
   void end(WorkerId worker, ExitStatus status, bool lost_peer = false) {
-    tell(WorkerExited{worker, std::move(status), now, {}});
+    tell(WorkerExited{worker, std::move(status), now, {}, {}, {}, signalled[worker], lost_peer});
     tell(WorkerFinished{worker, lost_peer});
   }
   // Everybody who lives dies of the signal that the brain sent, and the hosts clear up.
@@ -126,6 +131,7 @@ struct ElasticBench {
   std::vector<Sweep> sweeps;  // that are not answered
   std::map<Deadline, Instant> armed;
   std::map<HostIndex, std::string> names;
+  std::map<WorkerId, SignalSet> signalled;  // what agents have sent to those that live
   std::optional<Outcome> outcome;
   std::optional<Generation> port;
   std::vector<WorkerId> ordered;

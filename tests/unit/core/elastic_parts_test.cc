@@ -47,6 +47,17 @@ TEST_SUITE("core.host_ledger") {
     CHECK_FALSE(ledger.rests(b, start + seconds(2)));
     CHECK_FALSE(ledger.rests(a, start + seconds(12)));
   }
+  TEST_CASE("a host that fails again soon after its rest is not tried three times more") {
+    HostLedger ledger(seconds(10), seconds(300));
+    for (int i = 0; i < 3; ++i) ledger.worker_failed(a, start);
+    CHECK(ledger.worker_failed(a, start + seconds(11)));
+    CHECK(ledger.rests_until(a, start + seconds(11)) == start + seconds(31));
+    CHECK_FALSE(ledger.worker_failed(b, start + seconds(11)));
+    const auto later = start + seconds(12) + HostLedger::window;
+    CHECK_FALSE(ledger.worker_failed(a, later));
+    ledger.host_failed(b, later);  // a host that was lost and came back is no sick one
+    CHECK_FALSE(ledger.worker_failed(b, later + seconds(60)));
+  }
   TEST_CASE("failures that are further apart than the window do not add up") {
     HostLedger ledger(seconds(10), seconds(300));
     for (int i = 0; i < 9; ++i) CHECK_FALSE(ledger.worker_failed(a, start + i * seconds(301)));
@@ -89,14 +100,25 @@ TEST_SUITE("core.restart_budget") {
       }
     }
   }
-  TEST_CASE("the first is immediate, the next wait 1, 2, 4 ... at most 30 seconds; a refund is no restart") {
+  TEST_CASE(
+      "the first is immediate, the next wait 1, 2, 4 ... at most 30 seconds, until the job makes progress") {
     RestartBudget budget({100, seconds(3600)});
     for (const auto wait : {0, 1, 2, 4, 8, 16, 30, 30}) {
       CHECK(budget.spend(start));
       CHECK(budget.backoff() == seconds(wait));
     }
-    budget.refund();
-    CHECK(budget.spent() == 7);
+    budget.progressed();
+    CHECK(budget.spent() == 8);  // they stay spent
+    for (const auto wait : {0, 1, 2}) {
+      CHECK(budget.spend(start));
+      CHECK(budget.backoff() == seconds(wait));
+    }
+  }
+  TEST_CASE("what has left the window makes nobody wait") {
+    RestartBudget budget({100, seconds(10)});
+    for (int i = 0; i < 5; ++i) CHECK(budget.spend(start));
+    CHECK(budget.spend(start + seconds(11)));
+    CHECK(budget.backoff() == seconds(0));
   }
 }
 

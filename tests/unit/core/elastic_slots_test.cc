@@ -74,4 +74,15 @@ TEST_SUITE("core.elastic slots") {
     bench.tell(AddHosts{{Bench::host(2)}});
     CHECK(bench.machine->holds_without(HostIndex{1}));
   }
+
+  TEST_CASE("case and a final dot make no other host of one") {
+    Bench bench(2);
+    bench.all_running();
+    auto other = Bench::host(1);
+    other.name = "GPU1.";
+    bench.tell(HostsDiscovered{{Bench::host(0), other}});
+    CHECK(bench.count<AddHost>() == 0);
+    bench.tell(RemoveHost{"Gpu1"});
+    CHECK(bench.machine->hosts()[1].leaves);
+  }
 }

@@ -31,6 +31,7 @@ struct JobBench {
       if (const auto* finish = std::get_if<Finish>(&action)) outcome = finish->outcome;
       if (const auto* arm = std::get_if<Arm>(&action)) armed[arm->deadline] = arm->at;
       if (const auto* disarm = std::get_if<Disarm>(&action)) armed.erase(disarm->deadline);
+      if (const auto* signal = std::get_if<SignalWorkers>(&action)) signalled.add(signal->number);
       actions.push_back(std::move(action));
     }
     INFO(machine->broken_invariant());
@@ -47,7 +48,7 @@ struct JobBench {
     REQUIRE(machine->phase() == JobMachine::Phase::running);
   }
   void end(std::uint32_t id, ExitStatus status, Instant at, bool lost_peer = false, Duration error = {}) {
-    tell(WorkerExited{WorkerId{id}, std::move(status), at, error});
+    tell(WorkerExited{WorkerId{id}, std::move(status), at, error, {}, {}, signalled, lost_peer});
     tell(WorkerFinished{WorkerId{id}, lost_peer});
   }
   void end(std::uint32_t id, ExitStatus status) { end(id, std::move(status), now + milliseconds(10)); }
@@ -68,6 +69,7 @@ struct JobBench {
     }
     return n;
   }
+  JobMachine::Phase phase() const { return machine->phase(); }
   int signals(int number) const {
     return count<SignalWorkers>([number](const auto& it) { return it.number == number; });
   }
@@ -78,6 +80,7 @@ struct JobBench {
   Instant now{seconds(1000)}, begun{};
   JobActions actions;
   std::map<Deadline, Instant> armed;
+  SignalSet signalled;  // what agents have sent to all that still live, unless a test says otherwise
   std::optional<Outcome> outcome;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "launcher/core/dialects.h"
 #include "launcher/core/placement.h"
 
 namespace trainrun::core {
@@ -36,7 +37,7 @@ Env env_of(const JobSpec& job, std::uint32_t rank, const wire::HostFacts* facts)
   return {env.begin(), env.end()};
 }
 
-TEST_CASE("a rank gets torchelastic's, DeepSpeed's and our variables, and no others") {
+TEST_CASE("a rank gets torchelastic's, DeepSpeed's, PMI's and our variables, and no others") {
   const auto facts = gpu2();
   const Env expected = {{"RANK", "2"},
                         {"WORLD_SIZE", "3"},
@@ -54,12 +55,19 @@ TEST_CASE("a rank gets torchelastic's, DeepSpeed's and our variables, and no oth
                         {"TORCHELASTIC_RUN_ID", "0123456789abcdef"},
                         {"TORCHELASTIC_USE_AGENT_STORE", "False"},
                         {"TORCHELASTIC_ERROR_FILE", "/run/error.2"},
-                        {"NCCL_ASYNC_ERROR_HANDLING", "1"},
                         {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                         {"NODE_RANK", "1"},
                         {"LOCAL_SIZE", "2"},
                         {"CROSS_RANK", "0"},
                         {"CROSS_SIZE", "1"},
+                        {"PMI_FD", "3"},
+                        {"PMI_RANK", "2"},
+                        {"PMI_SIZE", "3"},
+                        {"PMI_HOSTNAME", "10.0.0.2"},
+                        {"MPI_LOCALRANKID", "1"},
+                        {"MPI_LOCALNRANKS", "2"},
+                        {"MPIR_CVAR_PMI_VERSION", "1"},
+                        {"MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "10.0.0.2"},
                         {"OMP_NUM_THREADS", "4"},
                         {"PYTHONUNBUFFERED", "1"},
                         {"TRAINRUN_JOB_ID", "0123456789abcdef"},
@@ -88,12 +96,11 @@ TEST_CASE("what the user set is kept, but for the rank variables") {
              {"ROLE_NAME", "eval"}};
   const auto facts = gpu2();
   const auto env = env_of(job, 0, &facts);
-  for (const auto* name :
-       {"MASTER_PORT", "NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS", "PYTHONUNBUFFERED", "ROLE_NAME"}) {
+  for (const auto* name : {"MASTER_PORT", "NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+                           "OMP_NUM_THREADS", "PYTHONUNBUFFERED", "ROLE_NAME"}) {
     CHECK_MESSAGE(!env.contains(name), name);
   }
   CHECK(env.at("RANK") == "0");
-  CHECK(env.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "1");
 }
 
 TEST_CASE("a part's own variables win over the job's and over our defaults, not over the rank variables") {
@@ -165,6 +172,94 @@ TEST_CASE("--gpus-per-rank shows each rank its own GPUs, by both vendors' names"
   CHECK(env_of(job, 2, nullptr).at("CUDA_VISIBLE_DEVICES") == "2,3");
   CHECK(env_of(job, 2, nullptr).at("HIP_VISIBLE_DEVICES") == "2,3");
   CHECK(env_of(job, 1, nullptr).at("CUDA_VISIBLE_DEVICES") == "0,1");
+}
+
+TEST_CASE("with --compat none, and in a world that holds survivors, nobody is told of PMI") {
+  auto job = two_hosts();
+  auto with_survivors = world();
+  with_survivors.all_new = false;
+  CHECK(offers_pmi(job, world()));
+  CHECK_FALSE(offers_pmi(job, with_survivors));
+  const auto env = worker_env(job, *place(job, {2}), {0}, with_survivors, nullptr);
+  const auto is_pmi = [](const auto& var) {
+    return var.first.starts_with("PMI_") || var.first.starts_with("MPI");
+  };
+  CHECK(std::none_of(env.begin(), env.end(), is_pmi));
+  job.compat = Compat::none;
+  CHECK_FALSE(offers_pmi(job, world()));
+  const auto plain = env_of(job, 0, nullptr);
+  CHECK(std::none_of(plain.begin(), plain.end(), is_pmi));
+}
+
+TEST_CASE("where a host serves PMIx its ranks get what Open MPI and its scripts want") {
+  auto job = two_hosts();
+  job.id = "0123456789abcdef";
+  auto served = world();
+  const auto env_of_2 = [&] {
+    std::map<std::string, std::string> env;
+    for (auto& [name, value] : worker_env(job, *place(job, {2}), {2}, served, nullptr)) env[name] = value;
+    return env;
+  };
+  const auto is_theirs = [](const auto& var) {
+    return var.first.starts_with("OMPI_") || var.first.starts_with("PMIX_");
+  };
+  const auto plain = env_of_2();
+  CHECK(std::none_of(plain.begin(), plain.end(), is_theirs));
+  served.pmix_everywhere = true;
+  const auto env = env_of_2();
+  CHECK(env.at("OMPI_MCA_schizo") == "^orte");
+  CHECK(env.at("PMIX_MCA_gds") == "hash");
+  CHECK(env.at("OMPI_COMM_WORLD_RANK") == "2");
+  CHECK(env.at("OMPI_COMM_WORLD_SIZE") == env.at("WORLD_SIZE"));
+  CHECK(env.at("OMPI_COMM_WORLD_LOCAL_RANK") == env.at("LOCAL_RANK"));
+  CHECK(env.at("OMPI_MCA_orte_precondition_transports") == "0123456789abcdef-0123456789abcdef");
+  CHECK(env.at("PMI_RANK") == "2");
+  for (const auto& [name, value] : env)
+    if (name.starts_with("OMPI_COMM_WORLD_")) CHECK_MESSAGE(is_rank_variable(name), name);
+
+  job.env = {{"OMPI_MCA_schizo", "slurm"}};
+  CHECK_FALSE(env_of_2().contains("OMPI_MCA_schizo"));
+  job.env.clear();
+  auto with_survivors = served;
+  with_survivors.all_new = false;
+  CHECK_FALSE(offers_pmix(job, with_survivors));
+  job.compat = Compat::mpich;
+  CHECK_FALSE(offers_pmix(job, served));
+  job.compat = Compat::none;
+  CHECK_FALSE(offers_pmix(job, served));
+  job.compat = Compat::open_mpi;
+  CHECK(offers_pmix(job, world()));
+  CHECK_FALSE(offers_pmi(job, world()));
+}
+
+TEST_CASE("settings of PMIx are the user's, and what a launcher says to one process is not handed on") {
+  CHECK_FALSE(is_rank_variable("PMIX_MCA_ptl_base_verbose"));
+  for (const auto* const theirs : {"PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI41", "PMIX_SERVER_TMPDIR",
+                                   "PMIX_DSTORE_21_BASE_PATH", "SLURM_STEP_ID", "SLURM_PROCID"})
+    CHECK_MESSAGE(is_rank_variable(theirs), theirs);
+}
+
+TEST_CASE("MPI is told the address of its host only where it has to reach others, unless the user says it") {
+  auto job = two_hosts();
+  job.env = {{"PMI_HOSTNAME", "ib0.gpu2"}};
+  CHECK_FALSE(env_of(job, 2, nullptr).contains("PMI_HOSTNAME"));
+  CHECK(env_of(job, 2, nullptr).contains("MPIR_CVAR_CH3_INTERFACE_HOSTNAME"));
+  job.programs[0].np = 1;
+  CHECK_FALSE(env_of(job, 0, nullptr).contains("MPIR_CVAR_CH3_INTERFACE_HOSTNAME"));
+}
+
+TEST_CASE("members of an elastic job wait for their next place for longer than the launcher does") {
+  auto job = two_hosts();
+  CHECK_FALSE(env_of(job, 2, nullptr).contains("TRAINRUN_ELASTIC_TIMEOUT"));
+  CHECK(is_always_set("TRAINRUN_ELASTIC_TIMEOUT"));
+  job.elastic.on_failure = OnFailure::automatic;
+  job.elastic.timeout = std::chrono::hours(6);
+  CHECK(env_of(job, 2, nullptr).at("TRAINRUN_ELASTIC_TIMEOUT") == "21660");
+}
+
+TEST_CASE("all that is always set is scrubbed from what ranks inherit") {
+  for (const auto& [name, value] : env_of(two_hosts(), 2, nullptr))
+    if (is_always_set(name)) CHECK_MESSAGE(is_rank_variable(name), name);
 }
 
 TEST_CASE("what is always set is what a part's own variables cannot change, and the agent's number") {

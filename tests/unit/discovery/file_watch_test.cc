@@ -1,5 +1,9 @@
 #include "launcher/discovery/file_watch.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include "launcher/base/fd.h"
 #include "tests/unit/discovery/scene.h"
 
 namespace trainrun {
@@ -79,6 +83,21 @@ TEST_CASE("a directory that is not there can be watched when it comes, and again
     scene.expect([&] { std::filesystem::remove_all(scene.directory / "sub"); });
     scene.bench.run([&] { return !scene.watch.ensure(); });
   }
+}
+
+TEST_CASE("a watch that could not begin for want of descriptors begins when there are some again") {
+  Scene scene;
+  const Fd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  auto few = limit;
+  few.rlim_cur = static_cast<rlim_t>(next.get()) + 2;  // for the watch, not for the wait
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  const bool began = scene.watch.ensure();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK_FALSE(began);
+  REQUIRE(scene.watch.ensure());
+  for (const char* text : {"a", "b"}) scene.expect([&] { scene.directory.write("hosts", text); });
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "launcher/io/clock.h"
+
 using namespace trainrun;
 using io::Loop;
 using io::Timer;
@@ -78,5 +80,44 @@ TEST_SUITE("loop") {
     other.join();
     loop.run();
     CHECK(ran == std::this_thread::get_id());
+  }
+
+  TEST_CASE("a stop puts timers off, but for those that count real time") {
+    Loop loop;
+    loop.leave_out_stops();
+    Timer running(loop), real(loop), stop(loop);
+    std::string order;
+    const auto look = [&] {
+      if (order.size() == 2) loop.stop();
+    };
+    const auto from = io::real_now();
+    const auto begun = Loop::now();
+    running.arm(begun + milliseconds(100), [&] { order += 'n', look(); });
+    real.arm_real(from + milliseconds(300), [&] { order += 'r', look(); });
+    stop.arm(begun, [&] {
+      while (io::real_now() < from + milliseconds(400)) {  // as a stopped process lets time pass
+      }
+      io::stood_still(from);
+    });
+    loop.run();
+    CHECK(order == "rn");
+    CHECK(Loop::now() < begun + milliseconds(400));
+    CHECK(io::last_stop().first == from);
+    io::forget_stops();
+  }
+
+  TEST_CASE("a stop that nobody told is found by the first who asks for the time") {
+    Loop loop;
+    loop.leave_out_stops();
+    const auto from = io::real_now();
+    const auto begun = Loop::now();
+    while (io::real_now() < from + milliseconds(1500)) {
+    }
+    const auto now = Loop::now();
+    CHECK(now - begun <= milliseconds(250));  // a beat was due by then
+    CHECK(Loop::now() >= now);
+    CHECK(io::real_at(now) - from >= milliseconds(1500));
+    io::forget_stops();
+    CHECK(Loop::now() - begun >= milliseconds(1500));
   }
 }

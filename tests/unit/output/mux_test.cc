@@ -117,11 +117,16 @@ TEST_SUITE("mux") {
   TEST_CASE("one rank without labels passes byte for byte, and its last words are kept") {
     MuxStyle style;
     style.labels = {""};
+    style.raw = true;
     style.terminal_err = true;
     Mux mux(style, no_clock);
     CHECK(fed(mux, 0, "\x1b[2Jhalf", Output::err) == "\x1b[2Jhalf");
     CHECK(fed(mux, 0, " line\r\n", Output::err) == " line\r\n");
     CHECK(mux.last_words(0) == std::vector<std::string>{"^[[2Jhalf line"});
+    // A restart may need a second lane, before the old worker has finished.
+    mux.open(1, true, "", 0, false);
+    CHECK(fed(mux, 1, "\r50%") == "\r50%");
+    CHECK(fed(mux, 0, "the last of the old") == "the last of the old");
   }
 
   TEST_CASE("a timestamp stands before each line, also without labels") {
@@ -157,39 +162,6 @@ TEST_SUITE("mux") {
     CHECK(words[0] == "line 21");
     CHECK(words[9] == "red^G");
     CHECK(words[10] == std::string(300, 'y'));
-  }
-
-  TEST_CASE("worker text cannot command the terminal") {
-    struct Row {
-      std::string_view given, shown;
-    };
-    const Row rows[] = {
-        {"plain\ttext", "plain\ttext"},
-        {"\x1b]0;title\x07", "^[]0;title^G"},                       // OSC
-        {"\x1b[2J\x1b[H", "^[[2J^[[H"},                             // CSI
-        {"\x1b[?1049h", "^[[?1049h"},                               //
-        {"\x1b", "^["},                                             // alone
-        {"\x1bPq\x1b\\", "^[Pq^[\\"},                               // DCS
-        {"\x1b[31mred", "\x1b[31mred\x1b[0m"},                      // colours stay, and are reset
-        {"\x1b[38;5;196mx\x1b[m", "\x1b[38;5;196mx\x1b[m\x1b[0m"},  //
-        {"\x1b[31", "^[[31"},                                       // a colour that is cut
-        {"\xc2\x9b"
-         "2J",
-         "\\x9b2J"},  // C1 in UTF-8
-        {"\x9b"
-         "2J",
-         "\\x9b2J"},  // C1 as a byte
-        {"\xc3\xa9 \xe2\x80\x93 \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x80\x93 \xf0\x9f\x98\x80"},
-        {"\xe2\x80", "\\xe2\\x80"},           // a character that is cut
-        {"\xc0\x9b", "\\xc0\\x9b"},           // overlong
-        {"\xe0\x82\x9b", "\\xe0\\x82\\x9b"},  // overlong
-        {"a\x7f\b", "a^?^H"},
-    };
-    for (const auto& row : rows) {
-      CAPTURE(row.given);
-      CHECK(neutralised(row.given) == row.shown);
-    }
-    CHECK(neutralised(std::string(1, '\0')) == "^@");
   }
 
   TEST_CASE("on a terminal a line that was drawn over shows its last state") {
@@ -230,6 +202,46 @@ TEST_SUITE("mux") {
     CHECK(fed(pipe, 0, "\ra\rb").empty());
     CHECK_FALSE(pipe.bar_waits());
     CHECK(fed(pipe, 0, "\n") == "[0] \ra\rb\n");
+  }
+
+  TEST_CASE("into a pipe a bar that goes on is cut after its newest whole state, and no byte is lost") {
+    Mux mux(plain_style(2), no_clock);
+    const auto cut = [&mux] {
+      std::string out, err;
+      mux.cut_bars(out, err);
+      return out + "|" + err;
+    };
+    fed(mux, 1, "no bar");
+    CHECK_FALSE(mux.bar_is_held());
+    CHECK(fed(mux, 0, "\r10%\r20%\r3", Output::err).empty());
+    CHECK(mux.bar_is_held());
+    CHECK(cut() == "|[0] \r10%\r20%\n");
+    fed(mux, 0, "0%\r40%", Output::err);
+    CHECK(cut() == "|[0] \r30%\n");
+    CHECK(cut() == "|[0] \r40%\n");  // it rests: the state is whole
+    CHECK_FALSE(mux.bar_is_held());
+    CHECK(cut() == "|");
+    fed(mux, 0, "\r50%", Output::err);
+    CHECK(mux.bar_is_held());
+    CHECK(fed(mux, 0, "\r100%\n", Output::err) == "[0] \r50%\r100%\n");
+    CHECK_FALSE(mux.bar_is_held());
+    fed(mux, 0, "dos\r");
+    CHECK_FALSE(mux.bar_is_held());  // the end of a line may follow
+    CHECK(fed(mux, 0, "\n") == "[0] dos\r\n");
+    CHECK(mux.last_words(0) == std::vector<std::string>{"100%"});
+  }
+
+  TEST_CASE("bars of hidden ranks, on terminals and of a rank alone are not cut") {
+    auto style = plain_style(1);
+    style.hidden = {true};
+    MuxStyle bare;
+    bare.labels = {""};
+    bare.raw = true;
+    for (auto each : {style, terminal_style(1), bare}) {
+      Mux mux(each, no_clock);
+      fed(mux, 0, "\r10%\r20%", Output::err);
+      CHECK_FALSE(mux.bar_is_held());
+    }
   }
 
   TEST_CASE("a prompt is shown on a terminal, a bar or a pipe has none") {

@@ -67,7 +67,16 @@ TEST_SUITE("report") {
          "was killed by SIGKILL, not sent by trainrun",
          "see on gpu2 who did: a limit on CPU time",
          {}},
+        {ExitStatus::killed(SIGABRT, false),
+         "was killed by SIGABRT: threads still ran when the program ended",
+         "torch.distributed.destroy_process_group()",
+         {"terminate called without an active exception"}},
         {ExitStatus::killed(SIGTERM, false), "was killed by SIGTERM,", "", {}},
+        {ExitStatus::exited(137),
+         "exited with code 137 (something in it was killed by SIGKILL),",
+         "--only-rank 3",
+         {}},
+        {ExitStatus::exited(255), "exited with code 255,", "--only-rank 3", {}},
         {ExitStatus::not_started(SpawnStage::exec, ENOENT),
          "could not be started (exec): No such file or directory",
          "the interpreter in the first line",
@@ -98,6 +107,8 @@ TEST_SUITE("report") {
          {"torch: CUDA out of memory. Tried"}},
         {ExitStatus::exited(1), "exited with code 1", "leave --master-port out", {"Address already in use"}},
         {ExitStatus::lost("no answer for 10 s"), "was lost: no answer for 10 s", "", {}},
+        {ExitStatus::aborted(7), "called MPI_Abort with code 7,", "", {}},
+        {ExitStatus::deserted("within MPI"), "exited with code 0 within MPI,", "--compat none", {}},
     };
     for (const auto& row : rows) {
       const auto report = text(failed(row.status), row.words);
@@ -124,6 +135,13 @@ TEST_SUITE("report") {
               "  try         use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, "
               "or a "
               "larger memory limit");
+  }
+
+  TEST_CASE("a kill for memory that names nobody is no proof, and not told as one") {
+    auto outcome = failed(ExitStatus::killed(SIGKILL, false));
+    outcome.cause->out_of_memory = "the kernel has just killed 1 process in this cgroup for want of memory";
+    CHECK(text(outcome).starts_with(
+        "trainrun: rank 3 on gpu2 was killed by SIGKILL, perhaps by the kernel: out of memory, 3.0 s after"));
   }
 
   TEST_CASE("a lost host is named with the reason and what was lost with it") {
@@ -200,6 +218,23 @@ TEST_SUITE("report") {
           "      try: ssh-add");
   }
 
+  TEST_CASE("others that failed by themselves are named, the first few of them") {
+    auto outcome = failed(ExitStatus::killed(SIGKILL, false));
+    outcome.others.failed = 6;
+    core::Failure other{WorkerId{1}, Rank{0}, HostIndex{0}, 1, ExitStatus::aborted(1)};
+    other.lost_peer = true;
+    outcome.also_failed = {other};
+    for (std::uint32_t rank = 1; rank < 6; ++rank)
+      outcome.also_failed.push_back({WorkerId{rank}, Rank{rank}, HostIndex{1}, 1, ExitStatus::exited(1)});
+    const auto lines = text(outcome);
+    CHECK(lines.find("\n  then        6 ranks failed too\n"
+                     "  also failed rank 0 on gpu1 called MPI_Abort with code 1, having lost a peer\n"
+                     "              rank 1 on gpu2 exited with code 1\n"
+                     "              rank 2 on gpu2 exited with code 1\n"
+                     "              rank 3 on gpu2 exited with code 1, and 2 more ranks\n") !=
+          std::string::npos);
+  }
+
   TEST_CASE("the user's own endings are one line each") {
     Outcome outcome;
     outcome.after = seconds(3);
@@ -207,6 +242,16 @@ TEST_SUITE("report") {
     outcome.kind = Outcome::Kind::user_signal;
     outcome.signal = SIGINT;
     CHECK(text(outcome) == "trainrun: ended by SIGINT 3.0 s after the start; 4 ranks ended by SIGTERM");
+    outcome.took = milliseconds(2500);
+    CHECK(text(outcome) ==
+          "trainrun: ended by SIGINT 3.0 s after the start, 2.5 s after it came; 4 ranks ended by SIGTERM");
+    outcome.by_ctl = true;
+    outcome.others.left = 1;
+    CHECK(text(outcome) ==
+          "trainrun: ended by ctl end 3.0 s after the start, 2.5 s after it came; 4 ranks ended by SIGTERM "
+          "and 1 rank "
+          "left for its agent to end");
+    outcome.others.left = 0;
     outcome.kind = Outcome::Kind::output_closed;
     CHECK(text(outcome) ==
           "trainrun: nobody reads the output any more (as with | head): the job was ended; 4 ranks ended by "

@@ -4,18 +4,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/base/fd.h"
+#include "tests/unit/output/turn.h"
 
 using namespace trainrun;
+using output::FileThreads;
 using output::Writer;
 
 namespace {
 
-constexpr Duration patience = seconds(20);
+using test::patience;
 
 // What is there now, without waiting.
 std::string take(int fd, std::size_t most = 1u << 20) {
@@ -46,8 +47,9 @@ TEST_SUITE("writer") {
       auto ends = socket ? make_socket_pair() : make_pipe();
       REQUIRE(ends);
       io::Loop loop;
+      FileThreads files(loop, {});
       int drained = 0;
-      Writer writer(loop, ends->second.get(), {[&drained] { ++drained; }, nullptr});
+      Writer writer(loop, files, ends->second.get(), "stdout", {[&drained] { ++drained; }, nullptr});
       writer.write(text);
       CHECK(writer.backlog() > Writer::low_water);
       CHECK((::fcntl(ends->second.get(), F_GETFL) & O_NONBLOCK) == 0);  // it is shared with others
@@ -67,49 +69,55 @@ TEST_SUITE("writer") {
     }
   }
 
-  TEST_CASE("a file gets everything at once") {
+  TEST_CASE("a file is left to the thread, and gets everything") {
     char path[] = "/tmp/writer_test.XXXXXX";
     const Fd file(::mkstemp(path));
     ::unlink(path);
     REQUIRE(file);
     io::Loop loop;
-    Writer writer(loop, file.get(), {});
+    FileThreads files(loop, {});
+    Writer writer(loop, files, file.get(), "stdout", {});
     const auto text = numbers(200'000);
     writer.write(text);
     CHECK(writer.backlog() == 0);
+    test::run_until(loop, [&] { return files.idle(); });
     std::string content(text.size() + 1, '\0');
     CHECK(::pread(file.get(), content.data(), content.size(), 0) == static_cast<ssize_t>(text.size()));
     content.pop_back();
     CHECK((content == text));
   }
 
-  TEST_CASE("what a full disk cannot take is dropped, told once, and later lines begin on their own") {
-    char path[] = "/tmp/writer_test.XXXXXX";
-    const Fd file(::mkstemp(path));
-    ::unlink(path);
-    REQUIRE(file);
-    const auto handler = ::signal(SIGXFSZ, SIG_IGN);
-    rlimit before{};
-    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-    const rlimit small{6, before.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  TEST_CASE("what a full device cannot take is dropped, told once and counted") {
+    const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+    REQUIRE(full);
     io::Loop loop;
+    FileThreads files(loop, {});
     std::vector<int> told;
     bool closed = false;
-    Writer writer(loop, file.get(),
+    Writer writer(loop, files, full.get(), "stdout",
                   {nullptr, [&closed] { closed = true; }, [&told](int error) { told.push_back(error); }});
-    writer.write("one\ntwo\n");  // "one\ntw" is all there is room for
+    writer.write("one\n");
     writer.write("three\n");
-    CHECK(told == std::vector{EFBIG});
+    CHECK(told == std::vector{ENOSPC});
     CHECK_FALSE(closed);
     CHECK(writer.backlog() == 0);
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
-    ::signal(SIGXFSZ, handler);
-    writer.write("four\n");
-    char content[32]{};
-    CHECK(::pread(file.get(), content, sizeof content - 1, 0) == 12);
-    CHECK(std::string(content) == "one\ntw\nfour\n");
-    CHECK(told.size() == 1);
+    CHECK(writer.lost() == 10);
+  }
+
+  TEST_CASE("a stream that was closed before us is told once, and what goes there is lost") {
+    const Fd closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    REQUIRE(closed);
+    io::Loop loop;
+    FileThreads files(loop, {});
+    std::vector<int> told;
+    Writer writer(loop, files, closed.get(), "stdout",
+                  {nullptr, nullptr, [&told](int error) { told.push_back(error); }});
+    writer.write("one\n");
+    writer.write("two\n");
+    CHECK(told == std::vector{EBADF});
+    CHECK(writer.lost() == 8);
+    CHECK_FALSE(writer.closed());
+    CHECK_FALSE(writer.usable());
   }
 
   TEST_CASE("a reader that is gone is reported once, and later writes are dropped") {
@@ -119,8 +127,9 @@ TEST_SUITE("writer") {
       auto ends = socket ? make_socket_pair() : make_pipe();
       REQUIRE(ends);
       io::Loop loop;
+      FileThreads files(loop, {});
       int closed = 0;
-      Writer writer(loop, ends->second.get(), {nullptr, [&closed] { ++closed; }});
+      Writer writer(loop, files, ends->second.get(), "stdout", {nullptr, [&closed] { ++closed; }});
       writer.write("a");
       CHECK_FALSE(writer.closed());
       ends->first.reset();
@@ -129,7 +138,7 @@ TEST_SUITE("writer") {
       CHECK(writer.closed());
       CHECK(closed == 1);
       CHECK(writer.backlog() == 0);
-      writer.flush(patience);
+      CHECK(writer.lost() == 2);
     }
   }
 
@@ -138,8 +147,10 @@ TEST_SUITE("writer") {
     auto ends = make_pipe();
     REQUIRE(ends);
     io::Loop loop;
+    FileThreads files(loop, {});
     int drained = 0, closed = 0;
-    Writer writer(loop, ends->second.get(), {[&drained] { ++drained; }, [&closed] { ++closed; }});
+    Writer writer(loop, files, ends->second.get(), "stdout",
+                  {[&drained] { ++drained; }, [&closed] { ++closed; }});
     writer.write(std::string(4u << 20, 'x'));
     io::Timer limit(loop);
     limit.arm(io::Loop::now(), [&] { ends->first.reset(); });
@@ -148,19 +159,62 @@ TEST_SUITE("writer") {
     CHECK(drained == 1);
   }
 
-  TEST_CASE("flush waits for a reader, but not for ever") {
+  TEST_CASE("what is given up is counted, and what follows begins on a line of its own") {
     auto ends = make_pipe();
     REQUIRE(ends);
     io::Loop loop;
-    Writer writer(loop, ends->second.get(), {});
-    const std::string text(100'000, 'x');
-    writer.write(text);
-    REQUIRE(writer.backlog() > 0);
-    writer.flush(milliseconds(1));
-    CHECK(writer.backlog() > 0);
+    FileThreads files(loop, {});
+    int moved = 0;
+    Writer writer(loop, files, ends->second.get(), "stdout",
+                  {nullptr, nullptr, [](int) {}, [&moved] { ++moved; }});
+    writer.write(std::string(100'000, 'x'));
+    const auto waiting = writer.backlog();
+    REQUIRE(waiting > 0);
+    CHECK_FALSE(writer.idle());
+    writer.give_up();
+    CHECK(writer.idle());
+    CHECK(writer.lost() == waiting);
+    writer.write("the report\n");
     auto got = take(ends->first.get());
-    writer.flush(patience);
+    moved = 0;
+    test::run_until(loop, [&] { return writer.idle(); });
+    CHECK(moved > 0);
     got += take(ends->first.get());
+    CHECK(got.ends_with("x\nthe report\n"));
+    CHECK(got.size() == 100'000 - waiting + 12);
+    CHECK(writer.lost() == waiting);
+  }
+
+  TEST_CASE("what cannot be opened anew has a thread, in which a full pipe may hang") {
+    ::signal(SIGPIPE, SIG_IGN);
+    auto ends = make_pipe();
+    REQUIRE(ends);
+    REQUIRE(::fchmod(ends->second.get(), 0) == 0);
+    const bool root = ::geteuid() == 0;
+    if (root) REQUIRE(::seteuid(65534) == 0);
+    io::Loop loop;
+    FileThreads files(loop, {});
+    int drained = 0, closed = 0;
+    Writer writer(loop, files, ends->second.get(), "stdout",
+                  {[&drained] { ++drained; }, [&closed] { ++closed; }});
+    if (root) REQUIRE(::seteuid(0) == 0);
+    const auto text = numbers(500'000);
+    writer.write(text);  // returns, though nobody reads
+    CHECK(writer.backlog() > Writer::low_water);
+    std::string got;
+    test::run_until(loop, [&] {
+      got += take(ends->first.get());
+      return got.size() >= text.size() && writer.idle();
+    });
     CHECK((got == text));
+    CHECK(drained == 1);
+    CHECK(closed == 0);
+    ends->first.reset();
+    writer.write("to nobody\n");
+    test::run_until(loop, [&] { return closed > 0; });
+    writer.write("nor this\n");
+    CHECK(writer.closed());
+    CHECK(writer.lost() == 19);
+    CHECK(closed == 1);
   }
 }

@@ -102,7 +102,7 @@ TEST_CASE("who has asked for the next generation is no lost member, and its old 
   }
 }
 
-TEST_CASE("one that gives up a generation before it is complete ends it for those who wait there") {
+TEST_CASE("one that gives up a generation before it is complete ends it, and nobody is at fault") {
   Trio scene;
   scene.begin(2, {11, 12, 14});
   scene.told.clear();
@@ -110,9 +110,12 @@ TEST_CASE("one that gives up a generation before it is complete ends it for thos
   scene.ask(1, Next{12, 60000}, 2);
   const auto failure = scene.only_a<Failure>(0);
   CHECK(failure.kind == FailureKind::over);
-  CHECK(failure.verdict->culprit == 1);
+  CHECK(failure.verdict->how == "rank 1 on h12 gave up before all members were here, without rank 2 on h14");
   CHECK(scene.silent(1));
-  CHECK(scene.events_of<Broken>().size() == 1);
+  const auto broken = scene.events_of<Broken>();
+  REQUIRE(broken.size() == 1);
+  CHECK_FALSE(broken[0].verdict.culprit);
+  CHECK(at_fault(broken[0].verdict).empty());
 }
 
 TEST_CASE("a dismissed worker hears so, whether it waits or asks later") {
@@ -229,6 +232,7 @@ TEST_CASE("a pulse of a member reaches the launcher with its worker") {
   scene.only_a<Done>(5);
   const auto pulses = scene.events_of<MemberPulse>();
   REQUIRE(pulses.size() == 1);
+  CHECK(pulses[0].generation == Generation{1});
   CHECK(pulses[0].worker == WorkerId{12});
   CHECK(pulses[0].op == "allreduce");
   CHECK(pulses[0].sequence == 7);

@@ -12,7 +12,7 @@ namespace {
 std::vector<Request> one_of_each() {
   std::vector<Request> all;
   all.push_back({1, 7, Join{3, "gpu1", "10.0.0.1", 5, true, 9}});
-  all.push_back({2, 7, Leave{}});
+  all.push_back({2, 7, Leave{true}});
   all.push_back({3, 7, Put{"k", std::string("a\0b", 3)}});
   all.push_back({4, 7, Get{"k"}});
   all.push_back({5, 7, Wait{{"a", "b"}, 6}});
@@ -37,7 +37,7 @@ std::vector<ReplyBody> one_reply_of_each() {
           Over{Verdict{Verdict::Kind::lost, 3, "gpu2", "was killed by SIGKILL", {}}},
           Failure{FailureKind::timeout, "late", 2, {4, 5}, Verdict{}},
           Placed{3, 1},
-          Notice{1, Change::leaving, true, "gpu2 will leave"}};
+          Notice{1, Change::leaving, true, "gpu2 will leave", 3}};
 }
 
 }  // namespace
@@ -55,6 +55,12 @@ TEST_CASE("a request survives its way over the wire") {
   CHECK(std::get<Join>(join->body).rank == 3);
   CHECK(std::get<Join>(join->body).address == "10.0.0.1");
   CHECK(join->generation == 7);
+}
+
+TEST_CASE("a world that is encoded once for many members gives each the same bytes as its own reply would") {
+  const World world{2, 2, "job", {Member{0, "h", "a", 0, 1, 9}, Member{1, "i", "b", 0, 1, 10}}};
+  for (const std::uint32_t rank : {0, 1})
+    CHECK(encode_joined(7, rank, encode_world(world)) == encode_reply(7, Joined{rank, world}));
 }
 
 TEST_CASE("a reply survives its way over the wire") {

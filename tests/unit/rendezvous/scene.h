@@ -33,7 +33,11 @@ struct Scene {
     take(table.begin(world, now));
   }
   void take(const Outbox& outbox) {
-    for (const auto& item : outbox) told[item.connection].push_back(*item.body);
+    for (const auto& item : outbox) {
+      auto body = *item.body;
+      if (auto* joined = std::get_if<Joined>(&body)) joined->rank = item.rank;
+      told[item.connection].push_back(std::move(body));
+    }
   }
   template <class Body>
   void ask(std::uint32_t connection, Body body, std::uint32_t generation = 1) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -36,6 +37,7 @@ class Server {
       member.host = host;
       world.members.push_back(member);
     }
+    number_locally(world);
     service_.begin_generation({1}, std::move(world), io::Loop::now());
     listener_->serve(service_, {[this] { return ++last_; }, [this] { rearm(); }});
     address = listener_->address();
@@ -55,15 +57,16 @@ class Server {
   void member_lost(std::uint32_t rank, const std::string& host, const std::string& how) {
     say([=](Service& service) { service.member_lost({1}, {rank}, host, how, io::Loop::now()); });
   }
-  // A generation of these workers, by rank.
-  void begin(std::uint32_t generation, const std::vector<std::uint32_t>& workers) {
+  // A generation of these workers, by rank, each on a host of its own or all on one.
+  void begin(std::uint32_t generation, const std::vector<std::uint32_t>& workers, bool one_host = false) {
     World world{generation, 0, "job", {}};
     for (const auto worker : workers) {
       Member member;
-      member.host = "host" + std::to_string(worker);
+      member.host = one_host ? "host" : "host" + std::to_string(worker);
       member.worker = worker;
       world.members.push_back(member);
     }
+    number_locally(world);
     say([=](Service& service) { service.begin_generation({generation}, world, io::Loop::now()); });
   }
   Client client(std::uint32_t generation = 1) {
@@ -77,6 +80,12 @@ class Server {
   Key key = random_key();
 
  private:
+  // What a launcher says of members on one host.
+  static void number_locally(World& world) {
+    std::map<std::string, std::uint32_t> on_host;
+    for (auto& member : world.members) member.local_rank = on_host[member.host]++;
+    for (auto& member : world.members) member.local_size = on_host[member.host];
+  }
   void rearm() {
     if (const auto next = service_.next_deadline())
       wake_.arm(*next, [this] {

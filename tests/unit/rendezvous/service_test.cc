@@ -115,6 +115,37 @@ TEST_CASE("a crowd that proves nothing pushes out its own oldest, never a member
   CHECK(std::holds_alternative<Done>(*hall.told(1)));
 }
 
+TEST_CASE("a crowd behind doors pushes out nobody, is pushed out by nobody and may take its time") {
+  Hall hall;
+  constexpr auto crowd = static_cast<std::uint32_t>(Service::max_handshakes) + 76;
+  hall.service.begin_generation({1}, World{0, crowd, {}, {}}, hall.now);
+  for (std::uint32_t c = 0; c < crowd; ++c) hall.service.opened(c, hall.now, Service::Peer::neighbour);
+  for (std::uint32_t c = crowd; c < 2 * crowd; ++c) hall.service.opened(c, hall.now);
+  hall.service.advance(hall.now + Service::handshake_time);
+  CHECK(hall.hung_up.size() == crowd);
+  CHECK(hall.hung_up.lower_bound(crowd) == hall.hung_up.begin());  // strangers alone
+  for (const std::uint32_t c : {0U, crowd - 1}) {
+    hall.channels.emplace(c, SecureChannel(SecureChannel::Role::client, hall.key, max_reply));
+    hall.pump(c);
+    hall.pump(c);
+    hall.ask(c, Put{"k", "v"});
+    CHECK(std::holds_alternative<Done>(*hall.told(c)));
+  }
+  hall.service.closed(0, hall.now);
+  CHECK(hall.service.connections() == crowd - 1);
+}
+
+TEST_CASE("a neighbour with another key is closed all the same") {
+  Hall hall;
+  hall.service.begin_generation({1}, World{0, 1, {}, {}}, hall.now);
+  hall.service.opened(7, hall.now, Service::Peer::neighbour);
+  SecureChannel other(SecureChannel::Role::client, random_key(), 1000);
+  hall.service.received(7, other.take_output(), hall.now);
+  hall.service.received(7, std::string(45, 'x'), hall.now);
+  CHECK(hall.hung_up.contains(7));
+  CHECK(hall.service.connections() == 0);
+}
+
 TEST_CASE("a client with another key is closed and its requests are not heard") {
   Hall hall;
   hall.service.begin_generation({1}, World{0, 1, {}, {}}, hall.now);

@@ -162,6 +162,18 @@ TEST_CASE("the first verdict stands, and words about another generation are igno
   CHECK(scene.table.verdict()->how == "first");
 }
 
+TEST_CASE("the answers to the members of a complete world share one description of it") {
+  Scene scene(3);
+  Outbox answers;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    answers = scene.table.apply(rank, Request{rank, 1, Join{2 - rank, "h", "", 1000}}, scene.now);
+  REQUIRE(answers.size() == 3);
+  for (const auto& answer : answers) {
+    CHECK(answer.body == answers[0].body);
+    CHECK(answer.rank == 2 - answer.connection);
+  }
+}
+
 TEST_CASE("a member that has left is not lost, and when all have left the generation has ended") {
   Scene scene(2);
   scene.join_all(2);

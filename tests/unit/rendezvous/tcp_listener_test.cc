@@ -91,6 +91,7 @@ TEST_CASE("a server that listens on all addresses names one that can be reached"
     CAPTURE((*listener)->address());
     CHECK((*listener)->address().find("0.0.0.0") == std::string::npos);
     CHECK((*listener)->address().find("[::]") == std::string::npos);
-    CHECK(Socket::connect((*listener)->address(), std::chrono::steady_clock::now() + patient));
+    auto deadline = std::chrono::steady_clock::now() + patient;
+    CHECK(Socket::connect((*listener)->address(), deadline));
   }
 }

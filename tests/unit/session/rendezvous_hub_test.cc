@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <optional>
 
+#include "launcher/wire/frame.h"
+#include "launcher/wire/messages.h"
 #include "rendezvous/protocol.h"
 
 using namespace trainrun;
@@ -18,7 +21,11 @@ struct Scene {
   Scene() {
     hub.emplace(
         loop, std::string(reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size()),
-        [this](HostIndex, StreamId, const std::string& bytes, bool) { inbox += bytes; },
+        [this](HostIndex, StreamId, const std::string& bytes, bool end) {
+          inbox += bytes;
+          longest = std::max(longest, bytes.size());
+          ended += end ? 1 : 0;
+        },
         RendezvousHub::Events{
             [this](Generation, Rank rank) { told.push_back("joined " + std::to_string(rank.value)); },
             [this](Generation, bool elastic) { told.push_back(elastic ? "elastic" : "not elastic"); },
@@ -26,9 +33,10 @@ struct Scene {
             [this](Generation g, WorkerId worker) {
               told.push_back("waits " + std::to_string(g.value) + " " + std::to_string(worker.value));
             },
-            [this](WorkerId worker, const std::string& op, std::uint64_t sequence, bool) {
+            [this](Generation, WorkerId worker, const std::string& op, std::uint64_t sequence, bool) {
               told.push_back(op + std::to_string(sequence) + " of " + std::to_string(worker.value));
-            }});
+            }},
+        [this](HostIndex, StreamId, std::uint64_t bytes) { credit += bytes; });
     RendezvousHub::Member member;
     member.worker = WorkerId{7};
     hub->begin({1}, {member});
@@ -38,7 +46,11 @@ struct Scene {
   }
   void exchange() {
     if (const auto out = channel.take_output(); !out.empty()) hub->received({0}, {1}, out, false);
-    REQUIRE(channel.receive(std::exchange(inbox, {})));
+    while (!inbox.empty()) {
+      const auto bytes = std::exchange(inbox, {});
+      REQUIRE(channel.receive(bytes));
+      hub->taken({0}, {1}, bytes.size());
+    }
   }
   template <class Body>
   rendezvous::ReplyBody ask(Body body) {
@@ -48,6 +60,17 @@ struct Scene {
     REQUIRE(message);
     return rendezvous::decode_reply(*message).value().body;
   }
+  // Reads all that comes, as a member behind a door does, until nothing more does; how many replies it were.
+  std::size_t read_all() {
+    std::size_t replies = 0;
+    while (!inbox.empty()) {
+      const auto bytes = std::exchange(inbox, {});
+      REQUIRE(channel.receive(bytes));
+      while (channel.next()) ++replies;
+      hub->taken({0}, {1}, bytes.size());
+    }
+    return replies;
+  }
   void turn() {
     loop.context().restart();
     loop.context().poll();
@@ -56,6 +79,9 @@ struct Scene {
   io::Loop loop;
   rendezvous::Key key = rendezvous::random_key();
   std::string inbox;
+  std::size_t longest = 0;  // of the frames
+  int ended = 0;
+  std::uint64_t credit = 0;
   std::vector<std::string> told;
   SecureChannel channel{SecureChannel::Role::client, key, rendezvous::max_reply};
   std::optional<RendezvousHub> hub;
@@ -91,7 +117,9 @@ TEST_CASE("a member that asks for its next place hears of a dismissal") {
   CHECK(std::get<rendezvous::Failure>(body).kind == rendezvous::FailureKind::removed);
   scene.turn();
   // It gave up a generation that had not formed.
-  CHECK(scene.told == Told{"waits 1 7", "broken: it gave up before all members were here"});
+  REQUIRE(scene.told.size() == 2);
+  CHECK(scene.told[0] == "waits 1 7");
+  CHECK(scene.told[1].find(" gave up before all members were here") != std::string::npos);
 }
 
 TEST_CASE("an announcement tells those who are to go so") {
@@ -107,4 +135,62 @@ TEST_CASE("nobody is told once the hub is gone") {
   scene.hub.reset();
   scene.turn();
   CHECK(scene.told.empty());
+}
+
+TEST_CASE("a reply above the limit of a frame goes out in pieces below it, whole and in order") {
+  Scene scene;
+  std::vector<std::string> values, keys;
+  for (char letter = 'a'; letter < 'j'; ++letter) {
+    values.emplace_back(1'000'000, letter);
+    keys.emplace_back(1, letter);
+    scene.ask(rendezvous::Put{keys.back(), values.back()});
+  }
+  const auto body = scene.ask(rendezvous::Wait{keys, 1000});
+  CHECK(std::get<rendezvous::Values>(body).values == values);
+  CHECK(scene.longest < wire::frame_limit / 2);
+}
+
+TEST_CASE("a reply of many megabytes comes in pieces, no more than a window at once") {
+  Scene scene;
+  const std::string value(1 << 20, 'v');
+  std::vector<std::string> keys;
+  for (int i = 0; i < 9; ++i) {
+    keys.push_back("k" + std::to_string(i));
+    scene.ask(rendezvous::Put{keys.back(), value});
+  }
+  scene.longest = 0;
+  scene.channel.send(rendezvous::encode({1, 1, rendezvous::Wait{keys, 1000}}));
+  scene.hub->received({0}, {1}, scene.channel.take_output(), false);
+  CHECK(scene.inbox.size() <= wire::stream_window);
+  CHECK(scene.read_all() == 1);
+  CHECK(scene.longest < wire::frame_limit / 2);
+}
+
+TEST_CASE("a member that asks for much and reads nothing is not read any more, and loses nothing") {
+  Scene scene;
+  const std::string value(1 << 20, 'v');
+  scene.ask(rendezvous::Put{"k", value});
+  CHECK(scene.credit > value.size());  // what it said has been taken
+  const auto before = scene.credit;
+  constexpr std::size_t questions = 40;
+  for (std::size_t i = 0; i < questions; ++i)
+    scene.channel.send(rendezvous::encode({1, 1, rendezvous::Get{"k"}}));
+  scene.channel.send(rendezvous::encode({1, 1, rendezvous::Put{"l", value}}));
+  scene.hub->received({0}, {1}, scene.channel.take_output(), false);
+  CHECK(scene.inbox.size() <= wire::stream_window);
+  CHECK(scene.credit == before);
+  CHECK(scene.read_all() == questions + 1);
+  CHECK(scene.credit > before);
+  CHECK(scene.ended == 0);
+}
+
+TEST_CASE("a connection that the service closes ends after what was sent to it, however late that is read") {
+  Scene scene;
+  scene.ask(rendezvous::Put{"k", std::string(1 << 20, 'v')});
+  for (int i = 0; i < 3; ++i) scene.channel.send(rendezvous::encode({1, 1, rendezvous::Get{"k"}}));
+  scene.channel.send("nonsense");
+  scene.hub->received({0}, {1}, scene.channel.take_output(), false);
+  CHECK(scene.ended == 0);
+  CHECK(scene.read_all() == 3);
+  CHECK(scene.ended == 1);
 }

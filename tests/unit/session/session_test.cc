@@ -3,10 +3,14 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <optional>
 #include <vector>
+
+#include "launcher/host_problems.h"
+#include "launcher/io/clock.h"
 
 using namespace trainrun;
 
@@ -23,12 +27,13 @@ struct Scene {
     agent.emplace(loop, std::move(pair->second), Fd(),
                   io::FrameStream::Handlers{[this](const wire::Frame& frame) { answer(frame); },
                                             [this](const std::string&) { agent_closed = true, look(); }});
-    session.emplace(loop, "gpu1", same_clock,
-                    Session::Handlers{[this] { said("ready"); },
-                                      [this](Error given) { error = std::move(given), said("failed"); },
-                                      [this](std::string why) { reason = std::move(why), said("lost"); },
-                                      [this](const wire::Frame&) { said("message"); },
-                                      [this](const wire::Stopped&) { said("stopped"); }});
+    session.emplace(
+        loop, "gpu1", same_clock,
+        Session::Handlers{
+            [this] { said("ready"); }, [this](Error given) { error = std::move(given), said("failed"); },
+            [this](Session::Loss it) { reason = it.reason, loss = std::move(it), said("lost"); },
+            [this](const wire::Frame&) { said("message"); },
+            [this](const wire::Stopped&) { said("stopped"); }});
     wire::Setup setup;
     setup.host_timeout_ms = host_timeout_ms;
     setup.credit = 1000;
@@ -52,7 +57,7 @@ struct Scene {
       case wire::Ping::type:
         if (!silent)
           agent->send(wire::Pong{wire::from_frame<wire::Ping>(frame)->sequence,
-                                 pong_ns.value_or(io::Loop::now().time_since_epoch().count() + ahead_ns)});
+                                 pong_ns.value_or(io::real_now().time_since_epoch().count() + ahead_ns)});
         break;
       case wire::Credit::type:
         credit += wire::from_frame<wire::Credit>(frame)->bytes;
@@ -95,6 +100,7 @@ struct Scene {
   std::vector<std::string> events;
   Error error;
   std::string reason;
+  Session::Loss loss;
   std::function<bool()> until;
   std::function<void()> on_event;
 };
@@ -156,6 +162,37 @@ TEST_SUITE("session") {
     }
   }
 
+  TEST_CASE("a program whose path was chosen here is told with the way to let each host choose") {
+    using Kind = wire::Problem::Kind;
+    struct Row {
+      wire::Problem problem;
+      std::string message, hint;
+    };
+    const std::vector<FoundProgram> found = {
+        {"python3", "/venv/bin/python3"}, {"", "/venv/bin/perl", "/w/run"}, {"", "/w/run"}};
+    const Row rows[] = {
+        {{Kind::program, "/venv/bin/python3", ENOENT},
+         "gpu1: program '/venv/bin/python3' not found: No such file or directory",
+         "install it there under the same path, or let each host look for 'python3' in its own PATH: "
+         "--resolve each"},
+        {{Kind::program, "/venv/bin/perl", ENOENT},
+         "gpu1: program '/venv/bin/perl' not found: No such file or directory",
+         "install it there under the same path; the first line of '/w/run' asks for it"},
+        {{Kind::program, "/w/run", ENOENT},
+         "gpu1: program '/w/run' not found: No such file or directory",
+         "check the spelling, copy it there, or forward a PATH that finds it (-x PATH)"},
+        {{Kind::program, "/opt/train", ENOENT},
+         "gpu1: program '/opt/train' not found: No such file or directory",
+         "check the spelling, copy it there, or forward a PATH that finds it (-x PATH)"},
+    };
+    for (const auto& row : rows) {
+      const auto error = explain_problems("gpu1", {row.problem}, found);
+      CHECK(error.code == Code::not_found);
+      CHECK(error.message == row.message);
+      CHECK(error.hint == row.hint);
+    }
+  }
+
   TEST_CASE("the advice for a job's directory fits what is wrong with it") {
     struct Row {
       std::string path;
@@ -207,6 +244,58 @@ TEST_SUITE("session") {
     scene.until_events(2);
     CHECK(scene.events == Events{"ready", "lost"});
     CHECK(scene.reason.starts_with("no answer for "));
+  }
+
+  TEST_CASE(
+      "an agent that is silent when a pause is told is lost all the same, and is not waited for longer") {
+    Scene scene(false, 100);
+    scene.on_event = [&] { scene.silent = true; };
+    scene.until_events(1);
+    bool heard = false;
+    scene.session->pause(true, [&] { heard = true; });
+    scene.until_events(2);
+    CHECK(scene.events == Events{"ready", "lost"});
+    CHECK(scene.reason.starts_with("no answer for "));
+    CHECK(heard);
+    CHECK_FALSE(scene.loss.gave_us_up);
+    CHECK(io::Loop::now() - scene.loss.heard >= milliseconds(100));
+  }
+
+  TEST_CASE("a stop of ours is no silence of the agent's, and the clock is measured anew after it") {
+    Scene scene(false, 400);
+    scene.loop.leave_out_stops();
+    scene.until_events(1);
+    const auto pings = [&] { return std::count(scene.seen.begin(), scene.seen.end(), wire::Ping::type); };
+    const auto from = io::real_now();
+    while (io::real_now() < from + milliseconds(600)) {  // as a stopped process lets time pass
+    }
+    io::stood_still(from);
+    const auto before = pings();
+    scene.ahead_ns = 3'600'000'000'000;  // the machine slept, and its clock did not
+    scene.run([&] { return pings() >= before + 3 || scene.events.size() > 1; });
+    CHECK(scene.events == Events{"ready"});
+    const auto mapped = scene.session->map_time(io::real_now().time_since_epoch().count() + scene.ahead_ns);
+    CHECK(mapped.at <= io::Loop::now() + seconds(1));
+    CHECK(mapped.at >= io::Loop::now() - seconds(1));
+    scene.loop.stop();
+    io::forget_stops();
+  }
+
+  TEST_CASE("an agent that gives a stopped launcher up is not to blame") {
+    Scene scene(false, 400);
+    scene.loop.leave_out_stops();
+    scene.until_events(1);
+    const auto from = io::real_now();
+    while (io::real_now() < from + milliseconds(300)) {
+    }
+    io::stood_still(from);
+    scene.agent.reset();
+    scene.until_events(2);
+    CHECK(scene.loss.gave_us_up);
+    CHECK(scene.reason.starts_with("trainrun stood still for 0."));
+    CHECK(scene.reason.ends_with(" s, and the agent there gave it up after --host-timeout, 0.40 s"));
+    scene.loop.stop();
+    io::forget_stops();
   }
 
   TEST_CASE("malformed messages end the session without harm") {

@@ -78,6 +78,55 @@ TEST_SUITE("bootstrap script") {
     }
   }
 
+  TEST_CASE("an agent that somebody else could have written is not run, wherever it lies") {
+    const auto& image = testing::echo_image();
+    struct Row {
+      mode_t file, directory;
+      uid_t file_owner, directory_owner;
+    };
+    const uid_t me = geteuid();
+    std::vector<Row> rows = {
+        {0775, 0755, me, me}, {0757, 0755, me, me}, {0755, 0775, me, me}, {0755, 0757, me, me}};
+    if (me == 0) rows.insert(rows.end(), {{0755, 0755, 1, me}, {0755, 0755, me, 1}});
+    for (const auto& shell : shells) {
+      for (const auto& row : rows) {
+        const testing::TempDir dir;
+        const auto place = dir / "place/agent";
+        std::filesystem::create_directory(dir / "place");
+        testing::write_file(place, std::string(image.bytes), row.file);
+        REQUIRE(chmod(place.c_str(), row.file) == 0);
+        REQUIRE(chown(place.c_str(), row.file_owner, 0) == 0);
+        REQUIRE(chmod((dir / "place").c_str(), row.directory) == 0);
+        REQUIRE(chown((dir / "place").c_str(), row.directory_owner, 0) == 0);
+        INFO(shell, " ", row.file, " ", row.directory, " ", row.file_owner, " ", row.directory_owner);
+        CHECK(talk(line_for(shell, dir / "cache", image, {place}), std::string(image.bytes)) ==
+              nonce + " send\n" + nonce + " ready\n");
+      }
+      const testing::TempDir dir;  // a link may be moved to point anywhere
+      testing::write_file(dir / "real", std::string(image.bytes), 0755);
+      std::filesystem::create_symlink(dir / "real", dir / "link");
+      CHECK(talk(line_for(shell, dir / "cache", image, {dir / "link"}), std::string(image.bytes)) ==
+            nonce + " send\n" + nonce + " ready\n");
+    }
+  }
+
+  TEST_CASE("a cached agent that others can write to is replaced, never run") {
+    const auto& image = testing::echo_image();
+    for (const auto& shell : shells) {
+      for (const mode_t mode : {0770, 0707}) {
+        const testing::TempDir dir;
+        const auto copy = dir / ("agent-" + image.sha256);
+        testing::write_file(copy, std::string(image.bytes), 0700);
+        REQUIRE(chmod(copy.c_str(), mode) == 0);
+        CHECK(talk(line_for(shell, dir.path(), image), std::string(image.bytes)) ==
+              nonce + " send\n" + nonce + " ready\n");
+        struct stat status {};
+        REQUIRE(stat(copy.c_str(), &status) == 0);
+        CHECK((status.st_mode & 0777) == 0700);
+      }
+    }
+  }
+
   TEST_CASE("an upload that breaks off or is damaged leaves nothing behind and is reported") {
     for (const auto& shell : shells) {
       CAPTURE(shell);
@@ -212,9 +261,11 @@ TEST_SUITE("bootstrap script") {
       if (!there_is(shell, {shell, "-c", "exit 0"})) continue;
       CAPTURE(shell);
       const testing::TempDir dir;
-      const auto copy = dir / "cache/agent-" + image.sha256;
-      const auto line = bootstrap_line(image, nonce, dir / "cache", {}, Bootstrap::quick).value();
-      const auto ask = [&](const std::string& input) { return run_program({shell, "-c", line}, input).out; };
+      const auto copy = dir / ".cache/trainrun/agent-" + image.sha256;
+      const auto line = bootstrap_line(image, nonce, {}, {}, Bootstrap::quick).value();
+      const auto ask = [&](const std::string& input) {
+        return run_program({"env", "HOME=" + dir.path(), shell, "-c", line}, input).out;
+      };
       CHECK(ask(std::string(image.bytes)) == uploaded);
       testing::write_file(copy, std::string(image.bytes) + "more", 0700);
       CHECK(ask("hello") == nonce + " ready\nhello");
@@ -226,7 +277,7 @@ TEST_SUITE("bootstrap script") {
       CHECK(run_program({shell, "-c", with_places}, "x").out == nonce + " ready\nx");
       CHECK_FALSE(std::filesystem::exists(dir / "none"));
       if (geteuid() != 0) continue;
-      for (const auto& path : {copy, dir / "cache"}) {
+      for (const auto& path : {copy, dir / ".cache/trainrun"}) {
         CAPTURE(path);
         testing::write_file(copy, std::string(image.bytes) + "more", 0700);
         REQUIRE(chown(path.c_str(), 1, 1) == 0);
@@ -257,6 +308,10 @@ TEST_SUITE("bootstrap script") {
     const auto at_home = bootstrap_line(testing::echo_image(), nonce, "~/x", {}, Bootstrap::quick).value();
     CHECK(at_home.starts_with("test -x ~/x/agent-"));
     CHECK(at_home.find("d=$HOME/x;") != std::string::npos);
+    // Elsewhere the mode is to be looked at, which takes the script.
+    CHECK(bootstrap_line(testing::echo_image(), nonce, "/scratch/x", {}, Bootstrap::quick)
+              .value()
+              .starts_with("exec /bin/sh -c "));
   }
 }
 

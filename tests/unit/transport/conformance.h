@@ -18,6 +18,7 @@
 
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
+#include "launcher/transport/either_ssh.h"
 #include "launcher/transport/openssh.h"
 #include "launcher/transport/ssh_pool.h"
 #include "tests/unit/transport/echo_image.h"
@@ -52,11 +53,14 @@ inline SshOptions options_for(const testing::LocalSshd& sshd) {
   return options;
 }
 
-// One dial to its end.
+// One dial to its end. A transport may go on waiting for its links.
 inline Result<Dialled> dial(io::Loop& loop, Transport& transport, const Host& host,
                             Duration within = patience) {
   Result<Dialled> result = fail(Code::internal, "no answer came");
-  transport.dial(host, within, [&](Result<Dialled> dialled) { result = std::move(dialled); });
+  transport.dial(host, within, [&](Result<Dialled> dialled) {
+    result = std::move(dialled);
+    loop.stop();
+  });
   loop.run();
   loop.context().restart();
   return result;

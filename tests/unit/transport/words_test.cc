@@ -40,7 +40,7 @@ TEST_SUITE("ssh words") {
                                         {"ssh-ed25519", "SHA256:abc"});
     CHECK(error.code == Code::host_key);
     CHECK(error.message == "gpu1: its host key is not known: ssh-ed25519 SHA256:abc");
-    CHECK(error.hint.find("ssh-keyscan -p 2222 -t ssh-ed25519 gpu1.real >> /home/u/.ssh/known_hosts") !=
+    CHECK(error.hint.find("ssh-keyscan -H -p 2222 -t ssh-ed25519 gpu1.real >> /home/u/.ssh/known_hosts") !=
           std::string::npos);
     CHECK(error.hint.find("--ssh-accept-new") != std::string::npos);
   }
@@ -48,7 +48,7 @@ TEST_SUITE("ssh words") {
   TEST_CASE("a changed key is loud and says how to remove the old one") {
     const auto error = changed_host_key("gpu1", {"/k", "gpu1", 22}, {"ssh-ed25519", "SHA256:abc"});
     CHECK(error.message.find("HAS CHANGED") != std::string::npos);
-    CHECK(error.hint.find("ssh-keygen -f /k -R 'gpu1' && ssh-keyscan -t ssh-ed25519 gpu1 >> /k") !=
+    CHECK(error.hint.find("ssh-keygen -f /k -R 'gpu1' && ssh-keyscan -H -t ssh-ed25519 gpu1 >> /k") !=
           std::string::npos);
     CHECK(changed_host_key("h", {"/k", "h", 5}, {"t", "f"}).hint.find("-R '[h]:5'") != std::string::npos);
   }
@@ -114,7 +114,7 @@ TEST_SUITE("ssh words") {
     host.user = "u";
     SshOptions options;
     options.port = 2222;
-    for (const auto kind : {TransportKind::ssh, TransportKind::openssh}) {
+    for (const auto kind : {TransportKind::automatic, TransportKind::ssh, TransportKind::openssh}) {
       const auto text = remote_command_for_display(host, options, kind);
       CHECK(text.starts_with("ssh "));
       CHECK(text.find("-p 2222") != std::string::npos);

@@ -1,0 +1,109 @@
+#include "cli/allocation.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cli/program.h"
+#include "host-discovery/batch.h"
+#include "host-discovery/slurm.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+using Hosts = Result<std::vector<Host>>;
+
+// Where one system says that a job is here, and where its hosts are. The first variable of `lists` that is
+// set counts.
+struct System {
+  std::string_view flag, name, job;
+  std::string_view list;
+  bool is_file;  // the variable names one
+  Hosts (*read)(std::string_view text, std::string_view where);
+  std::string_view start;  // how a job is started
+};
+
+constexpr System systems[] = {
+    {"pbs", "PBS", "PBS_JOBID", "PBS_NODEFILE", true, hosts::hosts_by_line, "qsub"},
+    {"lsf", "LSF", "LSB_JOBID", "LSB_MCPU_HOSTS", false, hosts::hosts_by_pair, "bsub"},
+    {"lsf", "LSF", "LSB_JOBID", "LSB_DJOB_HOSTFILE", true, hosts::hosts_by_line, "bsub"},
+    {"lsf", "LSF", "LSB_JOBID", "LSB_HOSTS", false, hosts::hosts_by_word, "bsub"},
+    {"sge", "Grid Engine", "JOB_ID", "PE_HOSTFILE", true, hosts::hosts_of_grid_engine, "qsub -pe"},
+};
+
+Result<Allocation> slurm(const Inputs& inputs) {
+  auto hosts = hosts::slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
+    for (const auto& [key, value] : inputs.environment) {
+      if (key == name) return value;
+    }
+    return std::nullopt;
+  });
+  if (!hosts) return tl::unexpected(hosts.error());
+  if (hosts->empty()) return Allocation{};
+  return Allocation{"Slurm", "SLURM_JOB_NODELIST", std::move(*hosts)};
+}
+
+Result<Allocation> read(const System& system, const Inputs& inputs) {
+  const auto value = variable(inputs.environment, system.list);
+  if (value.empty() || variable(inputs.environment, system.job).empty()) return Allocation{};
+  std::string text = value;
+  if (system.is_file) {
+    auto content = inputs.read_file(absolute_path(value, inputs));
+    if (!content) {
+      return fail(Code::config,
+                  fmt::format("inside a job of {}, whose hosts are in {}: {}", system.name, system.list,
+                              content.error().message),
+                  "name the hosts with -H, or use this host alone with --hosts-from none");
+    }
+    text = std::move(*content);
+  }
+  auto hosts = system.read(text, system.list);
+  if (!hosts) return tl::unexpected(hosts.error());
+  return Allocation{std::string(system.name), std::string(system.list), std::move(*hosts)};
+}
+
+}  // namespace
+
+Result<void> check_started_once(const std::vector<EnvVar>& environment) {
+  const auto tasks = parse_unsigned<std::uint32_t>(variable(environment, "SLURM_STEP_NUM_TASKS")).value_or(1);
+  if (tasks <= 1 || variable(environment, "SLURM_PROCID").empty()) return {};
+  return fail(
+      Code::usage,
+      fmt::format(
+          "srun has started trainrun {} times (SLURM_STEP_NUM_TASKS), and each would start the whole job",
+          tasks),
+      "leave srun out: trainrun starts the ranks itself, on all hosts of the allocation; in a shell of srun "
+      "--pty: "
+      "unset SLURM_STEP_NUM_TASKS");
+}
+
+Result<Allocation> read_allocation(std::string_view wanted, const Inputs& inputs,
+                                   const std::function<bool(const Host&)>& is_here) {
+  if (wanted.empty() || wanted == "slurm") {
+    auto found = slurm(inputs);
+    if (!found || !found->hosts.empty()) return found;
+    if (wanted == "slurm") {
+      return fail(Code::config, "this is not inside a Slurm job (SLURM_JOB_ID is not set)",
+                  "start it with sbatch or salloc, or name the hosts with -H");
+    }
+  }
+  const System* last = nullptr;
+  for (const auto& system : systems) {
+    if (!wanted.empty() && wanted != system.flag) continue;
+    last = &system;
+    auto found = read(system, inputs);
+    if (!found) return found;
+    if (found->hosts.empty()) continue;
+    const bool one_place = found->hosts.size() == 1 && found->hosts[0].slots == 1 && is_here(found->hosts[0]);
+    return wanted.empty() && one_place ? Allocation{} : std::move(*found);
+  }
+  if (wanted.empty()) return Allocation{};
+  return fail(
+      Code::config,
+      fmt::format("this is not inside a job of {} ({} or {} is not set)", last->name, last->job, last->list),
+      fmt::format("start it with {}, or name the hosts with -H", last->start));
+}
+
+}  // namespace trainrun::cli

@@ -1,0 +1,30 @@
+// The hosts that a batch system gave to the job which this process runs in. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/config.h"
+#include "host-discovery/host.h"
+#include "launcher/base/error.h"
+
+namespace trainrun::cli {
+
+struct Allocation {
+  std::string system;       // "Slurm", "PBS", ...; empty: this is no job of a batch system
+  std::string origin;       // the variable that names the hosts
+  std::vector<Host> hosts;  // not merged yet
+};
+
+// `system`: slurm, pbs, lsf or sge as in --hosts-from; empty: the first of them that has a job here, and what
+// only `is_here` accepts counts as no allocation, when it gives one slot of one host: such a list says where
+// the job is, not how many ranks it may have. Errors: a job whose list cannot be read, or a `system` that has
+// no job here.
+Result<Allocation> read_allocation(std::string_view system, const Inputs& inputs,
+                                   const std::function<bool(const Host&)>& is_here);
+
+// An error where srun runs several of us: the habit of writing `srun` before every program of a batch script.
+Result<void> check_started_once(const std::vector<EnvVar>& environment);
+
+}  // namespace trainrun::cli

@@ -1,0 +1,60 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+constexpr std::size_t longest_name = 64;
+
+}  // namespace
+
+std::string bare_name(std::string_view spelled) {
+  std::string word(spelled.substr(spelled.starts_with("--") ? 2 : 1));
+  if (word.size() == 1) return std::string(spelled);
+  std::replace(word.begin(), word.end(), '_', '-');
+  return word;
+}
+
+const Flag* find_flag(const CommandLine& line, std::string_view spelled) {
+  if (spelled.size() < 2 || spelled.size() > longest_name || spelled.front() != '-' || spelled == "--")
+    return nullptr;
+  const std::string wanted = bare_name(spelled);
+  const auto is_wanted = [&](std::string_view name) { return bare_name(name) == wanted; };
+  for (const auto& flag : line.flags) {
+    if (is_wanted(flag.name) || std::any_of(flag.aliases.begin(), flag.aliases.end(), is_wanted))
+      return &flag;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> nearest_flag(const CommandLine& line, std::string_view word) {
+  std::vector<std::string> names;
+  for (const auto& flag : line.flags) {
+    if (!flag.hidden) names.emplace_back(flag.name.substr(2));
+  }
+  const auto near = nearest(bare_name(word), names);
+  return near ? std::optional("--" + *near) : std::nullopt;
+}
+
+std::string help_on_flags(const CommandLine& line, std::size_t column) {
+  std::string out;
+  for (const auto& flag : line.flags) {
+    if (flag.hidden) continue;
+    std::string head =
+        fmt::format("  {}{}{}", flag.name, flag.value_name.empty() ? "" : " ", flag.value_name);
+    for (const auto alias : flag.aliases) head += fmt::format(", {}", alias);
+    for (const auto text : split(flag.help, '\n')) {
+      out += fmt::format("{:<{}}{}\n", head, column, text);
+      head.clear();
+    }
+  }
+  return out;
+}
+
+}  // namespace trainrun::cli

@@ -1,0 +1,104 @@
+#include "cli/parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/value.h"
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+constexpr std::size_t longest_shown = 60;
+
+// What one part says by one option: its words where they add up, else the last one.
+struct Said {
+  std::size_t part = 0;
+  std::vector<Setting> settings{};
+
+  [[nodiscard]] bool same_as(const Said& other) const {
+    return std::equal(settings.begin(), settings.end(), other.settings.begin(), other.settings.end(),
+                      [](const Setting& a, const Setting& b) { return a.value == b.value; });
+  }
+};
+
+std::string shown(const Said& said) {
+  std::string words;
+  for (const auto& [option, value, origin] : said.settings) {
+    words += " " + origin;
+    if (info(option).takes_value() || value != "true")
+      words += (info(option).takes_value() ? " " : "=") + harmless(value.substr(0, longest_shown));
+  }
+  return words;
+}
+
+// "part 2 ('./b')"
+std::string name_of(const std::vector<ArgvPart>& parts, std::size_t number) {
+  const auto& program = parts[number].program;
+  return fmt::format("part {} ({})", number + 1, program.empty() ? "a module" : quoted(program.front()));
+}
+
+Result<void> conflict(const std::vector<ArgvPart>& parts, const Said& first, const Said& second) {
+  const bool hosts = first.settings.front().option == Option::host;
+  return fail(Code::usage,
+              fmt::format("{} says{}, {} says{}: a job has one answer", name_of(parts, first.part),
+                          shown(first), name_of(parts, second.part), shown(second)),
+              hosts ? "name all hosts in one -H: ranks take them in its order, program by program"
+                    : fmt::format("write {} once", second.settings.front().origin));
+}
+
+}  // namespace
+
+Result<std::vector<Setting>> take_common(std::vector<ArgvPart>& parts) {
+  std::vector<Setting> common;
+  std::map<Option, Said> answers;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::vector<Setting> own;
+    std::map<Option, Said> here;
+    for (auto& setting : parts[i].settings) {
+      const OptionInfo& row = info(setting.option);
+      if (row.option == Option::module || (parts.size() > 1 && row.per_part())) {
+        if (auto ok = check_setting(setting); !ok) return tl::unexpected(ok.error());
+        own.push_back(std::move(setting));
+      } else if (parts.size() == 1 || row.type == Type::count) {
+        common.push_back(std::move(setting));
+      } else {
+        auto& said = here.try_emplace(setting.option, Said{i}).first->second;
+        if (row.type != Type::hosts) said.settings.clear();
+        said.settings.push_back(std::move(setting));
+      }
+    }
+    parts[i].settings = std::move(own);
+    for (auto& [option, said] : here) {
+      const auto [known, fresh] = answers.try_emplace(option, said);
+      if (!fresh && !known->second.same_as(said))
+        return tl::unexpected(conflict(parts, known->second, said).error());
+      if (fresh) common.insert(common.end(), said.settings.begin(), said.settings.end());
+    }
+  }
+  return common;
+}
+
+std::vector<std::string> notes_on_needless(const std::vector<ArgvPart>& parts) {
+  std::vector<std::pair<std::string_view, std::vector<std::string>>> reasons;
+  for (const auto& part : parts) {
+    for (const auto& [spelled, why] : part.left_out) {
+      auto known =
+          std::find_if(reasons.begin(), reasons.end(), [&](const auto& one) { return one.first == why; });
+      if (known == reasons.end()) known = reasons.insert(known, {why, {}});
+      auto& flags = known->second;
+      if (std::find(flags.begin(), flags.end(), spelled) == flags.end()) flags.push_back(spelled);
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [why, flags] : reasons)
+    notes.push_back(
+        fmt::format("{} {} no effect: {}", list_names(flags), flags.size() == 1 ? "has" : "have", why));
+  return notes;
+}
+
+}  // namespace trainrun::cli

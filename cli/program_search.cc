@@ -1,0 +1,102 @@
+#include "cli/program_search.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/program.h"
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+#include "launcher/core/script.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+// One program's names, one after the other.
+class Search {
+ public:
+  Search(const JobSpec& job, Program& program, const Inputs& inputs, std::vector<std::string>& notes)
+      : verbose_(job.verbose > 0),
+        path_(path_of_workers(job, program)),
+        program_(program),
+        inputs_(inputs),
+        notes_(notes) {}
+
+  void run() {
+    auto& argv = program_.argv;
+    if (argv.empty() || !look_up(argv.front())) return;
+    const auto at = core::program_of_env(argv);
+    for (std::size_t i = 1; i < at; ++i)
+      if (argv[i].starts_with("PATH=")) path_ = argv[i].substr(5);
+    if (at > 0 && !look_up(argv[at])) return;
+    follow_script(at);
+  }
+
+ private:
+  // Whether it is a path now.
+  bool look_up(std::string& name) {
+    if (name.find('/') != std::string::npos) return true;
+    auto found = search_path(name, path_, program_.directory, inputs_);
+    if (verbose_) {
+      notes_.push_back(
+          found.empty()
+              ? fmt::format("{} is not in PATH here: each host looks in its own", trainrun::quoted(name))
+              : fmt::format("{} is {} on every host", trainrun::quoted(name), trainrun::quoted(found)));
+    }
+    if (found.empty()) return false;
+    program_.found.push_back({name, found, ""});
+    name = std::move(found);
+    return true;
+  }
+
+  void follow_script(std::size_t at) {
+    auto& argv = program_.argv;
+    const auto script = path_under(program_.directory, argv[at]);
+    auto words = core::interpreter_of(inputs_.first_line(script));
+    if (words.empty()) return;
+    if (words.front().starts_with('/')) {
+      program_.found.push_back({"", words.front(), script});
+      return;
+    }
+    if (!look_up(words.front())) return;
+    program_.found.push_back({"", script, ""});  // it must still be a program there
+    words.push_back(script);
+    argv.erase(argv.begin() + static_cast<std::ptrdiff_t>(at));
+    argv.insert(argv.begin() + static_cast<std::ptrdiff_t>(at), words.begin(), words.end());
+  }
+
+  const bool verbose_;
+  std::string path_;
+  Program& program_;
+  const Inputs& inputs_;
+  std::vector<std::string>& notes_;
+};
+
+}  // namespace
+
+std::string path_under(const std::string& directory, std::string_view path) {
+  if (path.starts_with('/')) return std::string(path);
+  return (std::filesystem::path(directory) / path).lexically_normal().string();
+}
+
+std::string search_path(const std::string& name, const std::string& path, const std::string& directory,
+                        const Inputs& inputs) {
+  if (path.empty()) return {};
+  for (const auto entry : split(path, ':')) {
+    const auto candidate = path_under(entry.empty() ? directory : path_under(directory, entry), name);
+    if (inputs.is_executable(candidate)) return candidate;
+  }
+  return {};
+}
+
+std::string path_of_workers(const JobSpec& job, const Program& program) {
+  auto own = variable(program.env, "PATH");
+  return own.empty() ? variable(job.env, "PATH") : own;
+}
+
+void search_programs(JobSpec& job, const Inputs& inputs, std::vector<std::string>& notes) {
+  for (auto& program : job.programs) Search(job, program, inputs, notes).run();
+}
+
+}  // namespace trainrun::cli

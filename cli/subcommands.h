@@ -1,0 +1,34 @@
+// The command lines of the subcommands, and their help. What a job's own line may hold is in options.h.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command_line.h"
+
+namespace trainrun::cli {
+
+// `trainrun ctl VERB [ARGUMENT]`
+struct Verb {
+  std::string_view name, argument, help;  // argument: "HOST", "[RANK]" when it may be left out
+};
+std::span<const Verb> ctl_verbs();
+
+const CommandLine& ctl_line();
+const CommandLine& rendezvous_line();
+const CommandLine& completion_line();
+
+std::string ctl_help();
+std::string rendezvous_help();
+std::string completion_help();
+
+// What may follow the subcommand's name, for completion: "world add ... --job --json".
+struct Subcommand {
+  std::string_view name;
+  std::vector<std::string> words;
+};
+const std::vector<Subcommand>& subcommands();
+
+}  // namespace trainrun::cli

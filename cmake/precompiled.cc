@@ -1,0 +1,1 @@
+// Empty: what is compiled here are the precompiled headers (trainrun.cmake).

@@ -1,0 +1,42 @@
+// The backend over Gloo's TCP transport. The one file pair that knows Gloo.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/backends/backend.h"
+
+namespace trainrun::comm {
+
+class GlooBackend final : public Backend {
+ public:
+  // Listens on `address` (numeric), one port for each neighbour as Gloo does, and makes the blob that they
+  // need. Nothing is connected yet.
+  static tl::expected<std::unique_ptr<GlooBackend>, Broken> listen(int rank, int size,
+                                                                   const std::string& address);
+  ~GlooBackend() override;
+
+  [[nodiscard]] std::string blob() const;
+  // The ranks that this one connects with; a few, however many there are.
+  [[nodiscard]] const std::vector<int>& neighbours() const;
+  // With the blobs of the neighbours, in order. abort() ends it as it ends an operation.
+  Moved connect(const std::vector<std::string>& blobs, Deadline deadline);
+
+  [[nodiscard]] const char* name() const override { return "gloo"; }
+  Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override;
+  void abort() override;
+
+ private:
+  Performed agree(const Descriptor& mine, Deadline deadline);
+  Moved allreduce(const Transfer& data, trc_op op, Deadline deadline);
+  Moved broadcast(const Transfer& data, int root, Deadline deadline);
+  Moved allgather(const Transfer& data, Deadline deadline);
+
+  struct Mesh;
+  explicit GlooBackend(std::shared_ptr<Mesh> mesh);
+  std::shared_ptr<Mesh> mesh_;
+};
+
+}  // namespace trainrun::comm

@@ -1,0 +1,80 @@
+// What lies where in the memory that the ranks of a host share. All of them map the same bytes, written by
+// one build: whoever finds another magic or length in it does not use it.
+//
+//   Control | cores of each rank | two headers a rank | two pieces a rank | two results
+//
+// Whatever there are two of is used in turns, by the number of the step.
+#pragma once
+
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "comm/backends/backend.h"
+
+namespace trainrun::comm {
+
+inline constexpr std::size_t cache_line = 64;
+// Bytes that a rank hands over in one step. Two of them for each rank stay in the second-level cache.
+inline constexpr std::size_t shm_piece = std::size_t{128} << 10;
+inline constexpr std::uint64_t shm_magic = 0x31306d6873727474;  // changes with the layout
+
+// Where steps end; see gate.h.
+struct GateWords {
+  alignas(cache_line) std::atomic<std::uint32_t> arrived;
+  alignas(cache_line) std::atomic<std::uint32_t> turn;  // bit 0: over; above it the steps that are complete
+  alignas(cache_line) std::atomic<std::uint32_t> sleepers;
+};
+
+struct Control {
+  std::uint64_t magic;
+  std::uint32_t ranks;
+  std::array<unsigned char, 16> nonce;
+  GateWords gate;
+};
+struct Header {
+  alignas(cache_line) Descriptor what;
+};
+static_assert(std::is_trivially_copyable_v<Descriptor>);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+class Layout {
+ public:
+  Layout(char* base, std::uint32_t ranks) : base_(base), ranks_(ranks) {}
+
+  static constexpr std::size_t bytes(std::uint32_t ranks) {
+    return data_at(ranks) + 2 * (ranks + 1) * shm_piece;
+  }
+
+  [[nodiscard]] Control& control() const { return *reinterpret_cast<Control*>(base_); }
+  [[nodiscard]] cpu_set_t& cores(std::uint32_t rank) const {
+    return reinterpret_cast<cpu_set_t*>(base_ + cores_at)[rank];
+  }
+  [[nodiscard]] Header& header(std::uint32_t rank, std::uint32_t step) const {
+    return reinterpret_cast<Header*>(base_ + headers_at(ranks_))[2 * rank + step % 2];
+  }
+  [[nodiscard]] char* piece(std::uint32_t rank, std::uint32_t step) const {
+    return base_ + data_at(ranks_) + (2 * rank + step % 2) * shm_piece;
+  }
+  [[nodiscard]] char* result(std::uint32_t step) const { return piece(ranks_, step); }
+
+ private:
+  static constexpr std::size_t page(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+  static constexpr std::size_t cores_at = 4096;
+  static_assert(sizeof(Control) <= cores_at);
+  static constexpr std::size_t headers_at(std::uint32_t ranks) {
+    return page(cores_at + ranks * sizeof(cpu_set_t));
+  }
+  static constexpr std::size_t data_at(std::uint32_t ranks) {
+    return page(headers_at(ranks) + 2 * ranks * sizeof(Header));
+  }
+
+  char* base_;
+  std::uint32_t ranks_;
+};
+
+}  // namespace trainrun::comm

@@ -1,0 +1,61 @@
+// The backend of ranks that share memory: pieces go through memory that stays in the cache, and each step
+// ends at a gate. What a rank is about to do lies beside its first piece, so to agree costs no step of its
+// own.
+#pragma once
+
+#include <memory>
+#include <variant>
+
+#include "comm/backends/backend.h"
+#include "comm/backends/shm/gate.h"
+#include "comm/backends/shm/layout.h"
+#include "comm/backends/shm/segment.h"
+
+namespace trainrun::comm {
+
+class ShmBackend final : public Backend {
+ public:
+  // `segment` has Layout::bytes(ranks) bytes, zeros at first but for what the ranks said of themselves.
+  // `spins` as for Gate.
+  ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks, bool spins);
+
+  [[nodiscard]] const char* name() const override { return "shm"; }
+  Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override;
+  void abort() override { gate_.abort(); }
+
+ private:
+  using Stop = std::variant<Broken, Disagreement>;
+  using Step = tl::expected<void, Stop>;
+
+  // How a buffer is cut. The pieces of all ranks have the same lengths.
+  struct Cut {
+    std::size_t total, piece;
+    [[nodiscard]] std::size_t pieces() const { return total == 0 ? 1 : (total + piece - 1) / piece; }
+    [[nodiscard]] std::size_t at(std::size_t index) const { return index * piece; }
+    [[nodiscard]] std::size_t length(std::size_t index) const { return std::min(piece, total - at(index)); }
+  };
+
+  Step dispatch(const Transfer& data);
+  Step pass();  // ends the step; the first of an operation also compares what all are about to do
+  // Runs put(i) and, a step later, take(i) for each piece.
+  template <class Put, class Take>
+  Step in_steps(std::size_t pieces, Put put, Take take);
+  Step small_allreduce(const Transfer& data);
+  Step large_allreduce(const Transfer& data);
+  Step broadcast(const Transfer& data);
+  Step allgather(const Transfer& data);
+
+  // The rank's piece that is filled in this step, and the one that was filled in the last.
+  [[nodiscard]] char* now(std::uint32_t rank) const { return layout_.piece(rank, gate_.step()); }
+  [[nodiscard]] char* before(std::uint32_t rank) const { return layout_.piece(rank, gate_.step() - 1); }
+
+  Segment segment_;
+  Layout layout_;
+  Gate gate_;
+  std::uint32_t rank_, ranks_;
+  const Descriptor* what_ = nullptr;  // of the operation that runs
+  Deadline deadline_{};
+  bool first_step_ = false;
+};
+
+}  // namespace trainrun::comm

@@ -1,0 +1,19 @@
+// The process that made a thing. A forked child has a copy of it, but none of its threads, and its sockets
+// and shared memory are still the parent's: whatever the child did with them would be done to the parent. So
+// the C interface asks here first, and in any other process touches nothing.
+#pragma once
+
+#include <unistd.h>
+
+namespace trainrun::comm {
+
+class HomeProcess {
+ public:
+  HomeProcess() : pid_(::getpid()) {}
+  [[nodiscard]] bool here() const { return ::getpid() == pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace trainrun::comm

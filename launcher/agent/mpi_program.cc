@@ -1,0 +1,216 @@
+#include "launcher/agent/mpi_program.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "launcher/agent/elf.h"
+#include "launcher/base/fd.h"
+#include "launcher/base/strings.h"
+#include "launcher/io/spawn.h"
+
+namespace trainrun::agent {
+namespace {
+
+constexpr std::size_t most_words = 64, most_files = 256;
+constexpr const char* pmix_name = "libpmix.so.2";  // of releases 2 to 6
+// Where the loader looks without being told; what lies there needs no library of an MPI elsewhere.
+constexpr const char* system_folders[] = {"/lib/x86_64-linux-gnu",
+                                          "/usr/lib/x86_64-linux-gnu",
+                                          "/lib/aarch64-linux-gnu",
+                                          "/usr/lib/aarch64-linux-gnu",
+                                          "/lib64",
+                                          "/usr/lib64",
+                                          "/lib",
+                                          "/usr/lib",
+                                          "/usr/local/lib"};
+
+std::string value_of(const wire::EnvPairs& env, std::string_view name) {
+  for (const auto& [key, value] : env)
+    if (key == name) return value;
+  return {};
+}
+
+std::vector<std::string> cut(std::string_view text, std::string_view separators) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find_first_of(separators, at), text.size());
+    if (end > at) parts.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string with_origin(std::string folder, const std::string& file) {
+  for (const std::string_view name : {"$ORIGIN", "${ORIGIN}"})
+    if (const auto at = folder.find(name); at != std::string::npos)
+      folder.replace(at, name.size(), folder_of(file));
+  return folder;
+}
+
+bool is_file(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+std::string find_in(const std::vector<std::string>& folders, const std::string& name) {
+  for (const auto& folder : folders)
+    if (auto path = folder + "/" + name; is_file(path)) return path;
+  return {};
+}
+
+std::vector<std::string> folders_of(const ElfNeeds& needs, const std::string& file,
+                                    const wire::EnvPairs& env) {
+  std::vector<std::string> folders;
+  for (const auto& folder : needs.search) folders.push_back(with_origin(folder, file));
+  for (auto& folder : cut(value_of(env, "LD_LIBRARY_PATH"), ":")) folders.push_back(std::move(folder));
+  return folders;
+}
+
+// Follows libraries that lie in folders of their own; what the system has needs no looking at.
+MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
+  std::vector<std::string> open{path};
+  std::set<std::string> seen{path};
+  while (!open.empty() && seen.size() < most_files) {
+    const auto file = open.back();
+    open.pop_back();
+    const auto needs = read_elf_file(file);
+    if (!needs) continue;
+    const auto folders = folders_of(*needs, file, env);
+    for (const auto& library : needs->libraries) {
+      const auto found = find_in(folders, library);
+      const auto family = family_of_library(library);
+      if (family != MpiFamily::none) {
+        MpiProgram program{family, path, {}};
+        auto libmpi = found;
+        if (libmpi.empty()) libmpi = find_in({std::begin(system_folders), std::end(system_folders)}, library);
+        if (!libmpi.empty()) {
+          program.libraries.push_back(folder_of(libmpi));
+          if (const auto its = read_elf_file(libmpi))
+            for (auto& folder : folders_of(*its, libmpi, {})) program.libraries.push_back(std::move(folder));
+        }
+        return program;
+      }
+      if (!found.empty() && seen.insert(found).second) open.push_back(found);
+    }
+  }
+  return {};
+}
+
+// Of a folder's entries, those that match; paths.
+std::vector<std::string> entries(const std::string& folder, std::string_view pattern) {
+  std::vector<std::string> paths;
+  DIR* const open = ::opendir(folder.c_str());
+  if (open == nullptr) return paths;
+  while (const auto* entry = ::readdir(open))
+    if (matches_glob(pattern, entry->d_name)) paths.push_back(folder + "/" + entry->d_name);
+  ::closedir(open);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// An interpreter of Python is what its mpi4py is.
+MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) {
+  std::vector<std::string> folders = cut(value_of(env, "PYTHONPATH"), ":");
+  const auto prefix = folder_of(folder_of(path));
+  for (const auto& base : {prefix, prefix + "/local", value_of(env, "HOME") + "/.local"})
+    for (const auto& version : entries(base + "/lib", "python3*"))
+      for (const char* const place : {"/site-packages", "/dist-packages"}) folders.push_back(version + place);
+  for (const auto& folder : folders) {
+    for (const auto& extension : entries(folder + "/mpi4py", "MPI*.so"))
+      if (auto program = recognise_elf(extension, env); program.family != MpiFamily::none) return program;
+  }
+  return {MpiFamily::none, path, {}};
+}
+
+std::string first_line(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 256> text{};
+  const auto n = file ? ::read(file.get(), text.data(), text.size()) : -1;
+  const std::string_view all(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+  return std::string(all.substr(0, all.find('\n')));
+}
+
+MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
+  const auto line = first_line(path);
+  if (line.starts_with("#!")) {
+    auto words = cut(line.substr(2), " \t\r");
+    if (words.size() > 1 && name_of(words[0]) == "env") words.erase(words.begin());
+    const auto interpreter =
+        words.empty() ? io::Found{{}, ENOENT} : io::find_program(words[0], value_of(env, "PATH"), "/");
+    if (interpreter.error == 0 && name_of(interpreter.path).starts_with("python"))
+      return recognise_python(interpreter.path, env);
+    return {MpiFamily::none, path, {}};
+  }
+  if (name_of(path).starts_with("python")) return recognise_python(path, env);
+  return recognise_elf(path, env);
+}
+
+// The loader's own list has the path of every library that it knows, each between zeros.
+bool loader_knows(const std::string& name) {
+  constexpr std::size_t most_bytes = 16u << 20;
+  const Fd file(::open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC));
+  if (!file) return false;
+  std::string bytes, wanted("/" + name);
+  wanted.push_back('\0');
+  std::array<char, 65536> piece{};
+  for (ssize_t n = 0; bytes.size() < most_bytes && (n = ::read(file.get(), piece.data(), piece.size())) > 0;)
+    bytes.append(piece.data(), static_cast<std::size_t>(n));
+  return bytes.find(wanted) != std::string::npos;
+}
+
+}  // namespace
+
+MpiFamily family_of_library(const std::string& name) {
+  if (name.starts_with("libmpich") || name.starts_with("libmpi.so.12") ||
+      name.starts_with("libmpifort.so.12"))
+    return MpiFamily::mpich;
+  for (const std::string_view theirs :
+       {"libmpi.so.", "libmpi_mpifh.so.", "libmpi_usempif08.so.", "libmpi_usempi_ignore_tkr.so.",
+        "libmpi_cxx.so.", "liboshmem.so.", "libpmix.so."})
+    if (name.starts_with(theirs)) return MpiFamily::open_mpi;
+  return MpiFamily::none;
+}
+
+MpiProgram recognise(const std::vector<std::string>& words, const std::string& directory,
+                     const wire::EnvPairs& env) {
+  const auto path = value_of(env, "PATH");
+  MpiProgram best;
+  std::size_t looked_at = 0;
+  for (std::size_t i = 0; i < words.size() && looked_at < most_words; ++i) {
+    // A word with blanks is what a shell is to do.
+    for (const auto& word : i == 0 ? std::vector<std::string>{words[i]} : cut(words[i], " \t\n;&|()'\"`")) {
+      if (word.starts_with('-') || ++looked_at > most_words) continue;
+      const auto found = io::find_program(word, path, directory);
+      if (found.error != 0) continue;
+      auto program = recognise_file(found.path, env);
+      if (program.family > best.family) best = std::move(program);
+    }
+    if (best.family > MpiFamily::none) break;
+  }
+  return best;
+}
+
+std::vector<std::string> pmix_libraries(const MpiProgram& program, const wire::EnvPairs& env) {
+  std::vector<std::string> found;
+  const auto add = [&](const std::string& folder) {
+    if (auto path = folder + "/" + pmix_name;
+        is_file(path) && std::find(found.begin(), found.end(), path) == found.end())
+      found.push_back(std::move(path));
+  };
+  for (const auto& folder : program.libraries) add(folder);
+  for (const auto& folder : cut(value_of(env, "LD_LIBRARY_PATH"), ":")) add(folder);
+  if (loader_knows(pmix_name)) found.emplace_back(pmix_name);
+  for (const auto* const folder : system_folders) add(folder);
+  return found;
+}
+
+}  // namespace trainrun::agent

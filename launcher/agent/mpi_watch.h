@@ -1,0 +1,44 @@
+// Ranks that have an MPI in them which has spoken to nobody take themselves for worlds of one, each of them,
+// and give wrong results without an error: that is said, once a world.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/base/id.h"
+#include "launcher/io/frame_stream.h"
+#include "launcher/io/loop.h"
+#include "launcher/wire/messages.h"
+
+namespace trainrun::agent {
+
+class MpiWatch {
+ public:
+  struct Silent {  // a rank that lives and has spoken to no door of ours
+    WorkerId worker;
+    pid_t pid = -1;
+  };
+  MpiWatch(io::Loop& loop, io::FrameStream& link, std::function<std::vector<Silent>()> silent);
+
+  // A rank was ordered that finds a door; of a world of one nobody expects anything.
+  void ordered(const wire::Start& order);
+  void drop();
+
+ private:
+  void look();
+
+  io::FrameStream& link_;
+  std::function<std::vector<Silent>()> silent_;
+  Generation generation_{};
+  std::map<WorkerId, Rank> ranks_;
+  io::Timer timer_;
+};
+
+// The library of an MPI that this process, or one that descends from it, has mapped; empty: none.
+std::string mapped_mpi(pid_t process);
+
+}  // namespace trainrun::agent

@@ -1,0 +1,75 @@
+// The end of a job: what its ranks wrote last is shown, then the report. The loop goes on, so a signal or
+// --timeout is heard while a slow reader or disk is waited for.
+#include <fmt/format.h>
+
+#include <ctime>
+#include <utility>
+
+#include "launcher/controller.h"
+#include "launcher/io/clock.h"
+#include "launcher/output/report.h"
+
+namespace trainrun {
+namespace {
+
+std::string wall_clock_of(Instant at) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const auto then =
+      std::chrono::nanoseconds(static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec) -
+      (io::real_now() - io::real_at(at));
+  const std::time_t whole = static_cast<std::time_t>(then.count() / 1'000'000'000);
+  tm parts{};
+  ::localtime_r(&whole, &parts);
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     then.count() / 1'000'000 % 1000);
+}
+
+}  // namespace
+
+void Controller::user_signal(int number) {
+  ++user_signals_;
+  asked_to_end();
+  if (!finish_) event(core::UserSignal{number});
+}
+
+// Once asked the user waits for --grace, as for the ranks. Asked again he waits for nothing.
+void Controller::asked_to_end() {
+  const auto now = io::Loop::now();
+  if (!asked_to_end_) asked_to_end_ = now;
+  if (finish_) console_.end_by(user_signals_ > 1 ? now : *asked_to_end_ + job_.grace);
+}
+
+void Controller::perform(const core::Finish& order) {
+  finish_ = order;
+  finished_at_ = io::Loop::now();
+  exit_code_ = order.outcome.exit_code;
+  if (asked_to_end_) {
+    asked_to_end();
+  } else if (job_deadline_) {
+    timers_[core::Deadline::job]->arm_real(*job_deadline_, [this] { asked_to_end(); });
+  }
+  console_.close([this] { last_report(); });
+}
+
+void Controller::last_report() {
+  auto& outcome = finish_->outcome;
+  const auto waited = io::Loop::now() - finished_at_;
+  outcome.after += outcome.kind == core::Outcome::Kind::user_signal ? waited : Duration::zero();
+  outcome.took += waited;
+  output::ReportFacts facts;
+  if (outcome.cause) {
+    facts.last_words = console_.last_words(outcome.cause->worker);
+    facts.wall_clock = wall_clock_of(outcome.cause->at);
+  }
+  auto lines = output::report_lines(job_, outcome, facts);
+  if (const auto lost = console_.lost_output(); !lost.empty()) {
+    exit_code_ = with_output_lost(exit_code_, console_.reader_left());
+    // Of a job that was ended for it the report tells that already.
+    if (outcome.kind != core::Outcome::Kind::output_closed)
+      lines.insert(lines.begin(), lost.begin(), lost.end());
+  }
+  console_.last_report(lines, [this] { loop_.stop(); });
+}
+
+}  // namespace trainrun

@@ -1,0 +1,60 @@
+// What ranks exchange by way of their agents, and what MPI programs tell.
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "launcher/controller.h"
+#include "launcher/core/introduction.h"
+
+namespace trainrun {
+
+void Controller::exchanges(HostIndex host, const wire::Frame& frame) {
+  const auto handle = [&]<class Message>(const Message*, auto&& work) {
+    if (auto message = wire::from_frame<Message>(frame)) perform(work(std::move(*message)));
+  };
+  switch (frame.type) {
+    case wire::ExchangeLost::type:
+      return handle(static_cast<wire::ExchangeLost*>(nullptr),
+                    [&](const wire::ExchangeLost& it) { return exchange_.lost(it); });
+    case wire::Gather::type:
+      return handle(static_cast<wire::Gather*>(nullptr),
+                    [&](wire::Gather it) { return exchange_.gather(host, std::move(it)); });
+    case wire::Ask::type:
+      return handle(static_cast<wire::Ask*>(nullptr),
+                    [&](const wire::Ask& it) { return exchange_.ask(host, it); });
+    case wire::Answer::type:
+      return handle(static_cast<wire::Answer*>(nullptr),
+                    [&](wire::Answer it) { return exchange_.answer(host, std::move(it)); });
+    default:
+      return;
+  }
+}
+
+void Controller::perform(rendezvous::Exchange::Effects effects) {
+  for (const auto& send : effects.messages) {
+    for (const auto host : send.to) {
+      auto* session = fleet_.find(host);
+      if (session != nullptr) std::visit([session](const auto& it) { session->send(it); }, send.message);
+    }
+  }
+  if (effects.broken)
+    event(core::ExchangeBroken{effects.broken->generation, effects.broken->culprits, effects.broken->reason});
+}
+
+// Before the first rank there is started.
+void Controller::introduce_world(HostIndex host, const core::StartWorker& order) {
+  if (introduced_[host] == order.generation) return;
+  introduced_[host] = order.generation;
+  auto& session = fleet_.at(host);
+  session.send(core::introduction(job_, world_, host, session.facts(), order.slots, restarts_, mapping_));
+}
+
+void Controller::aborted(HostIndex host, const wire::Aborted& abort) {
+  const auto when = fleet_.at(host).map_time(abort.at_ns);
+  const auto words = console_.last_words(abort.worker);
+  event(core::WorkerAborted{abort.worker, abort.code, when.at, when.error,
+                            words.empty() ? std::string{} : words.back(),
+                            core::sounds_like_lost_peer(words)});
+}
+
+}  // namespace trainrun

@@ -1,0 +1,33 @@
+#include "launcher/core/introduction.h"
+
+#include <algorithm>
+
+#include "launcher/core/binding.h"
+
+namespace trainrun::core {
+
+wire::World introduction(const JobSpec& job, const Placement& placement, HostIndex host,
+                         const wire::HostFacts& facts, std::uint32_t slots, std::uint32_t restarts,
+                         const std::string& mapping) {
+  wire::World world;
+  world.generation = placement.generation;
+  world.restarts = restarts;
+  world.mapping = mapping;
+  world.hosts.resize(placement.groups);
+  for (const auto& program : job.programs) world.programs.push_back({program.argv, program.directory});
+  for (const auto& seat : placement.seats) {
+    world.hosts[seat.group_rank] = job.hosts.hosts[seat.host.value].name;
+    world.host_of_rank.push_back(seat.group_rank);
+    world.program_of_rank.push_back(static_cast<std::uint32_t>(seat.program));
+    if (seat.host != host) continue;
+    world.here = seat.group_rank;
+    world.oversubscribed = seat.local_size > usable_cores(facts);
+    world.cpus.push_back(cpus_for(job, facts, seat.slot, slots).value_or(std::vector<std::uint32_t>{}));
+  }
+  const bool bound =
+      std::any_of(world.cpus.begin(), world.cpus.end(), [](const auto& cpus) { return !cpus.empty(); });
+  if (!bound) world.cpus.clear();
+  return world;
+}
+
+}  // namespace trainrun::core

@@ -1,0 +1,19 @@
+// The world as an agent is told of it whose ranks may ask about each other (wire::World).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launcher/core/job_spec.h"
+#include "launcher/core/placement.h"
+#include "launcher/wire/facts.h"
+#include "launcher/wire/messages.h"
+
+namespace trainrun::core {
+
+// For `host`, whose cores are divided among so many `slots`. `mapping` is that of process_mapping.h.
+wire::World introduction(const JobSpec& job, const Placement& placement, HostIndex host,
+                         const wire::HostFacts& facts, std::uint32_t slots, std::uint32_t restarts,
+                         const std::string& mapping);
+
+}  // namespace trainrun::core

@@ -1,0 +1,53 @@
+// What MPI programs tell: the half of the brain that hears of MPI_Abort, and of ranks that others wait for in
+// vain.
+#include <fmt/format.h>
+
+#include "launcher/core/job_machine.h"
+
+namespace trainrun::core {
+
+void JobMachine::on(const WorkerAborted& event) {
+  switch (phase_) {
+    case Phase::forming:
+    case Phase::running: {
+      const auto it = workers_.find(event.worker);
+      if (it == workers_.end() || !it->second.member || it->second.state != WorkerState::spawned)
+        return ignore("worker aborted", "it is no member, or its end is known");
+      auto& worker = it->second;
+      worker.status = ExitStatus::aborted(event.code);
+      worker.failure = Failure{event.worker,  worker.seat.rank, worker.seat.host, worker.pid,
+                               worker.status, event.at,         event.error,      event.lost_peer};
+      worker.last_words = event.last_words;
+      return worker_failed(event.worker);
+    }
+    case Phase::gathering:
+      return ignore("worker aborted", "none was ordered");
+    case Phase::draining:
+    case Phase::cooling:
+      return ignore("worker aborted", "it is being ended already");
+    case Phase::closing:
+    case Phase::done:
+      return ignore("worker aborted", "it was given up");
+  }
+}
+
+void JobMachine::on(const ExchangeBroken& event) {
+  const bool for_a_rank = !event.culprits.empty();
+  // Ranks whose exchange it was may have ended before we hear why.
+  const bool ending = phase_ == Phase::draining || phase_ == Phase::closing;
+  if (event.generation != world_.generation || !(world_stands() || (ending && !for_a_rank)))
+    return ignore("exchange broken", "it is over");
+  for (const auto rank : event.culprits) {
+    for (auto& [id, worker] : workers_) {
+      const bool ended = worker.state == WorkerState::exited || worker.state == WorkerState::finished;
+      if (!worker.member || worker.seat.rank != rank || !ended || worker.failure) continue;
+      worker.status = ExitStatus::deserted("while other ranks waited for it in MPI");
+      worker.failure = Failure{id, rank, worker.seat.host, worker.pid, worker.status, worker.since};
+      return worker_trouble(id);
+    }
+  }
+  // The ranks in it got an error, and will say so and end.
+  say(fmt::format("MPI ranks cannot meet: {}", event.reason));
+}
+
+}  // namespace trainrun::core

@@ -1,0 +1,67 @@
+// The verdict: whose failure it was, and what became of the others.
+#include <algorithm>
+
+#include "launcher/core/job_machine.h"
+
+namespace trainrun::core {
+
+std::vector<Failure> JobMachine::failures() const {
+  std::vector<Failure> all;
+  for (const auto& [id, worker] : workers_)
+    if (worker.member && worker.failure) all.push_back(*worker.failure);
+  return all;
+}
+
+std::optional<Rank> JobMachine::culprit() const {
+  const auto all = failures();
+  if (all.empty()) return std::nullopt;
+  return all[first_cause(all)].rank;
+}
+
+void JobMachine::settle_verdict() {
+  auto all = failures();
+  const bool victims = std::all_of(all.begin(), all.end(), [](const Failure& it) { return it.lost_peer; });
+  if (victims && last_cause_ && failed_at_)
+    all.push_back(*last_cause_);  // whom they lost is dismissed already
+  if (verdict_.kind == Outcome::Kind::worker_failed && !all.empty())
+    verdict_.cause = all[first_cause(all)];
+  else if (verdict_.kind == Outcome::Kind::worker_failed)
+    verdict_.cause = last_cause_;
+  // A rank's own time, which another host's clock may put before all.
+  const auto when = verdict_.cause ? verdict_.cause->at : phase_ == Phase::draining ? drained_at_ : now_;
+  if (verdict_.kind == Outcome::Kind::host_lost) verdict_.ranks = ranks_on(verdict_.host);
+  verdict_.after = std::max(when - began_, Duration::zero());
+  if (verdict_.kind == Outcome::Kind::user_signal) tell_time_of_end();
+  count_lost_time();  // of a restart that did not come up
+  auto& tally = verdict_.others;
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
+    if (worker.left) {
+      ++tally.left;
+    } else if (worker.ended_there && verdict_.kind == Outcome::Kind::user_signal) {
+      ++tally.terminated;
+    } else if (worker.status.kind == ExitStatus::Kind::lost) {
+      ++tally.lost;
+    } else if (worker.status.kind == ExitStatus::Kind::not_started) {
+      ++tally.not_started;
+    } else if (worker.failure && !(verdict_.kind == Outcome::Kind::user_signal &&
+                                   worker.failure->status.signal() == verdict_.signal)) {
+      ++tally.failed;
+      if (verdict_.cause) verdict_.also_failed.push_back(*worker.failure);
+    } else if (worker.killed) {
+      ++tally.killed;
+    } else {
+      ++(worker.status.success() ? tally.finished : tally.terminated);
+    }
+  }
+  std::sort(verdict_.also_failed.begin(), verdict_.also_failed.end(),
+            [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
+}
+
+// What the user asked for is over now, not when he asked.
+void JobMachine::tell_time_of_end() {
+  verdict_.after = now_ - began_;
+  verdict_.took = now_ - signalled_at_;
+}
+
+}  // namespace trainrun::core

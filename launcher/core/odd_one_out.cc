@@ -1,0 +1,70 @@
+#include "launcher/core/odd_one_out.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "launcher/base/strings.h"
+
+namespace trainrun::core {
+namespace {
+
+using Trait = std::function<std::string(const Look&)>;
+
+// The place of the one whose trait is not that of all others. Of two ranks that differ neither is the odd
+// one.
+std::optional<std::size_t> different(const std::vector<Look>& looks, const Trait& trait) {
+  for (std::size_t odd = 0; odd < looks.size() && looks.size() > 2; ++odd) {
+    const auto& other = looks[odd == 0 ? 1 : 0];
+    const auto theirs = trait(other);
+    const bool alike = std::all_of(looks.begin(), looks.end(), [&](const auto& look) {
+      return &look == &looks[odd] ? trait(look) != theirs : trait(look) == theirs;
+    });
+    if (alike) return odd;
+  }
+  return std::nullopt;
+}
+
+// The one that fell silent long before all others.
+std::optional<std::size_t> long_silent(const std::vector<Look>& looks) {
+  if (looks.size() < 3) return std::nullopt;
+  const auto silence = [](const Look& look) { return look.silent.value_or(Duration::max()); };
+  const auto odd = std::max_element(looks.begin(), looks.end(),
+                                    [&](const Look& a, const Look& b) { return silence(a) < silence(b); });
+  const bool long_before = std::all_of(looks.begin(), looks.end(), [&](const Look& look) {
+    return &look == &*odd || (look.silent && *look.silent * 2 < silence(*odd) - seconds(1));
+  });
+  if (!long_before) return std::nullopt;
+  return static_cast<std::size_t>(odd - looks.begin());
+}
+
+std::string last_output(const Look& look) {
+  return look.silent ? "last output " + format_duration(*look.silent) + " ago" : "no output";
+}
+
+}  // namespace
+
+std::optional<std::string> odd_one_out(const std::vector<Look>& looks) {
+  const auto sentence = [&](std::size_t odd, const Trait& describe) {
+    std::vector<std::string> others;
+    for (const auto& look : looks)
+      if (&look != &looks[odd]) others.push_back(std::to_string(look.rank.value));
+    return fmt::format("rank {} does something else than the others: it {} ({}), and each of ranks {} {}",
+                       looks[odd].rank.value, describe(looks[odd]), last_output(looks[odd]),
+                       list_names(others), describe(looks[odd == 0 ? 1 : 0]));
+  };
+  const Trait work = [](const Look& look) { return look.busy ? "uses its CPU" : "sleeps"; };
+  if (const auto odd = different(looks, work)) return sentence(*odd, work);
+  const Trait operation = [](const Look& look) {
+    return look.operation.empty() ? "is in no collective" : "is " + look.operation;
+  };
+  if (const auto odd = different(looks, operation)) return sentence(*odd, operation);
+  const Trait silence = [](const Look& look) {
+    return look.silent ? "prints nothing since " + format_duration(*look.silent) : "has printed nothing";
+  };
+  if (const auto odd = long_silent(looks)) return sentence(*odd, silence);
+  return std::nullopt;
+}
+
+}  // namespace trainrun::core

@@ -1,0 +1,25 @@
+// Which rank of a world that hangs does something else than all others: most often they wait for it. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/base/id.h"
+#include "launcher/base/time.h"
+
+namespace trainrun::core {
+
+// What was seen of one rank within a short time.
+struct Look {
+  Rank rank;
+  bool busy = false;                 // it used a good part of a core
+  std::string operation{};           // of a program on `comm`: what it does, or did last
+  std::optional<Duration> silent{};  // since its last output; nothing: it has printed nothing
+};
+
+// One sentence with what tells it from the others, which are alike in that. Nothing if there is no such rank.
+// Where ranks wait in the kernel is not compared: those that wait for each other do so in several places.
+std::optional<std::string> odd_one_out(const std::vector<Look>& looks);
+
+}  // namespace trainrun::core

@@ -1,0 +1,134 @@
+#include "launcher/output/last_words.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "launcher/base/strings.h"
+#include "launcher/output/terminal_text.h"
+
+namespace trainrun::output {
+namespace {
+
+constexpr std::size_t tail_lines = 10, exception_lines = 6, most_following = 20;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// torch puts "[rank3]: " before each line of a traceback, and "[rank3]:" before its log.
+std::string_view without_rank(std::string_view line) {
+  if (!line.starts_with("[rank")) return line;
+  const auto end = line.find_first_not_of("0123456789", 5);
+  if (end == 5 || end == std::string_view::npos || !line.substr(end).starts_with("]:")) return line;
+  line.remove_prefix(end + 2);
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  return line;
+}
+
+// "[W1122 14:03:22.118 ProcessGroupNCCL.cpp:1250] ...": a line of the log of torch's C++, with or without the
+// bracket.
+bool is_log_line(std::string_view line) {
+  if (line.starts_with('[')) line.remove_prefix(1);
+  constexpr std::string_view form = "L0000 00:00:00";
+  if (line.size() < form.size() || std::string_view("IWEF").find(line[0]) == std::string_view::npos)
+    return false;
+  for (std::size_t i = 1; i < form.size(); ++i) {
+    if (form[i] == '0' ? !is_digit(line[i]) : line[i] != form[i]) return false;
+  }
+  return true;
+}
+
+bool is_noise(std::string_view line) {
+  return is_log_line(line) || line.starts_with("wandb: ") ||
+         line.find("resource_tracker: ") != std::string_view::npos ||
+         (line.starts_with("[rank: ") && line.find("Child process with PID") != std::string_view::npos) ||
+         line == "During handling of the above exception, another exception occurred:" ||
+         line == "The above exception was the direct cause of the following exception:";
+}
+
+// What MPI libraries, UCX, glibc, the sanitizers and assert() say before they say much more.
+bool is_headline(std::string_view line) {
+  constexpr std::array<std::string_view, 8> signs{
+      "Fatal error in ",    "Caught signal ", "terminate called ", "*** Process received signal",
+      "AddressSanitizer: ", "MPI_ERR",        "Assertion ",        "MPI_ABORT was invoked"};
+  return std::any_of(signs.begin(), signs.end(),
+                     [line](auto sign) { return line.find(sign) != std::string_view::npos; });
+}
+
+// " 3  /lib/libucs.so.0(ucs_handle_error+0x2dc) [0x7f...]", "[node1:42] [ 1] /lib/libc.so.6(+0x3c)
+// [0x7f...]", and the rules that UCX draws around them.
+bool is_backtrace(std::string_view line) {
+  line = trim(line);
+  if (line.size() > 3 && line.find_first_not_of("=-*") == std::string_view::npos) return true;
+  if (line.starts_with("==== backtrace")) return true;
+  return line.ends_with(']') && line.find(") [0x") != std::string_view::npos;
+}
+
+std::string blanks_for_tabs(std::string_view line) {
+  std::string text;
+  for (const char c : line) text.append(c == '\t' ? 4 : 1, c == '\t' ? ' ' : c);
+  return text;
+}
+
+}  // namespace
+
+void LastWords::add(std::string_view line) {
+  // "\r" redraws a line.
+  const auto redraw = line.find_last_not_of('\r');
+  line = line.substr(0, redraw == std::string_view::npos ? 0 : redraw + 1);
+  if (const auto start = line.rfind('\r'); start != std::string_view::npos) line.remove_prefix(start + 1);
+  if (line.find_first_not_of(" \t") == std::string_view::npos) return;
+  auto plain = without_colours(blanks_for_tabs(line.substr(0, longest_line)));
+  follow_traceback(plain);
+  if (is_backtrace(plain)) return;
+  tail_.push_back(std::move(plain));
+  if (tail_.size() <= tail_lines) return;
+  if (is_headline(tail_.front())) headline_ = std::move(tail_.front());
+  tail_.pop_front();
+}
+
+void LastWords::follow_traceback(const std::string& full) {
+  const auto line = without_rank(full);
+  if (line.empty()) return;
+  if (line.starts_with("Traceback (most recent call last):")) {
+    if (std::exchange(next_is_ignored_, false)) {
+      state_ = State::ignored;
+      return;
+    }
+    state_ = State::frames;
+    exception_.clear();
+    return;
+  }
+  next_is_ignored_ = line.starts_with("Exception ignored ");
+  switch (state_) {
+    case State::nothing:
+      return;
+    case State::frames:
+      if (line.starts_with(' ')) return;
+      exception_.emplace_back(line);
+      following_ = 0;
+      state_ = State::words;
+      return;
+    case State::ignored:
+      if (!line.starts_with(' ')) state_ = exception_.empty() ? State::nothing : State::words;
+      return;
+    case State::words:
+      if (next_is_ignored_ || is_noise(line)) return;
+      if (++following_ > most_following) {
+        state_ = State::nothing;
+        exception_.clear();
+        return;
+      }
+      if (exception_.size() == exception_lines) exception_.erase(exception_.begin() + 1);
+      exception_.emplace_back(line);
+      return;
+  }
+}
+
+std::vector<std::string> LastWords::lines() const {
+  if (state_ == State::words) return exception_;
+  std::vector<std::string> lines(tail_.begin(), tail_.end());
+  if (!headline_.empty()) lines.front() = headline_;
+  return lines;
+}
+
+}  // namespace trainrun::output

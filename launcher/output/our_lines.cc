@@ -1,0 +1,24 @@
+#include "launcher/output/our_lines.h"
+
+#include "launcher/base/advice.h"
+#include "launcher/base/exit_code.h"
+#include "launcher/base/utf8.h"
+
+namespace trainrun::output {
+
+std::string our_line(std::string_view text) { return harmless(text) + "\n"; }
+
+void print_line(std::FILE* to, std::string_view text) { std::fputs(our_line(text).c_str(), to); }
+
+std::vector<std::string> lines_of(const Error& error) {
+  std::vector<std::string> lines{"trainrun: " + error.message};
+  if (!error.hint.empty()) lines.push_back("  " + advice(error.hint));
+  return lines;
+}
+
+int print_error(const Error& error) {
+  for (const auto& line : lines_of(error)) print_line(stderr, line);
+  return to_int(exit_code_of(error.code));
+}
+
+}  // namespace trainrun::output

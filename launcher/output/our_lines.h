@@ -1,0 +1,24 @@
+// What we say ourselves, wherever it is printed. Words of others get into our lines: of an ssh server that
+// nobody has authenticated, a login shell, an agent, a rank's state. Each line passes here, where it is made
+// harmless; what ranks print is the mux's business.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/base/error.h"
+
+namespace trainrun::output {
+
+// With its end; nothing in it does anything to a terminal, or makes a line of its own.
+std::string our_line(std::string_view text);
+void print_line(std::FILE* to, std::string_view text);
+
+// "trainrun: MESSAGE", and "  try: HINT" if there is one.
+std::vector<std::string> lines_of(const Error& error);
+// These on stderr; gives the exit code of such an error.
+int print_error(const Error& error);
+
+}  // namespace trainrun::output

@@ -1,0 +1,101 @@
+// How members go: they leave, are lost, or break the world up.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/base/strings.h"
+#include "rendezvous/protocol.h"
+#include "rendezvous/table.h"
+
+namespace trainrun::rendezvous {
+
+void Table::handle(const Leave& leave, const Waiter& waiter, Instant) {
+  const auto rank = rank_of(waiter.connection);
+  if (!rank || seats_[*rank].state != Seat::State::taken)
+    return refuse(waiter, FailureKind::invalid, "this connection has not joined, so it cannot leave");
+  answer(waiter, Done{});
+  seats_[*rank].leaves_at_close = leave.at_close;
+  if (!leave.at_close) depart(*rank);
+}
+
+void Table::depart(std::uint32_t rank) {
+  seats_[rank].state = Seat::State::left;
+  seat_of_.erase(seats_[rank].connection);
+  std::erase_if(suspects_, [&](const auto& suspect) { return suspect.rank == rank; });
+  // A barrier that needs the member can never be complete.
+  std::vector<WaiterNumber> hopeless;
+  for (const auto& [name, meeting] : meetings_)
+    if (std::find(meeting.ranks.begin(), meeting.ranks.end(), rank) != meeting.ranks.end())
+      for (const auto& [other, number] : meeting.here) hopeless.push_back(number);
+  for (const auto number : hopeless) {
+    const auto other = remove(number);
+    refuse(other, FailureKind::left,
+           fmt::format("barrier {} cannot be complete: {} has left", quoted(other.name), name_ranks({rank})),
+           {rank});
+  }
+  if (everybody_left()) finish({Verdict::Kind::ended, {}, {}, "all members have left", {}});
+}
+
+// Once is enough: after the first, nothing that all ranks take part in can be complete.
+void Table::leave_unmet(std::uint32_t rank) {
+  depart(rank);
+  const bool told = std::any_of(notices_.begin(), notices_.end(), [](const Told& it) { return it.left; });
+  if (!verdict_ && !told)
+    tell({Change::none, {}, fmt::format("{} has left the world", name_ranks({rank})), rank});
+}
+
+// Whether the member waits in the same operation as the reporter: its own time has not passed, so it has no
+// trouble to tell of, but it says each second where it is. One that stands still says nothing.
+bool Table::takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const {
+  const auto& one = seats_[rank];
+  const auto& mine = seats_[reporter];
+  return one.in_operation && mine.in_operation && one.sequence >= mine.sequence &&
+         now - one.heard < pulse_counts_for;
+}
+
+void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
+  if (abort.why.size() > max_text)
+    return refuse(
+        waiter, FailureKind::limit,
+        fmt::format("the reason of an abort has at most {} bytes, not {}", max_text, abort.why.size()));
+  if (!acceptable_ranks(abort.missing))
+    return refuse(waiter, FailureKind::invalid, "an abort names missing ranks of the world, each once");
+  const auto rank = rank_of(waiter.connection);
+  const auto why = one_line(abort.why, max_text);
+  answer(waiter, Done{});
+  if (abort.missing.empty())
+    return break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", why, {}});
+  auto missing = abort.missing;
+  if (rank) std::erase_if(missing, [&](auto other) { return takes_part(other, *rank, now); });
+  const auto how = missing.empty() ? fmt::format("{}, though all ranks took part", why)
+                                   : fmt::format("{}: {} did not take part", why, name_ranks(missing));
+  std::optional<std::uint32_t> culprit;
+  if (missing.size() == 1) culprit = missing.front();
+  break_up({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "",
+            one_line(how, max_text), std::move(missing)});
+}
+
+Outbox Table::closed(std::uint32_t connection, Instant now, std::string how) {
+  const auto rank = rank_of(connection);
+  if (const auto mine = waiters_of_.find(connection); mine != waiters_of_.end())
+    for (const auto number : std::vector<WaiterNumber>(mine->second.begin(), mine->second.end()))
+      remove(number);
+  seat_of_.erase(connection);
+  if (!rank || verdict_) return take();
+  if (!described_ && seats_[*rank].leaves_at_close) {
+    leave_unmet(*rank);
+  } else if (!described_) {
+    break_up({Verdict::Kind::lost, *rank, world_.members[*rank].host, std::move(how), {}});
+  } else {
+    suspects_.push_back({now + patience_, *rank, std::move(how)});
+  }
+  return take();
+}
+
+Outbox Table::lost(Generation generation, Rank rank, std::string host, std::string how) {
+  if (generation.value == world_.generation && !verdict_ && rank.value < world_.size)
+    finish({Verdict::Kind::lost, rank.value, std::move(host), std::move(how), {}});
+  return take();
+}
+
+}  // namespace trainrun::rendezvous

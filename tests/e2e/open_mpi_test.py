@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""Programs of Open MPI on this host: they find each other by PMIx, and end as MPI programs should."""
+import os
+import re
+import signal
+
+import harness
+from harness import WORKER, LocalTest, told
+from open_mpi import client, open_mpi, waiting
+
+
+class Meeting(LocalTest):
+    def test_ranks_meet_without_any_flag(self):
+        self.assertEnds(self.run_job("-np", 4, client(), "meet", 3), 0)
+        self.assertEnds(self.run_job("-np", 4, client(), "half", 2), 0)
+
+    def test_several_programs_are_one_world(self):
+        done = self.assertEnds(self.run_job("-np", 1, client(), "tell", ":", "-np", 2, client(), "tell"), 0)
+        self.assertEqual(done.out.count("pmix.job.napps 2:32"), 3, done)
+        self.assertEqual(sorted(re.findall(r"pmix.appnum (\d)", done.out)), ["0", "1", "1"], done)
+        self.assertEqual(sorted(re.findall(r"pmix.apprank (\d)", done.out)), ["0", "0", "1"], done)
+
+    def test_what_ranks_are_told_has_the_types_that_clients_want(self):
+        done = self.assertEnds(self.run_job("-np", 2, client(), "tell"), 0)
+        for line in ("pmix.job.size 2:32", "pmix.local.size 2:32", "pmix.num.nodes 1:32", "pmix.univ.size 2:32",
+                     "pmix.lpeers '0,1'", "pmix.reinc 0:32", "pmix.cpuset none"):
+            self.assertEqual(done.out.count(line), 2, (line, done))
+        self.assertEqual(sorted(re.findall(r"pmix.lrank (\S+)", done.out)), ["0:16", "1:16"], done)
+        self.assertRegex(done.out, r"namespace [0-9a-f]{16}\.g1\n")
+
+    def test_a_bound_rank_is_told_where_it_is(self):
+        done = self.assertEnds(self.run_job("-np", 1, "--bind-to", "core", client(), "tell"), 0)
+        self.assertRegex(done.out, r"pmix.cpuset 'hwloc:\d")
+        self.assertRegex(done.out, r"pmix.locstr '.*CR\d")
+
+    def test_a_program_that_a_shell_starts_is_recognised(self):
+        self.assertEnds(self.run_job("-np", 2, "sh", "-c", client() + " meet"), 0)
+
+    def test_others_are_offered_nothing(self):
+        for words in (("--compat", "none"), ("--compat", "mpich")):
+            done = self.assertEnds(self.run_job("-np", 2, *words, client()), 5)
+            self.assertIn("no PMIx", done.out)
+        env = told(self.assertEnds(self.run_job("-np", 1, WORKER, "env"), 0))[0]["env"]
+        self.assertEqual([name for name in env if name.startswith(("PMIX_", "OMPI_"))], [])
+        self.assertEqual([name for name in env if name == "PMI_FD"], ["PMI_FD"])
+
+    def test_compat_openmpi_serves_whatever_the_program_is(self):
+        self_made = {"PMIX_RANK": "7", "PMIX_NAMESPACE": "x", "SLURM_STEP_ID": "0", "SLURM_PROCID": "7",
+                     "OMPI_COMM_WORLD_RANK": "7", "PMIX_MCA_ptl_base_verbose": "0"}
+        env = told(self.assertEnds(self.run_job("-np", 1, "--compat", "openmpi", WORKER, "env", env=self_made), 0))[0]["env"]
+        self.assertEqual((env["PMIX_RANK"], env["OMPI_COMM_WORLD_RANK"], env["OMPI_COMM_WORLD_LOCAL_SIZE"]), ("0", "0", "1"))
+        self.assertEqual((env["OMPI_MCA_schizo"], env["PMIX_GDS_MODULE"], env["PMIX_SECURITY_MODE"]), ("^orte", "hash", "native"))
+        self.assertRegex(env["PMIX_NAMESPACE"], r"^[0-9a-f]{16}\.g1$")
+        self.assertEqual([name for name in env if name.startswith(("SLURM_", "PMI_"))], [])
+        self.assertIn("PMIX_MCA_ptl_base_verbose", env)
+
+    def test_a_library_that_is_not_there(self):
+        done = self.assertEnds(self.run_job("-np", 1, "--pmix-lib", "/nowhere/libpmix.so.2", client()), 2)
+        self.assertSays(done, "--pmix-lib, '?/nowhere/libpmix.so.2'?, cannot be read: No such file")
+        done = self.run_job("-np", 1, "--pmix-lib", "/etc/hostname", client())
+        self.assertSays(done, "the helper for PMIx on .* cannot serve: .*hostname")
+        self.assertNotEqual(done.rc, 0)
+
+    def test_what_is_not_offered_is_refused_in_words(self):
+        done = self.assertEnds(self.run_job("-np", 2, client(), "publish"), 0)
+        self.assertSays(done, "rank [01] asked for MPI_Publish_name, which trainrun does not offer")
+        self.assertEqual(done.err.count("does not offer"), 1, done)
+
+    def test_what_a_rank_logs_is_shown_as_its_own(self):
+        done = self.assertEnds(self.run_job("-np", 2, client(), "log", "a-word"), 0)
+        self.assertRegex(done.err, r"\[0\] a-word")
+        self.assertRegex(done.err, r"\[1\] a-word")
+
+
+class Ending(LocalTest):
+    """Who waits for others never waits in vain, and the first cause is what is told."""
+
+    def test_one_is_killed_in_the_fence_before_init_and_in_finalize(self):
+        for verb, victim in (("first-without 0", 2), ("first-without 1", 1), ("last-without 3", 3)):
+            with self.subTest(verb=verb):
+                job = self.start("-np", 4, client(), *verb.split())
+                os.kill(waiting(job, 3, 1)[victim], signal.SIGKILL)
+                self.assertSays(self.assertEnds(job.wait(), 137), f"rank {victim} on .* was killed by SIGKILL")
+
+    def test_the_helper_is_killed(self):
+        job = self.start("-np", 4, client(), "first-without", 0)
+        waiting(job, 3, 1)
+        self.kill_helper_of(job)
+        done = job.wait()
+        self.assertNotEqual(done.rc, 0, done)
+        self.assertSays(done, "the helper for PMIx on .* was killed by SIGKILL")
+
+    def test_a_helper_that_does_not_go_keeps_nobody_waiting(self):
+        stop_helper = "; kill -STOP $(pgrep -P $PPID -x trainrun-pmix)"
+        done = self.run_job("-np", 1, "--host-timeout", "1s", "sh", "-c", client() + stop_helper)
+        self.assertNotIn("lost", self.assertEnds(done, 0).err)
+
+    def kill_helper_of(self, job):
+        parents = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+                    text = stat.read()
+            except OSError:
+                continue
+            name = text[text.index("(") + 1:text.rindex(")")]
+            parents[int(pid)] = (int(text[text.rindex(")") + 2:].split()[1]), name)
+        def descends(pid):
+            while pid > 1 and pid in parents:
+                if pid == job.process.pid:
+                    return True
+                pid = parents[pid][0]
+            return False
+        found = [pid for pid, (_, name) in parents.items() if name == "trainrun-pmix" and descends(pid)]
+        self.assertEqual(len(found), 1, parents)
+        os.kill(found[0], signal.SIGKILL)
+
+    def test_one_that_leaves_before_init_is_to_blame(self):
+        job = self.start("-np", 3, client(), "leave", 0, feed=b"go\n")  # rank 0 has the stdin: it goes at once
+        done = self.assertEnds(job.wait(), 1)
+        self.assertSays(done, "rank 0 on .* exited with code 0 while other ranks waited for it in MPI", "--compat none")
+
+    def test_one_that_leaves_without_finalize_has_failed(self):
+        done = self.assertEnds(self.run_job("-np", 3, client(), "desert", 1), 1)
+        self.assertSays(done, "rank 1 on .* exited with code 0 within MPI: it had called MPI_Init, and not MPI_Finalize")
+
+    def test_abort_ends_the_job_with_its_code(self):
+        done = self.assertEnds(self.run_job("-np", 3, client(), "abort", 1, 7), 7)
+        self.assertSays(done, r"rank 1 on .* called MPI_Abort with code 7")
+
+
+class OpenMpi(LocalTest):
+    def test_conformance(self):
+        done = self.assertEnds(self.run_job("-np", 4, open_mpi(), "all", self.folder + "/file"), 0)
+        self.assertEqual(len(re.findall(r"rank \d of 4: all is well", done.out)), 4, done)
+
+    def test_abort_ends_the_job_with_its_code_and_its_words(self):
+        done = self.assertEnds(self.run_job("-np", 3, open_mpi(), "abort", 1, 7), 7)
+        self.assertSays(done, r"rank 1 on .* called MPI_Abort with code 7", "MPI_ABORT was invoked on rank 1", "2 ranks ended by SIGTERM")
+
+    def test_a_crash_is_named_and_the_others_do_not_outlive_it(self):
+        done = self.assertEnds(self.run_job("-np", 3, open_mpi(), "crash", 2), 139)
+        self.assertSays(done, "rank 2 on .* was killed by SIGSEGV")
+
+    def test_exit_without_finalize(self):
+        done = self.assertEnds(self.run_job("-np", 3, open_mpi(), "exit", 1), 1)
+        self.assertSays(done, "rank 1 on .* exited with code 0 within MPI")
+
+    def test_an_error_of_the_program_ends_the_job(self):
+        done = self.run_job("-np", 2, open_mpi(), "error")
+        self.assertNotIn(done.rc, (0, 143), done)
+        self.assertSays(done, "rank 1 on .* called MPI_Abort with code ", "invalid rank")
+
+    def test_an_elastic_world_starts_again(self):
+        done = self.assertEnds(self.run_job("-np", 3, "--max-restarts", 2, open_mpi(), "once", 1), 0)
+        self.assertSays(done, "was killed by SIGSEGV", "2 generations")
+        self.assertEqual(len(re.findall(r"rank \d of 3: all is well", done.out)), 3, done)
+
+    def test_a_rank_that_speaks_to_nobody_is_told_once(self):
+        self.may_leave = True  # a world of one has a daemon of Open MPI, whose directory stays when it is ended
+        job = self.start("-np", 2, "--compat", "mpich", open_mpi(), "stay")
+        job.wait_for(r"rank [01] has loaded '?lib(?:mpi|pmix)\.so\S* and has not spoken to trainrun for 5\.0 s: .*--compat openmpi", "err")
+        job.signal(signal.SIGTERM)
+        done = job.wait()
+        self.assertEqual(done.err.count("has not spoken"), 1, done)
+
+    def test_compat_none_gives_worlds_of_one(self):
+        done = self.assertEnds(self.run_job("-np", 2, "--compat", "none", open_mpi(), "hello"), 0)
+        self.assertEqual(done.out.count("rank 0 of 1"), 2, done)
+
+
+if __name__ == "__main__":
+    harness.main()

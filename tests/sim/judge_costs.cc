@@ -1,0 +1,109 @@
+// What failures cost: each that is not a victim of another one takes a restart, and no more than the limit.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "tests/sim/judge.h"
+
+namespace trainrun::sim {
+
+using namespace core;
+using Phase = JobMachine::Phase;
+
+namespace {
+
+// The first restart does not wait, the next 1, 2, 4 ... 30 s.
+Duration longest_wait(std::size_t crashes) {
+  if (crashes < 2) return Duration::zero();
+  return seconds(std::min<std::int64_t>(30, std::int64_t{1} << std::min<std::size_t>(crashes - 2, 5)));
+}
+
+}  // namespace
+
+// Before the event is taken down: a member of the world ended badly by itself, or its host was lost.
+void Judge::note_failure(const JobEvent& event) {
+  failed_host_.reset();
+  constexpr Duration proves_itself = seconds(60);
+  const auto* progress = std::get_if<WorldProgressed>(&event);
+  const bool up = phase_ == Phase::running && world_ && up_generation_ == world_->placement.generation;
+  if (up &&
+      ((progress != nullptr && progress->generation == up_generation_) || now_ - *up_since_ > proves_itself))
+    crashes_.clear();
+  if (!world_ || (phase_ != Phase::forming && phase_ != Phase::running)) return;
+  const auto ended = [this](WorkerId id, const ExitStatus& status) {
+    const auto it = workers_.find(id);
+    if (it == workers_.end() || !lives(it->second) || it->second.ended_by_order || status.success() ||
+        status.cancelled())
+      return;
+    if (it->second.generation != world_->placement.generation) return;
+    failed_.insert(id);
+    if (!failed_since_) failed_since_ = now_;
+  };
+  if (const auto* exited = std::get_if<WorkerExited>(&event)) ended(exited->worker, exited->status);
+  if (const auto* none = std::get_if<WorkerNotStarted>(&event)) ended(none->worker, none->status);
+  if (const auto* lost = std::get_if<HostLost>(&event)) {
+    const auto& it = host(lost->host);
+    if (it.link == Link::ready && it.listed && !it.leaving && !it.removed) failed_host_ = lost->host;
+  }
+}
+
+void Judge::check_costs(const JobMachine& machine) {
+  const auto phase = machine.phase();
+  const bool ended_the_world =
+      (phase_ == Phase::forming || phase_ == Phase::running) &&
+      (phase == Phase::draining || phase == Phase::cooling || machine.progress().generation > generation_);
+  generation_ = machine.progress().generation;
+  constexpr Duration waits_for_cause = seconds(2);
+  if (phase == Phase::closing || phase == Phase::done) failed_since_.reset();  // it may go there in one step
+  if (!ended_the_world && failed_since_ && now_ - *failed_since_ > waits_for_cause)
+    fail("a failure is waited upon, and nothing follows");
+  if (const int more = machine.restarts() - restarts_seen_; more > 0) {
+    if (!may_charge_) fail("a restart was charged for what is no failure");
+    restarts_.insert(restarts_.end(), static_cast<std::size_t>(more), now_);
+    restarts_seen_ = machine.restarts();
+    const auto& limit = scenario_.spec.elastic.limit;
+    const auto within = std::count_if(restarts_.begin(), restarts_.end(),
+                                      [&](Instant at) { return now_ - at <= limit.window; });
+    if (within > limit.count) fail("more restarts than the budget allows");
+    crashes_.insert(crashes_.end(), static_cast<std::size_t>(more), now_);
+    std::erase_if(crashes_, [&](Instant at) { return now_ - at > limit.window; });
+    charged_ = true;
+    for (const auto& [id, worker] : workers_) {
+      if (!world_ || worker.generation != world_->placement.generation) continue;
+      if (lives(worker)) there_.insert(id);
+      if (host(worker.seat.host).link == Link::ready) there_hosts_.insert(worker.seat.host);
+    }
+  } else if (ended_the_world) {
+    for (const auto id : failed_)
+      if (there_.erase(id) == 0)
+        unpaid_ = fmt::format("worker {} came after the failure that was paid for", id.value);
+    if (failed_host_ && there_hosts_.erase(*failed_host_) == 0)
+      unpaid_ = fmt::format("host {} came after the failure that was paid for", failed_host_->value);
+  }
+  if (ended_the_world) {
+    failed_.clear();
+    failed_since_.reset();
+  }
+  if (const auto wait = std::exchange(backs_off_, std::nullopt)) {
+    if (!charged_) fail("a back-off after what was not charged");
+    if (*wait > longest_wait(crashes_.size())) fail("a back-off is longer than the failures in a row allow");
+  }
+  const bool goes_on = phase == Phase::forming || phase == Phase::cooling;
+  if (!unpaid_.empty() && goes_on) fail("a restart costs nothing, but " + unpaid_);
+}
+
+// A world has come up when all are started and, if some were there before, all have met.
+void Judge::note_world(const JobMachine& machine) {
+  if (!world_ || machine.phase() != Phase::running) return;
+  const auto generation = world_->placement.generation;
+  if (up_generation_ == generation || (kept_ && met_ != generation)) return;
+  up_generation_ = generation;
+  up_since_ = now_;
+  there_.clear();
+  there_hosts_.clear();
+}
+
+}  // namespace trainrun::sim

@@ -1,0 +1,181 @@
+#include "launcher/agent/mpi_program.h"
+
+#include <doctest/doctest.h>
+#include <elf.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/agent/elf.h"
+
+namespace trainrun::agent {
+namespace {
+
+// An ELF that asks for these libraries, with this RUNPATH if there is one; as small as it can be.
+std::string elf(const std::vector<std::string>& libraries, const std::string& runpath = {}) {
+  std::string strings(1, '\0');
+  const auto add = [&](const std::string& text) {
+    const auto at = strings.size();
+    strings += text;
+    strings.push_back('\0');
+    return at;
+  };
+  std::vector<Elf64_Dyn> dynamic;
+  for (const auto& library : libraries) dynamic.push_back({DT_NEEDED, {add(library)}});
+  if (!runpath.empty()) dynamic.push_back({DT_RUNPATH, {add(runpath)}});
+  constexpr std::size_t base = 0x400000;
+  Elf64_Ehdr file{};
+  std::memcpy(file.e_ident, ELFMAG, SELFMAG);
+  file.e_ident[EI_CLASS] = ELFCLASS64;
+  file.e_ident[EI_DATA] = ELFDATA2LSB;
+  file.e_phoff = sizeof file;
+  file.e_phentsize = sizeof(Elf64_Phdr);
+  file.e_phnum = 2;
+  const auto dynamic_at = sizeof file + 2 * sizeof(Elf64_Phdr);
+  const auto strings_at = dynamic_at + (dynamic.size() + 2) * sizeof(Elf64_Dyn);
+  dynamic.push_back({DT_STRTAB, {base + strings_at}});
+  dynamic.push_back({DT_NULL, {0}});
+  Elf64_Phdr load{}, headers{};
+  load.p_type = PT_LOAD;
+  load.p_vaddr = base;
+  load.p_filesz = strings_at + strings.size();
+  headers.p_type = PT_DYNAMIC;
+  headers.p_offset = dynamic_at;
+  headers.p_filesz = dynamic.size() * sizeof(Elf64_Dyn);
+  std::string bytes;
+  const auto put = [&bytes](const void* from, std::size_t size) {
+    bytes.append(static_cast<const char*>(from), size);
+  };
+  put(&file, sizeof file);
+  put(&load, sizeof load);
+  put(&headers, sizeof headers);
+  put(dynamic.data(), dynamic.size() * sizeof(Elf64_Dyn));
+  return bytes + strings;
+}
+
+std::optional<ElfNeeds> read_text(std::string_view bytes) {
+  return read_elf([bytes](std::uint64_t offset, char* out, std::size_t size) {
+    if (offset > bytes.size() || bytes.size() - offset < size) return false;
+    std::memcpy(out, bytes.data() + offset, size);
+    return true;
+  });
+}
+
+struct Folder {
+  Folder() {
+    char name[] = "/tmp/trainrun-mpi-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string put(const std::string& name, const std::string& bytes) const {
+    const auto file = path + "/" + name;
+    std::filesystem::create_directories(std::filesystem::path(file).parent_path());
+    std::ofstream(file, std::ios::binary) << bytes;
+    ::chmod(file.c_str(), 0755);
+    return file;
+  }
+  std::string path;
+};
+
+}  // namespace
+
+TEST_SUITE("mpi program") {
+  TEST_CASE("what an ELF asks for is read, and what is none or lies is told as such") {
+    const auto whole = elf({"libmpi.so.40", "libc.so.6"}, "/opt/lib:$ORIGIN/../lib");
+    const auto needs = read_text(whole);
+    REQUIRE(needs);
+    CHECK(needs->libraries == std::vector<std::string>{"libmpi.so.40", "libc.so.6"});
+    CHECK(needs->search == std::vector<std::string>{"/opt/lib", "$ORIGIN/../lib"});
+    // Whatever is cut off: nothing, or a part of the same; never more.
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      const auto part = read_text(std::string_view(whole).substr(0, size));
+      if (part) CHECK(part->libraries.size() <= 2);
+    }
+    CHECK_FALSE(read_text("#!/bin/sh\n"));
+    CHECK_FALSE(read_text(""));
+  }
+
+  TEST_CASE("libraries tell whose MPI it is") {
+    for (const auto* const theirs :
+         {"libmpi.so.40", "libmpi.so.20", "libmpi_mpifh.so.40", "libmpi_usempif08.so.40"})
+      CHECK(family_of_library(theirs) == MpiFamily::open_mpi);
+    for (const auto* const theirs : {"libmpi.so.12", "libmpich.so.12", "libmpichfort.so.12"})
+      CHECK(family_of_library(theirs) == MpiFamily::mpich);
+    for (const auto* const other : {"libmpi", "libm.so.6", "libmpir.so.3", "libmpihelper.so.1"})
+      CHECK(family_of_library(other) == MpiFamily::none);
+  }
+
+  TEST_CASE("a program is what it is linked with, also by way of a library of its own") {
+    const Folder folder;
+    const wire::EnvPairs env{{"PATH", folder.path}};
+    const auto family = [&](const std::string& bytes) {
+      return recognise({folder.put("program", bytes)}, "/", env).family;
+    };
+    CHECK(family(elf({"libc.so.6"})) == MpiFamily::none);
+    CHECK(family(elf({})) == MpiFamily::none);
+    CHECK(family(elf({"libc.so.6", "libmpi.so.40"})) == MpiFamily::open_mpi);
+    CHECK(family(elf({"libmpich.so.12"})) == MpiFamily::mpich);
+    folder.put("lib/libsolver.so", elf({"libmpi.so.40"}));
+    CHECK(family(elf({"libsolver.so"}, "$ORIGIN/lib")) == MpiFamily::open_mpi);
+    CHECK(family(elf({"libsolver.so"})) == MpiFamily::none);
+    CHECK(recognise({"program"}, "/", {{"PATH", folder.path}, {"LD_LIBRARY_PATH", folder.path + "/lib"}})
+              .family == MpiFamily::open_mpi);
+    // Two libraries that ask for each other.
+    folder.put("lib/libsolver.so", elf({"libother.so"}, "$ORIGIN"));
+    folder.put("lib/libother.so", elf({"libsolver.so"}, "$ORIGIN"));
+    CHECK(family(elf({"libsolver.so"}, "$ORIGIN/lib")) == MpiFamily::none);
+  }
+
+  TEST_CASE("what a tool or a shell is told to run counts") {
+    const Folder folder;
+    const auto mpi = folder.put("solver", elf({"libmpi.so.40"}));
+    const auto tool = folder.put("numactl", elf({"libc.so.6"}));
+    const auto shell = folder.put("sh", elf({"libc.so.6"}));
+    const wire::EnvPairs env{{"PATH", folder.path}};
+    CHECK(recognise({tool, "--localalloc", "./solver", "-n", "3"}, folder.path, env).family ==
+          MpiFamily::open_mpi);
+    CHECK(recognise({"numactl", "--localalloc", "data"}, folder.path, env).family == MpiFamily::none);
+    CHECK(recognise({"sh", "-c", "cd /x; exec solver 3"}, "/", env).family == MpiFamily::open_mpi);
+    CHECK(recognise({"sh", "-c", "$SOLVER"}, "/", env).family == MpiFamily::none);
+    CHECK(recognise({folder.put("job", "#!/bin/sh\nsolver\n")}, "/", env).family == MpiFamily::none);
+    CHECK(recognise({"nothing"}, "/", env).family == MpiFamily::none);
+  }
+
+  TEST_CASE("Python is what its mpi4py is") {
+    const Folder folder;
+    const auto python = folder.put("env/bin/python3", elf({"libc.so.6"}));
+    const wire::EnvPairs env{{"PATH", folder.path + "/env/bin"}, {"HOME", folder.path + "/home"}};
+    CHECK(recognise({python, "train.py"}, "/", env).family == MpiFamily::none);
+    const std::string packages = "env/lib/python3.11/site-packages/mpi4py/";
+    const auto extension = folder.put(packages + "MPI.cpython-311.so", elf({"libc.so.6"}));
+    CHECK(recognise({"python3", "train.py"}, "/", env).family == MpiFamily::none);
+    folder.put(packages + "MPI.cpython-311.so", elf({"libmpi.so.40"}));
+    CHECK(recognise({"python3", "train.py"}, "/", env).family == MpiFamily::open_mpi);
+    CHECK(recognise({folder.put("train", "#!/usr/bin/env python3\n")}, "/", env).family ==
+          MpiFamily::open_mpi);
+    std::filesystem::remove(extension);
+    folder.put("home/.local/lib/python3.11/site-packages/mpi4py/MPI.cpython-311.so", elf({"libmpi.so.12"}));
+    CHECK(recognise({"python3", "train.py"}, "/", env).family == MpiFamily::mpich);
+  }
+
+  TEST_CASE("the libpmix beside the program's own libmpi comes first") {
+    const Folder folder;
+    folder.put("lib/libmpi.so.40", elf({"libopen-pal.so.80"}, "$ORIGIN/../more"));
+    const auto theirs = folder.put("more/libpmix.so.2", elf({}));
+    const auto program =
+        recognise({folder.put("solver", elf({"libmpi.so.40"}, folder.path + "/lib"))}, "/", {});
+    REQUIRE(program.family == MpiFamily::open_mpi);
+    const auto found = pmix_libraries(program, {});
+    REQUIRE_FALSE(found.empty());
+    CHECK(std::filesystem::canonical(found.front()) == theirs);
+    const auto beside = folder.put("lib/libpmix.so.2", elf({}));
+    CHECK(pmix_libraries(program, {}).front() == beside);
+  }
+}
+
+}  // namespace trainrun::agent

@@ -1,0 +1,91 @@
+// Hosts that a batch system gave.
+#include "cli/allocation.h"
+
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+TEST_CASE("the hosts of a PBS, LSF or Grid Engine job are taken when none are named, and that is said") {
+  struct Row {
+    std::vector<EnvVar> environment;
+    std::string system, job, origin;
+  };
+  const Row rows[] = {
+      {{{"PBS_JOBID", "7.srv"}, {"PBS_NODEFILE", "/spool/pbs"}},
+       "pbs",
+       "n1:2 n2:2 np 4",
+       "PBS job (PBS_NODEFILE)"},
+      {{{"LSB_JOBID", "7"}, {"LSB_MCPU_HOSTS", "n1 3 n2 1"}, {"LSB_DJOB_HOSTFILE", "/spool/pbs"}},
+       "lsf",
+       "n1:3 n2:1 np 4",
+       "LSF job (LSB_MCPU_HOSTS)"},
+      {{{"LSB_JOBID", "7"}, {"LSB_DJOB_HOSTFILE", "/spool/pbs"}},
+       "lsf",
+       "n1:2 n2:2 np 4",
+       "LSF job (LSB_DJOB_HOSTFILE)"},
+      {{{"LSB_JOBID", "7"}, {"LSB_HOSTS", "n1 n1 n2"}}, "lsf", "n1:2 n2:1 np 3", "LSF job (LSB_HOSTS)"},
+      {{{"JOB_ID", "7"}, {"PE_HOSTFILE", "/spool/sge"}},
+       "sge",
+       "n1:1 n2:2 np 3",
+       "Grid Engine job (PE_HOSTFILE)"},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.origin);
+    World world;
+    world.files["/spool/pbs"] = "n1\nn2\nn1\nn2\n";
+    world.files["/spool/sge"] = "n1 1 all.q@n1 UNDEFINED\nn2 2 all.q@n2 UNDEFINED\n";
+    world.environment.insert(world.environment.end(), row.environment.begin(), row.environment.end());
+    CHECK(shown(job_of(world, {"./train"})) == row.job);
+    CHECK(shown(job_of(world, {"--hosts-from", row.system, "./train"})) == row.job);
+    CHECK(shown(job_of(world, {"-H", "other:2", "./train"})) == "other:2 np 2");
+    CHECK(shown(job_of(world, {"--hosts-from", "none", "-np", "2", "./train"})) == "localhost:2 np 2");
+    CHECK(world.read({"./train"})->notes == Words{"hosts of the " + row.origin + ": n1 and n2"});
+    world.files.clear();
+    if (row.environment.back().second.starts_with("/spool") && row.origin.find("MCPU") == std::string::npos) {
+      CHECK(error_of(world, {"./train"}).find("--hosts-from none") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a batch system that names this host once says where the job is, not how many ranks it may have") {
+  World world;
+  world.files["/spool/pbs"] = "localhost\n";
+  world.environment.insert(world.environment.end(), {{"PBS_JOBID", "7"}, {"PBS_NODEFILE", "/spool/pbs"}});
+  CHECK(shown(job_of(world, {"-np", "3", "./train"})) == "localhost:3 np 3");
+  CHECK(world.read({"./train"})->job.world_size() == 4);  // one a core
+  CHECK(shown(job_of(world, {"--hosts-from", "pbs", "./train"})) == "localhost:1 np 1");
+  world.files["/spool/pbs"] = "n1\nn2\n";  // no mpiprocs: hosts without a count
+  CHECK(shown(job_of(world, {"--ppn", "4", "./train"})) == "n1:4 n2:4 np 8");
+}
+
+TEST_CASE("srun in front of trainrun would start the whole job once a task") {
+  World world;
+  world.environment.insert(world.environment.end(), {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
+  CHECK(error_of(world, {"-np", "2", "./train"}).starts_with("srun has started trainrun 4 times"));
+  CHECK(world.read({"--dry-run", "-np", "2", "./train"}).has_value());
+  world.environment.back().second = "1";
+  CHECK(world.read({"-np", "2", "./train"}).has_value());
+}
+
+TEST_CASE("host:port is not taken for thousands of ranks") {
+  CHECK(error_of({"-H", "node1:2222,node2", "./train"}).find("ssh://node1:2222") != std::string::npos);
+  CHECK(World{}.read({"-H", "node1:2222", "-np", "2222", "./train"}).has_value());
+}
+
+TEST_CASE("srun's --export is not taken for the name of a variable") {
+  CHECK(error_of({"--export=NONE", "-np", "2", "./train"}) ==
+        "--export 'NONE': that is srun's, and ours names variables | write --env none");
+  CHECK(error_of({"--export", "ALL,A=1", "-np", "2", "./train"}).find("--env all -x NAME") !=
+        std::string::npos);
+  CHECK(World{}.read({"-x", "ALL", "-np", "2", "./train"}).has_value());
+}
+
+TEST_CASE("--hosts-from a system that has no job here is an error") {
+  CHECK(error_of({"--hosts-from", "pbs", "./train"}) ==
+        "--hosts-from pbs: this is not inside a job of PBS (PBS_JOBID or PBS_NODEFILE is not set) | start it "
+        "with "
+        "qsub, or name the hosts with -H");
+  CHECK(error_of({"--hosts-from", "lsf", "--hostfile", "hosts.txt", "./train"}) ==
+        "--hostfile and --hosts-from lsf both say which hosts | keep one of them");
+}

@@ -1,0 +1,80 @@
+// The words of a program, and what can be known of it before the start.
+#include "cli/program.h"
+
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+TEST_CASE("python programs run with python3, and -v says so, once and truly") {
+  World world;
+  world.executables.insert("/home/u/sheb.py");
+  world.files["/bin/in_path.py"] = "";
+  world.executables.insert("/bin/in_path.py");
+  struct Row {
+    Words words, argv, notes;
+  };
+  const Row rows[] = {
+      {{"train.py", "--lr", "1"},
+       {"python3", "train.py", "--lr", "1"},
+       {"'train.py' is not executable: running it with python3"}},
+      {{"./train.py"},
+       {"python3", "./train.py"},
+       {"'./train.py' is not executable: running it with python3"}},
+      {{"sheb.py"}, {"python3", "sheb.py"}, {"'sheb.py' is not in PATH: running it with python3"}},
+      {{"./sheb.py"}, {"./sheb.py"}, {}},
+      {{"in_path.py"}, {"in_path.py"}, {}},
+      {{"-m", "pkg.train", "-np", "3"},
+       {"python3", "-m", "pkg.train", "-np", "3"},
+       {"running module pkg.train with python3"}},
+      {{"train.py", ":", "-np", "1", "train.py"},
+       {"python3", "train.py"},
+       {"'train.py' is not executable: running it with python3"}},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.words.front());
+    for (const bool verbose : {false, true}) {
+      Words words = row.words;
+      words.insert(words.begin(), {"-np", "2"});
+      if (verbose) words.insert(words.begin(), "-v");
+      const auto request = world.read(words);
+      REQUIRE(request.has_value());
+      CHECK(request->job.programs[0].argv == row.argv);
+      CHECK(request->notes == (verbose ? row.notes : Words{}));
+    }
+  }
+}
+
+TEST_CASE("a script that does not exist is not called a file that cannot be executed") {
+  World world;
+  for (const auto& words : {Words{"-v", "-np", "1", "nope.py"}, Words{"-v", "-np", "1", "./nope.py"}}) {
+    const auto request = world.read(words);
+    REQUIRE_FALSE(request.has_value());
+    CHECK(exit_code_of(request.error().code) == ExitCode::not_found);
+    CHECK(request.error().message.find("not found: it ") != std::string::npos);
+  }
+  const auto elsewhere = world.read({"-v", "-H", "gpu1", "nope.py"});  // gpu1 may have it
+  REQUIRE(elsewhere.has_value());
+  CHECK(elsewhere->job.programs[0].argv == Words{"/usr/bin/python3", "nope.py"});
+  CHECK(elsewhere->notes.front() == "'nope.py' is not on this host: running it with python3");
+}
+
+TEST_CASE("a program that this host has to run and has not is found out before anything starts") {
+  World world;
+  const std::tuple<Words, ExitCode, std::string> rows[] = {
+      {{"-np", "1", "./nope"}, ExitCode::not_found, "program '/home/u/nope' not found: it does not exist"},
+      {{"-np", "1", "nope"}, ExitCode::not_found, "program 'nope' not found in PATH"},
+      {{"-np", "1", "train"}, ExitCode::not_found, "program 'train' not found in PATH"},
+      {{"-np", "1", "./plain.txt"},
+       ExitCode::not_executable,
+       "program '/home/u/plain.txt' is not executable"},
+      {{"-np", "1", "./sub"}, ExitCode::not_executable, "program '/home/u/sub' is a directory"},
+  };
+  for (const auto& [words, code, message] : rows) {
+    const auto request = world.read(words);
+    REQUIRE_FALSE(request.has_value());
+    CHECK(exit_code_of(request.error().code) == code);
+    CHECK(request.error().message == message);
+  }
+  CHECK(world.read({"-H", "gpu1", "./nope"}).has_value());  // only gpu1 knows
+}

@@ -1,0 +1,208 @@
+// Shared memory: its life, the gate in it, and how ranks that cannot share it find that out together.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <future>
+
+#include "comm/backends/shm/meeting.h"
+#include "comm/backends/shm/usable_cores.h"
+#include "tests/unit/comm/backends/ranks.h"
+#include "tests/unit/rendezvous/server.h"
+
+using namespace trainrun;
+using namespace trainrun::comm;
+
+namespace {
+
+constexpr auto never = std::chrono::hours(1);
+constexpr auto patience = std::chrono::seconds(60);
+
+Deadline in(std::chrono::steady_clock::duration time) { return std::chrono::steady_clock::now() + time; }
+
+struct Folder {
+  Folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path); }
+  std::string path = "/dev/shm/trainrun-test-XXXXXX";
+};
+
+// What the ranks of a world come to, each on a thread; `change` makes one different from the others.
+std::vector<ShmMet> meet(std::uint32_t size, const std::function<void(ShmMeeting&)>& change) {
+  rendezvous::Server server(size);
+  std::vector<ShmMet> met(size);
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      auto client = server.client();
+      ShmMeeting meeting{client, rank, size, in(patience)};
+      change(meeting);
+      met[rank] = meet_in_memory(meeting).value();
+    });
+  for (auto& thread : threads) thread.join();
+  return met;
+}
+
+}  // namespace
+
+TEST_CASE("a segment is the same memory for all that map it, of one length for ever, and leaves nothing") {
+  const Folder folder;
+  for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
+    auto first = Segment::create(kind, 8192, folder.path).value();
+    auto second = Segment::map(first.place(), 8192).value();
+    first.data()[5000] = 'x';
+    CHECK(second.data()[5000] == 'x');
+    const auto other = Segment::map(first.place(), 4096);
+    REQUIRE_FALSE(other);
+    CHECK(other.error().message.find("it has 8192 bytes, not 4096") != std::string::npos);
+    struct stat status {};
+    REQUIRE(::stat(first.place().c_str(), &status) == 0);
+    if (kind == Segment::Kind::file) CHECK((status.st_mode & 0777) == 0600);
+    if (kind == Segment::Kind::anonymous) CHECK(::truncate(first.place().c_str(), 4096) != 0);
+    const auto place = first.place();
+    first.close_door();
+    CHECK_FALSE(Segment::map(place, 8192));
+    CHECK(second.data()[5000] == 'x');
+  }
+  CHECK(folder.empty());
+}
+
+TEST_CASE("a segment that cannot be had is an error that says what and why") {
+  const auto none = Segment::create(Segment::Kind::file, 4096, "/no/such/folder");
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message.find("/no/such/folder/") != std::string::npos);
+  CHECK(none.error().message.find("No such file or directory") != std::string::npos);
+  CHECK_FALSE(Segment::map("/proc/self/fd/9999", 4096));
+}
+
+TEST_CASE("nobody passes a gate before the last, again and again, also where the numbers of steps wrap") {
+  for (const bool spins : {false, true}) {
+    for (const std::uint32_t begin : {0U, 0xffffffffU - 20, 0x7fffffffU - 20}) {
+      GateWords words{};
+      constexpr std::uint32_t ranks = 3;
+      words.turn = begin * 2;
+      words.arrived = begin * ranks;
+      std::array<std::atomic<std::uint32_t>, ranks> done{};
+      std::vector<std::thread> threads;
+      std::atomic<int> wrong{0};
+      for (std::uint32_t rank = 0; rank < ranks; ++rank)
+        threads.emplace_back([&, rank] {
+          Gate gate(words, ranks, spins, begin);
+          for (std::uint32_t step = 1; step <= 50; ++step) {
+            done[rank] = step;
+            if (!gate.pass(in(patience))) ++wrong;
+            for (const auto& other : done)
+              if (other < step) ++wrong;
+          }
+        });
+      for (auto& thread : threads) thread.join();
+      CHECK(wrong == 0);
+      CHECK(words.sleepers == 0);
+    }
+  }
+}
+
+TEST_CASE("an abort ends who waits at a gate and who comes later, whether they spin or sleep") {
+  for (const bool spins : {false, true}) {
+    for (int round = 0; round < 50; ++round) {
+      GateWords words{};
+      Gate first(words, 2, spins), second(words, 2, spins);
+      auto waits = std::async(std::launch::async, [&] { return first.pass(in(never)).has_value(); });
+      if (round % 2 == 0)
+        while (words.arrived == 0) std::this_thread::yield();
+      second.abort();  // before it waits, while it does, or as it goes to sleep
+      REQUIRE(waits.wait_for(patience) == std::future_status::ready);
+      CHECK_FALSE(waits.get());
+      CHECK_FALSE(second.pass(in(never)));
+    }
+  }
+}
+
+TEST_CASE("a gate whose time has passed says so") {
+  GateWords words{};
+  Gate gate(words, 2, false);
+  const auto passed = gate.pass(in(std::chrono::milliseconds(20)));
+  REQUIRE_FALSE(passed);
+  CHECK(passed.error().text == "not all ranks came in time");
+}
+
+TEST_CASE("ranks that call different things are all told the same two of them, and no buffer is written") {
+  Ranks ranks(shm_backends(3));
+  std::vector<std::vector<float>> data(3);
+  const auto ended = ranks.all([&](Group& group, int rank) -> Outcome<void> {
+    auto& mine = data[static_cast<std::size_t>(rank)];
+    mine.assign(rank == 1 ? 10 : 100'000, 1);  // one small enough for one step, two that take many
+    return group.allreduce(mine.data(), mine.data(), mine.size(), TRC_F32, TRC_SUM);
+  });
+  for (const auto& one : ended) {
+    REQUIRE_FALSE(one);
+    CHECK(one.error().status == TRC_MISMATCH);
+    CHECK(one.error().message ==
+          "rank 0 called allreduce(sum of 100000 f32) as operation 1, rank 1 called allreduce(sum of 10 f32) "
+          "as "
+          "operation 1");
+  }
+  for (const auto& mine : data) CHECK(std::all_of(mine.begin(), mine.end(), [](float x) { return x == 1; }));
+}
+
+TEST_CASE("ranks of one host meet in memory, by either way, and nothing is left of it") {
+  const Folder folder;
+  for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
+    auto met = meet(3, [&](ShmMeeting& meeting) {
+      meeting.kinds = {kind};
+      meeting.folder = folder.path;
+    });
+    Backends backends;
+    for (auto& one : met) {
+      REQUIRE_MESSAGE(one.backend, one.why_not);
+      backends.push_back(std::move(one.backend));
+    }
+    CHECK(folder.empty());
+    Ranks(std::move(backends)).all_do([](Group& group, int) { return group.barrier(); });
+  }
+}
+
+TEST_CASE("where the first way fails the second is taken, and where both fail everybody hears why") {
+  const Folder folder;
+  auto met = meet(2, [&](ShmMeeting& meeting) {
+    meeting.kinds = {Segment::Kind::file, Segment::Kind::anonymous};
+    meeting.folder = "/no/such/folder";
+  });
+  for (const auto& one : met) CHECK_MESSAGE(one.backend, one.why_not);
+  met = meet(2, [&](ShmMeeting& meeting) {
+    meeting.kinds = {Segment::Kind::file};
+    meeting.folder = "/no/such/folder";
+  });
+  for (const auto& one : met) {
+    CHECK_FALSE(one.backend);
+    CHECK_FALSE(one.objected);
+    CHECK(one.why_not.find("rank 0: /no/such/folder/") == 0);
+  }
+}
+
+TEST_CASE("when one rank does not want to, none does, whoever it is") {
+  for (const std::uint32_t against : {0U, 2U}) {
+    const auto met = meet(3, [&](ShmMeeting& meeting) {
+      if (meeting.rank == against) meeting.objection = "TRAINRUN_COMM_BACKEND=gloo";
+    });
+    for (const auto& one : met) {
+      CHECK_FALSE(one.backend);
+      CHECK(one.objected);
+    }
+  }
+}
+
+TEST_CASE("cores that a cgroup's limit allows") {
+  CHECK(cores_of_limit("max 100000\n") == std::nullopt);
+  CHECK(cores_of_limit("150000 100000\n") == 1);
+  CHECK(cores_of_limit("400000 100000\n") == 4);
+  CHECK(cores_of_limit("50000 100000\n") == 1);
+  CHECK(cores_of_limit("") == std::nullopt);
+  CHECK(cores_of_limit("1 0") == std::nullopt);
+}

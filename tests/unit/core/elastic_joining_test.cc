@@ -1,0 +1,89 @@
+// In place: who comes to the next generation, and how long the others wait.
+#include "tests/unit/core/elastic_bench.h"
+
+using namespace trainrun;
+using namespace trainrun::core;
+using Phase = JobMachine::Phase;
+using Bench = ElasticBench;
+
+TEST_SUITE("core.elastic joining") {
+  TEST_CASE("one that does not come to the next world is ended, and the world forms without it") {
+    Bench bench(2, OnFailure::in_place);
+    bench.all_running(true);
+    bench.end(bench.at(0), ExitStatus::exited(1));
+    bench.form();
+    const auto stuck = bench.at(2);
+    for (std::uint32_t rank : {0u, 1u, 3u}) bench.tell(MemberJoined{Generation{2}, Rank{rank}});
+    bench.pass(Deadline::join);
+    CHECK(bench.count<SignalWorkers>(
+              [&](const auto& it) { return it.number == SIGKILL && it.workers == std::vector{stuck}; }) == 1);
+    bench.end(stuck, ExitStatus::killed(SIGKILL, false));
+    bench.pass(Deadline::backoff);
+    bench.form(true);
+    CHECK(bench.generation() == 3);
+  }
+
+  TEST_CASE("in place: one that starts anew may load for longer than --start-timeout, and survivors wait") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.start_timeout = seconds(4); });
+    bench.all_running(true);
+    bench.end(bench.at(3), ExitStatus::exited(1));
+    bench.form();
+    const auto newcomer = bench.at(3);
+    for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{2}, Rank{rank}});
+    bench.pass(Deadline::join);
+    CHECK(bench.phase() == Phase::running);
+    CHECK(bench.signals(SIGKILL) == 0);
+    SUBCASE("it comes") {
+      bench.meet();
+      CHECK(bench.has_said("generation 2: 4 ranks on 2 hosts"));
+      CHECK_FALSE(bench.armed.contains(Deadline::join));
+    }
+    SUBCASE("it does not: it alone ends, and the words name the flag") {
+      bench.pass(Deadline::join);
+      CHECK(bench.count<SignalWorkers>([&](const auto& it) { return it.workers == std::vector{newcomer}; }) ==
+            1);
+      CHECK(bench.has_said(
+          "rank 3 on gpu1 did not come to generation 2 within 40.0 s (ten times --start-timeout)"));
+    }
+    SUBCASE("it ends well without coming, and nobody waits for it") {
+      bench.end(newcomer, ExitStatus::exited(0));
+      CHECK(bench.has_said("did not come to generation 2"));
+      CHECK(bench.signals(SIGKILL) == 0);
+    }
+  }
+
+  TEST_CASE("in place: with --hang-timeout that alone ends one that loads, and only one that has not come") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.hang_timeout = seconds(30); });
+    bench.all_running(true);
+    bench.end(bench.at(3), ExitStatus::exited(1));
+    bench.form();
+    const auto newcomer = bench.at(3);
+    for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{2}, Rank{rank}});
+    bench.pass(Deadline::join);
+    CHECK(bench.phase() == Phase::running);
+    SUBCASE("it hangs") {
+      bench.tell(WorldSilent{seconds(30)});
+      for (const std::uint32_t host : {0u, 1u}) bench.tell(InspectionDone{HostIndex{host}});
+      CHECK(bench.count<SignalWorkers>([&](const auto& it) { return it.workers == std::vector{newcomer}; }) ==
+            1);
+      CHECK(bench.signals(SIGKILL) == 1);
+    }
+    SUBCASE("it ends well without coming") {
+      CHECK_FALSE(bench.armed.contains(Deadline::join));
+      bench.end(newcomer, ExitStatus::exited(0));
+      CHECK(bench.phase() != Phase::running);
+    }
+  }
+
+  TEST_CASE("in place: the first generation's time counts twice, when it was long") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.start_timeout = seconds(1); });
+    bench.all_running();
+    bench.now += seconds(60);
+    bench.meet();
+    bench.end(bench.at(3), ExitStatus::exited(1));
+    bench.form();
+    for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{2}, Rank{rank}});
+    for (int i = 0; i < 2; ++i) bench.pass(Deadline::join);
+    CHECK(bench.has_said("within 2m00s (twice what the first generation took)"));
+  }
+}

@@ -1,0 +1,114 @@
+// What MPI programs tell the brain.
+#include "elastic_bench.h"
+#include "job_bench.h"
+
+namespace trainrun::core {
+namespace {
+
+using Phase = JobMachine::Phase;
+
+TEST_SUITE("mpi") {
+  TEST_CASE("MPI_Abort ends the job with its code, before the program itself ends") {
+    JobBench bench(2);
+    bench.all_running();
+    bench.tell(WorkerAborted{WorkerId{3}, 7, bench.now, {}, "application called MPI_Abort"});
+    CHECK(bench.machine->phase() == Phase::draining);
+    CHECK(bench.signals(SIGTERM) == 1);
+    bench.end(3, ExitStatus::exited(7));
+    for (std::uint32_t id : {1u, 2u, 4u}) bench.end(id, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->exit_code == 7);
+    CHECK(bench.outcome->cause->rank == Rank{2});
+    CHECK(bench.outcome->cause->status.describe() == "called MPI_Abort with code 7");
+    CHECK(bench.outcome->others.terminated == 3);
+  }
+
+  TEST_CASE("MPI_Abort is no success, whatever its code and however the program ends then") {
+    for (const auto& [code, exit_code] : std::map<int, int>{{0, 1}, {256, 1}, {-1, 255}, {1007, 239}}) {
+      JobBench bench(1);
+      bench.all_running();
+      bench.tell(WorkerAborted{WorkerId{1}, code, bench.now, {}, {}});
+      bench.end(1, code == 0 ? ExitStatus::exited(0) : ExitStatus::killed(SIGTERM, false));
+      bench.end(2, ExitStatus::killed(SIGTERM, false));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->exit_code == exit_code);
+    }
+  }
+
+  TEST_CASE("an abort that comes after another failure, after the end, or from nobody changes nothing") {
+    JobBench bench(2);
+    bench.all_ready();
+    bench.tell(WorkerAborted{WorkerId{1}, 7, bench.now, {}, {}});
+    bench.tell(PortReserved{Generation{1}});
+    for (std::uint32_t id = 1; id <= 4; ++id) bench.tell(WorkerStarted{WorkerId{id}, 1000 + id});
+    bench.tell(WorkerAborted{WorkerId{99}, 7, bench.now, {}, {}});
+    bench.end(2, ExitStatus::exited(0));
+    bench.tell(WorkerAborted{WorkerId{2}, 7, bench.now, {}, {}});
+    CHECK(bench.machine->phase() == Phase::running);
+    bench.tell(WorkerExited{WorkerId{1}, ExitStatus::exited(3), bench.now, {}});
+    bench.tell(WorkerAborted{WorkerId{4}, 7, bench.now, {}, {}});
+    bench.tell(WorkerFinished{WorkerId{1}});
+    for (std::uint32_t id : {3u, 4u}) bench.end(id, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    CHECK(bench.outcome->exit_code == 3);
+    bench.tell(WorkerAborted{WorkerId{4}, 7, bench.now, {}, {}});
+  }
+
+  TEST_CASE("a rank that left others behind in MPI is the cause, though it exited with 0") {
+    JobBench bench(2);
+    bench.all_running();
+    bench.end(4, ExitStatus::exited(0));
+    CHECK(bench.machine->phase() == Phase::running);
+    bench.tell(ExchangeBroken{Generation{2}, {Rank{3}}, "another generation's"});
+    bench.tell(ExchangeBroken{Generation{1}, {Rank{1}}, "one that lives"});
+    CHECK(bench.machine->phase() == Phase::running);
+    bench.tell(ExchangeBroken{Generation{1}, {Rank{3}}, "rank 3 ended while others waited for it"});
+    CHECK(bench.machine->phase() == Phase::draining);
+    for (std::uint32_t id : {1u, 2u, 3u}) bench.end(id, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->exit_code == 1);
+    CHECK(bench.outcome->cause->rank == Rank{3});
+    CHECK(bench.outcome->cause->status.describe() ==
+          "exited with code 0 while other ranks waited for it in MPI");
+    CHECK(bench.outcome->others.terminated == 3);
+  }
+
+  TEST_CASE("a rank that ends well within MPI after it was asked to end has not failed") {
+    JobBench bench(1);
+    bench.all_running();
+    bench.tell(UserSignal{SIGINT});
+    // Its host's clock says that this was before; it was not.
+    bench.end(1, ExitStatus::deserted("within MPI"), bench.now - milliseconds(1), false, milliseconds(5));
+    bench.end(2, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    CHECK(bench.outcome->exit_code == 130);
+    CHECK(bench.outcome->others.failed == 0);
+  }
+
+  TEST_CASE("an elastic world starts again after either, and pays a restart") {
+    ElasticBench bench(2);
+    bench.all_running();
+    bench.tell(WorkerAborted{bench.at(1), 7, bench.now, {}, "no data"});
+    CHECK(bench.has_said("rank 1 on gpu0 called MPI_Abort with code 7; all ranks start anew"));
+    bench.end(bench.at(1), ExitStatus::exited(7));
+    bench.drained();
+    bench.form();
+    CHECK(bench.generation() == 2);
+    bench.end(bench.at(2), ExitStatus::exited(0));
+    bench.tell(ExchangeBroken{Generation{2}, {Rank{2}}, "rank 2 ended while others waited for it"});
+    bench.drained();
+    bench.pass(Deadline::backoff);  // the second failure in a row
+    bench.form();
+    CHECK(bench.generation() == 3);
+    CHECK(bench.machine->restarts() == 2);
+    bench.finish_all();
+    bench.all_stopped();
+    CHECK(bench.outcome->exit_code == 0);
+  }
+}
+
+}  // namespace
+}  // namespace trainrun::core

@@ -1,0 +1,67 @@
+#include "launcher/core/odd_one_out.h"
+
+#include <doctest/doctest.h>
+
+using namespace trainrun;
+using core::Look;
+using core::odd_one_out;
+
+namespace {
+
+Look look(std::uint32_t rank) {
+  Look it;
+  it.rank = Rank{rank};
+  it.silent = seconds(5);
+  return it;
+}
+
+}  // namespace
+
+TEST_SUITE("odd one out") {
+  TEST_CASE("ranks that are alike have none, nor have two that differ") {
+    CHECK_FALSE(odd_one_out({}));
+    CHECK_FALSE(odd_one_out({look(0)}));
+    CHECK_FALSE(odd_one_out({look(0), look(1), look(2)}));
+    auto busy = look(1);
+    busy.busy = true;
+    CHECK_FALSE(odd_one_out({look(0), busy}));
+    auto also = look(2);
+    also.busy = true;
+    CHECK_FALSE(odd_one_out({look(0), busy, also, look(3)}));
+  }
+
+  TEST_CASE("one that sleeps while the others spin, and the other way round") {
+    auto spins = look(0), spins_too = look(2);
+    spins.busy = spins_too.busy = true;
+    CHECK(odd_one_out({spins, look(1), spins_too}) ==
+          "rank 1 does something else than the others: it sleeps (last output 5.0 s ago), and each of "
+          "ranks 0 and 2 uses its CPU");
+    CHECK(odd_one_out({look(1), spins, look(2)})
+              ->starts_with("rank 0 does something else than the others: it "
+                            "uses its CPU"));
+  }
+
+  TEST_CASE("one that is in another collective") {
+    auto a = look(0), b = look(1), c = look(2);
+    a.operation = b.operation = "in 'all_reduce' number 5";
+    c.operation = "after 'all_reduce' number 4";
+    CHECK(odd_one_out({a, b, c})->find("it is after 'all_reduce' number 4") != std::string::npos);
+  }
+
+  TEST_CASE("one that fell silent long before, or never spoke") {
+    auto quiet = look(1);
+    quiet.silent = seconds(60);
+    CHECK(odd_one_out({look(0), quiet, look(2)})->find("it prints nothing since 1m00s") != std::string::npos);
+    quiet.silent.reset();
+    CHECK(odd_one_out({look(0), quiet, look(2)})->find("it has printed nothing (no output)") !=
+          std::string::npos);
+    quiet.silent = seconds(7);
+    CHECK_FALSE(odd_one_out({look(0), quiet, look(2)}));
+    auto mute = look(0);
+    mute.silent.reset();
+    CHECK_FALSE(odd_one_out({mute, quiet, look(2)})->empty());
+    auto mute_too = look(2);
+    mute_too.silent.reset();
+    CHECK_FALSE(odd_one_out({mute, look(1), mute_too}));
+  }
+}

@@ -1,0 +1,141 @@
+// How members go, and what the others are told: who has left, who died, whom an operation waits for.
+#include <doctest/doctest.h>
+
+#include "rendezvous/protocol.h"
+#include "tests/unit/rendezvous/scene.h"
+
+using namespace trainrun;
+using namespace trainrun::rendezvous;
+
+namespace {
+
+// Three members of a described world at connections 0, 1, 2; their ears are 10, 11, 12.
+struct Trio : Scene {
+  Trio() : Scene(3, {"a", "b", "c"}) {
+    join_all(3);
+    for (std::uint32_t rank = 0; rank < 3; ++rank) ask(10 + rank, News{rank, 0, 60000});
+  }
+  void says(std::uint32_t rank, std::uint64_t sequence, bool in_operation) {
+    ask(10 + rank, Pulse{rank, "allreduce", sequence, in_operation});
+    told[10 + rank].clear();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("one that leaves at the close of its connection is there until then, and the others are told") {
+  Trio scene;
+  scene.ask(0, Leave{true});
+  scene.only_a<Done>(0);
+  scene.ask(1, Barrier{"b", {}, 60000});
+  scene.take(scene.table.closed(0, scene.now));
+  SUBCASE("when nobody knows better") {
+    CHECK(scene.silent(1));
+    scene.pass(milliseconds(200));
+    CHECK_FALSE(scene.table.verdict());
+    CHECK(scene.only_a<Failure>(1).missing == Ranks{0});
+    for (const std::uint32_t ear : {11, 12}) {
+      const auto notice = scene.only_a<Notice>(ear);
+      CHECK(notice.left == 0);
+      CHECK(notice.change == Change::none);
+      CHECK(notice.text == "rank 0 on a has left the world");
+    }
+    // One is enough: where all leave one by one, each would tell all others.
+    scene.ask(12, News{2, 1, 60000});
+    scene.ask(1, Leave{true});
+    scene.take(scene.table.closed(1, scene.now));
+    scene.pass(milliseconds(200));
+    CHECK(scene.silent(12));
+    scene.ask(2, Leave{});
+    CHECK(scene.table.verdict()->kind == Verdict::Kind::ended);
+  }
+  SUBCASE("unless the launcher knows how it ended") {
+    scene.take(scene.table.lost({1}, {0}, "a", "exited with code 3"));
+    CHECK(scene.only_a<Failure>(1).verdict->how == "exited with code 3");
+    scene.pass(seconds(1));
+    CHECK(scene.table.verdict()->kind == Verdict::Kind::lost);
+  }
+}
+
+TEST_CASE("in an open world it has left as soon as its connection closes, and all may end so") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(10, News{1, 0, 60000});
+  scene.ask(0, Leave{true});
+  scene.ask(1, Leave{true});
+  scene.take(scene.table.closed(0, scene.now));
+  CHECK(scene.only_a<Notice>(10).left == 0);
+  scene.take(scene.table.closed(1, scene.now));
+  REQUIRE(scene.table.verdict());
+  CHECK(scene.table.verdict()->kind == Verdict::Kind::ended);
+}
+
+TEST_CASE("one that has left in order is told to nobody") {
+  Trio scene;
+  scene.ask(0, Leave{true});
+  scene.ask(0, Leave{false});
+  scene.take(scene.table.closed(0, scene.now));
+  scene.pass(seconds(1));
+  CHECK(scene.silent(11));
+  CHECK_FALSE(scene.table.verdict());
+}
+
+TEST_CASE("who waits in the operation itself is not the one that it waits for") {
+  Trio scene;
+  scene.says(0, 5, true);
+  const auto verdict_of = [&](const Ranks& missing) {
+    scene.ask(0, Abort{"allreduce did not end within 6.0 s", missing});
+    return *scene.table.verdict();
+  };
+  SUBCASE("it says so") {
+    scene.says(1, 5, true);
+    scene.pass(seconds(1));
+    const auto verdict = verdict_of({1, 2});
+    CHECK(verdict.kind == Verdict::Kind::stalled);
+    CHECK(verdict.culprit == 2);
+    CHECK(verdict.missing == Ranks{2});
+    CHECK(verdict.how == "allreduce did not end within 6.0 s: rank 2 on c did not take part");
+  }
+  SUBCASE("it said so and stands still since") {
+    scene.says(1, 5, true);
+    scene.pass(pulse_counts_for);
+    CHECK(verdict_of({1, 2}).missing == Ranks{1, 2});
+  }
+  SUBCASE("it has not come to this one") {
+    scene.says(1, 4, true);
+    scene.says(2, 4, false);
+    CHECK(verdict_of({1, 2}).missing == Ranks{1, 2});
+  }
+  SUBCASE("it is out of the next one") {
+    scene.says(1, 6, true);
+    scene.says(2, 6, false);
+    CHECK(verdict_of({1, 2}).missing == Ranks{2});
+  }
+  SUBCASE("all are there, and nobody is at fault") {
+    scene.says(1, 5, true);
+    scene.says(2, 5, true);
+    const auto verdict = verdict_of({1, 2});
+    CHECK(verdict.kind == Verdict::Kind::stalled);
+    CHECK_FALSE(verdict.culprit);
+    CHECK(at_fault(verdict).empty());
+    CHECK(verdict.how == "allreduce did not end within 6.0 s, though all ranks took part");
+  }
+}
+
+TEST_CASE("a member that repeats where it waits has not got on") {
+  Trio scene;
+  scene.says(1, 5, true);
+  CHECK(scene.table.take_events().size() == 1 + 4);  // three joins, and the world
+  scene.says(1, 5, true);
+  CHECK(scene.table.take_events().empty());
+  scene.says(1, 5, false);
+  CHECK(scene.table.take_events().size() == 1);
+}
+
+TEST_CASE("who is at fault: the dead and those that do not come, never who tells of trouble") {
+  CHECK(at_fault({Verdict::Kind::lost, 3, "h", "was killed by SIGKILL", {}}) == Ranks{3});
+  CHECK(at_fault({Verdict::Kind::stalled, 1, "h", "why", {1}}) == Ranks{1});
+  CHECK(at_fault({Verdict::Kind::stalled, {}, "", "why", {1, 2}}) == Ranks{1, 2});
+  CHECK(at_fault({Verdict::Kind::aborted, 3, "h", "a connection failed", {}}).empty());
+  CHECK(at_fault({Verdict::Kind::ended, {}, "", "", {}}).empty());
+}
