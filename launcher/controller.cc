@@ -209,8 +209,16 @@ void Controller::suspend() {
   if (std::exchange(suspending_, true)) return;
   // SIGSTOP, not SIGTSTP: workers lead sessions of their own, where the kernel discards a terminal stop.
   fleet_.send_all(wire::Signal{{}, SIGSTOP, false});
-  // A turn later: with the loss of the last host the job is over, and need not be continued to say so.
-  fleet_.pause(true, [this] { loop_.post([this] { stop_here(); }); });
+  // A turn later: a loss may be all that ends the wait. With the last host the job is over, and is not
+  // stopped before it has said so: its last lines may still be on their way to a disk.
+  fleet_.pause(true, [this, was_over = finish_.has_value()] {
+    loop_.post([this, was_over] {
+      if (finish_ && !was_over)
+        suspending_ = false;
+      else
+        stop_here();
+    });
+  });
 }
 
 void Controller::stop_here() {

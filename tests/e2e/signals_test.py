@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from harness import TRAINRUN, WORKER, LocalTest, main
+from harness import TRAINRUN, WORKER, LocalTest, Result, main
 
 ENDING = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGQUIT: 131}
 
@@ -216,8 +216,26 @@ class Forwarding(LocalTest):
         job.signal(signal.SIGTERM)
         self.assertEnds(job.wait(), 143)
 
+    SILENT = ("-np", 2, "--host-timeout", 2, "--grace", 1)
+
     def test_a_host_that_is_silent_while_the_job_is_suspended_is_lost_all_the_same(self):
-        job = self.start("-np", 2, "--host-timeout", 2, "--grace", 1, WORKER, "burn")
+        job = self.start(*self.SILENT, WORKER, "burn")
+        self.suspend_while_silent(job, job.wait)
+
+    def test_what_is_lost_while_the_job_is_suspended_reaches_a_file(self):
+        log = os.path.join(self.folder, "log")
+        with open(log, "wb") as file:
+            job = self.start(*self.SILENT, WORKER, "burn", stderr=file)
+
+        def ended():
+            done = job.wait()
+            with open(log, "rb") as file:
+                return Result(done.rc, b"", file.read(), job.command)
+
+        self.suspend_while_silent(job, ended)
+
+    def suspend_while_silent(self, job, ended):
+        """^Z while the only host does not answer: the job ends for it, and tells it."""
         job.wait_for("ready", count=2)
         agent = self.parent(self.workers()[0][0])
         stopped = (self.parent(agent), agent)
@@ -225,7 +243,7 @@ class Forwarding(LocalTest):
             os.kill(pid, signal.SIGSTOP)
             self.addCleanup(self.wake, pid)
         job.signal(signal.SIGTSTP)
-        self.assertSays(self.assertEnds(job.wait(), 69), r"was lost .* after the start: no answer for [\d.]+ s")
+        self.assertSays(self.assertEnds(ended(), 69), r"was lost .* after the start: no answer for [\d.]+ s")
         for pid in stopped:
             self.wake(pid)
         self.assertAllGone()
