@@ -331,7 +331,8 @@ void Agent::end_everything() {
 
 void Agent::tell_to_end() {
   const ProcessTree tree;
-  const auto left = tree.descendants(::getpid());
+  auto left = tree.descendants(::getpid());
+  std::erase_if(left, [this](pid_t pid) { return pmix_.is_helper(pid); });  // on its way out: no rank left it
   const auto spare = spared(tree, left, [this](pid_t pid) {
     return supervisor_.was_asked_to_end(pid) || told_to_end_.contains(pid);
   });

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <set>
 
 #include "launcher/agent/elf.h"
@@ -75,6 +76,16 @@ std::vector<std::string> folders_of(const ElfNeeds& needs, const std::string& fi
   return folders;
 }
 
+// Where a program's libmpi ("": it was not found) lies, and looks for others.
+MpiProgram with_library(MpiFamily family, const std::string& what, const std::string& libmpi) {
+  MpiProgram program{family, what, {}};
+  if (libmpi.empty()) return program;
+  program.libraries.push_back(folder_of(libmpi));
+  if (const auto its = read_elf_file(libmpi))
+    for (auto& folder : folders_of(*its, libmpi, {})) program.libraries.push_back(std::move(folder));
+  return program;
+}
+
 // Follows libraries that lie in folders of their own; what the system has needs no looking at.
 MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
   std::vector<std::string> open{path};
@@ -89,15 +100,9 @@ MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
       const auto found = find_in(folders, library);
       const auto family = family_of_library(library);
       if (family != MpiFamily::none) {
-        MpiProgram program{family, path, {}};
-        auto libmpi = found;
-        if (libmpi.empty()) libmpi = find_in({std::begin(system_folders), std::end(system_folders)}, library);
-        if (!libmpi.empty()) {
-          program.libraries.push_back(folder_of(libmpi));
-          if (const auto its = read_elf_file(libmpi))
-            for (auto& folder : folders_of(*its, libmpi, {})) program.libraries.push_back(std::move(folder));
-        }
-        return program;
+        return with_library(
+            family, path,
+            found.empty() ? find_in({std::begin(system_folders), std::end(system_folders)}, library) : found);
       }
       if (!found.empty() && seen.insert(found).second) open.push_back(found);
     }
@@ -117,6 +122,28 @@ std::vector<std::string> entries(const std::string& folder, std::string_view pat
   return paths;
 }
 
+// mpi4py's wheels have an extension for each MPI, and load the one that suits the first libmpi that they
+// find, by these names in this order (mpi4py 4.1, _mpiabi.py).
+MpiProgram recognise_mpi4py(const std::string& extension, const std::string& prefix,
+                            const wire::EnvPairs& env) {
+  std::vector<std::string> folders = cut(value_of(env, "MPI4PY_LIBMPI"), ":");
+  folders.push_back(prefix + "/lib");
+  folders.push_back(value_of(env, "HOME") + "/.local/lib");
+  for (auto& folder : cut(value_of(env, "LD_LIBRARY_PATH"), ":")) folders.push_back(std::move(folder));
+  folders.insert(folders.end(), std::begin(system_folders), std::end(system_folders));
+  for (const auto& folder : folders) {
+    for (const std::string name : {"", "/libmpi.so", "/libmpi.so.12", "/libmpi.so.40"}) {
+      // Of "libmpi.so" only what it is a link to tells whose it is.
+      std::error_code error;
+      const auto libmpi = std::filesystem::canonical(folder + name, error);
+      if (error) continue;
+      if (const auto family = family_of_library(libmpi.filename()); family != MpiFamily::none)
+        return with_library(family, extension, libmpi);
+    }
+  }
+  return {};
+}
+
 // An interpreter of Python is what its mpi4py is.
 MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) {
   std::vector<std::string> folders = cut(value_of(env, "PYTHONPATH"), ":");
@@ -125,7 +152,9 @@ MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) 
     for (const auto& version : entries(base + "/lib", "python3*"))
       for (const char* const place : {"/site-packages", "/dist-packages"}) folders.push_back(version + place);
   for (const auto& folder : folders) {
-    for (const auto& extension : entries(folder + "/mpi4py", "MPI*.so"))
+    const auto extensions = entries(folder + "/mpi4py", "MPI*.so");
+    if (extensions.size() > 1) return recognise_mpi4py(extensions.front(), prefix, env);
+    for (const auto& extension : extensions)
       if (auto program = recognise_elf(extension, env); program.family != MpiFamily::none) return program;
   }
   return {MpiFamily::none, path, {}};

@@ -163,6 +163,30 @@ TEST_SUITE("mpi program") {
     CHECK(recognise({"python3", "train.py"}, "/", env).family == MpiFamily::mpich);
   }
 
+  TEST_CASE("wheels of mpi4py have an extension for each MPI, and take the first libmpi that is there") {
+    const Folder folder;
+    folder.put("env/bin/python3", elf({"libc.so.6"}));
+    wire::EnvPairs env{{"PATH", folder.path + "/env/bin"}, {"HOME", folder.path + "/home"}};
+    const std::string packages = "env/lib/python3.11/site-packages/mpi4py/";
+    folder.put(packages + "MPI.mpich.cpython-311.so", elf({"libmpi.so.12"}));
+    folder.put(packages + "MPI.openmpi.cpython-311.so", elf({"libmpi.so.40"}));
+    const auto family = [&] { return recognise({"python3", "train.py"}, "/", env).family; };
+    const auto theirs = folder.put("env/lib/openmpi/libpmix.so.2", elf({}));
+    folder.put("env/lib/libmpi.so", "INPUT(libmpi.so.40)\n");  // what a linker reads
+    const auto library = folder.put("env/lib/libmpi.so.40", elf({}, "$ORIGIN:$ORIGIN/openmpi"));
+    CHECK(family() == MpiFamily::open_mpi);
+    const auto found = pmix_libraries(recognise({"python3", "train.py"}, "/", env), env);
+    REQUIRE_FALSE(found.empty());
+    CHECK(std::filesystem::canonical(found.front()) == theirs);
+    std::filesystem::remove(library);
+    folder.put("env/lib/libmpi.so.12.5", elf({}));
+    std::filesystem::remove(folder.path + "/env/lib/libmpi.so");
+    std::filesystem::create_symlink("libmpi.so.12.5", folder.path + "/env/lib/libmpi.so");
+    CHECK(family() == MpiFamily::mpich);
+    env.emplace_back("MPI4PY_LIBMPI", folder.put("mine/libmpi.so.40", elf({})));
+    CHECK(family() == MpiFamily::open_mpi);
+  }
+
   TEST_CASE("the libpmix beside the program's own libmpi comes first") {
     const Folder folder;
     folder.put("lib/libmpi.so.40", elf({"libopen-pal.so.80"}, "$ORIGIN/../more"));
