@@ -18,7 +18,7 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr std::size_t most_words = 64, most_files = 256;
+constexpr std::size_t most_words = 64, most_files = 256, most_script = 64u << 10, most_script_words = 256;
 constexpr const char* pmix_name = "libpmix.so.2";  // of releases 2 to 6
 // Where the loader looks without being told; what lies there needs no library of an MPI elsewhere.
 constexpr const char* system_folders[] = {"/lib/x86_64-linux-gnu",
@@ -78,7 +78,7 @@ std::vector<std::string> folders_of(const ElfNeeds& needs, const std::string& fi
 
 // Where a program's libmpi ("": it was not found) lies, and looks for others.
 MpiProgram with_library(MpiFamily family, const std::string& what, const std::string& libmpi) {
-  MpiProgram program{family, what, {}};
+  MpiProgram program{family, what, false, {}};
   if (libmpi.empty()) return program;
   program.libraries.push_back(folder_of(libmpi));
   if (const auto its = read_elf_file(libmpi))
@@ -153,11 +153,13 @@ MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) 
       for (const char* const place : {"/site-packages", "/dist-packages"}) folders.push_back(version + place);
   for (const auto& folder : folders) {
     const auto extensions = entries(folder + "/mpi4py", "MPI*.so");
-    if (extensions.size() > 1) return recognise_mpi4py(extensions.front(), prefix, env);
-    for (const auto& extension : extensions)
-      if (auto program = recognise_elf(extension, env); program.family != MpiFamily::none) return program;
+    if (extensions.empty()) continue;
+    auto program = extensions.size() > 1 ? recognise_mpi4py(extensions.front(), prefix, env)
+                                         : recognise_elf(extensions.front(), env);
+    program.guessed = true;
+    if (program.family != MpiFamily::none) return program;
   }
-  return {MpiFamily::none, path, {}};
+  return {MpiFamily::none, path, false, {}};
 }
 
 std::string first_line(const std::string& path) {
@@ -177,10 +179,40 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
         words.empty() ? io::Found{{}, ENOENT} : io::find_program(words[0], value_of(env, "PATH"), "/");
     if (interpreter.error == 0 && name_of(interpreter.path).starts_with("python"))
       return recognise_python(interpreter.path, env);
-    return {MpiFamily::none, path, {}};
+    return {MpiFamily::none, path, false, {}};
   }
   if (name_of(path).starts_with("python")) return recognise_python(path, env);
   return recognise_elf(path, env);
+}
+
+// What a script for a shell may run.
+std::vector<std::string> words_of_script(const std::string& path) {
+  const auto first = first_line(path);
+  const auto shell = first.find("sh", std::min(first.rfind('/'), first.size()));
+  if (!first.starts_with("#!") || shell == std::string::npos) return {};
+  std::vector<std::string> words;
+  std::set<std::string> seen;
+  const auto text = read_file(path, most_script).value_or(std::string{});
+  for (const auto line : split(text, '\n')) {
+    if (trim(line).starts_with('#')) continue;
+    for (auto& word : cut(line, " \t;&|()'\"`")) {
+      if (words.size() == most_script_words) return words;
+      if (word.find_first_of("$=<>{}[]*?") == std::string::npos && !word.starts_with('-') &&
+          seen.insert(word).second)
+        words.push_back(std::move(word));
+    }
+  }
+  return words;
+}
+
+MpiProgram recognise_by_script(const std::string& script, const std::string& directory,
+                               const wire::EnvPairs& env) {
+  for (const auto& word : words_of_script(script)) {
+    const auto found = io::find_program(word, value_of(env, "PATH"), directory);
+    if (found.error != 0) continue;
+    if (auto program = recognise_file(found.path, env); program.family != MpiFamily::none) return program;
+  }
+  return {};
 }
 
 // The loader's own list has the path of every library that it knows, each between zeros.
@@ -221,6 +253,11 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
       const auto found = io::find_program(word, path, directory);
       if (found.error != 0) continue;
       auto program = recognise_file(found.path, env);
+      program.guessed |= i > 0;
+      if (program.family == MpiFamily::none) {
+        program = recognise_by_script(found.path, directory, env);
+        program.guessed = true;
+      }
       if (program.family > best.family) best = std::move(program);
     }
     if (best.family > MpiFamily::none) break;

@@ -17,7 +17,9 @@ enum class MpiFamily : std::uint8_t {
 
 struct MpiProgram {
   MpiFamily family = MpiFamily::none;
-  std::string what;                    // the file by which it was recognised
+  std::string what;  // the file by which it was recognised
+  // By mpi4py beside the Python, or a program that is named in its words or its text: they need not be run.
+  bool guessed = false;
   std::vector<std::string> libraries;  // directories in which its libmpi looks for others
 };
 
@@ -25,7 +27,7 @@ struct MpiProgram {
 MpiFamily family_of_library(const std::string& name);
 
 // Of a command, started in `directory` with this environment: the program, and what else is named in its
-// words (a program that a tool like numactl starts, what a shell is given with -c).
+// words (a program that a tool like numactl starts, what a shell is given with -c), or by a shell's script.
 MpiProgram recognise(const std::vector<std::string>& words, const std::string& directory,
                      const wire::EnvPairs& env);
 

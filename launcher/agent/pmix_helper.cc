@@ -11,6 +11,7 @@
 
 #include "launcher/agent/mpi_program.h"
 #include "launcher/agent/pmix_image.h"
+#include "launcher/agent/process_stat.h"
 #include "launcher/base/pipe.h"
 #include "launcher/base/strings.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr Duration patience = seconds(30);  // with a helper that does not answer
 constexpr Duration farewell = seconds(1);   // after the word to go
-constexpr Duration dying = milliseconds(50);
+constexpr Duration dying = seconds(1);      // for the kernel to end it: milliseconds
 constexpr std::size_t most_last_words = 2048;
 
 // Of those that start a job's ranks, the program that says most.
@@ -30,6 +31,12 @@ MpiProgram recognise_all(const wire::Setup& setup) {
     if (program.family > best.family) best = std::move(program);
   }
   return best;
+}
+
+std::string_view value_of(const wire::EnvPairs& env, std::string_view name) {
+  for (const auto& [key, value] : env)
+    if (key == name) return value;
+  return {};
 }
 
 std::string last_line(std::string_view text) {
@@ -46,9 +53,10 @@ PmixHelper::~PmixHelper() = default;
 void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
   if (setup.pmix == wire::OfferPmix::never || !answer.problems.empty()) return;
   const auto program = recognise_all(setup);
-  required_ = setup.pmix == wire::OfferPmix::always || program.family == MpiFamily::open_mpi;
+  const bool recognised = program.family == MpiFamily::open_mpi;
+  required_ = setup.pmix == wire::OfferPmix::always || (recognised && !program.guessed);
   // A program that does not tell pays for no helper, which takes its time to go: for those there is --compat.
-  if (!required_) return;
+  if (!required_ && !recognised) return;
   if (setup.pmix_library.empty()) {
     open_.libraries = pmix_libraries(program, setup.env);
     if (open_.libraries.empty() && required_)
@@ -89,6 +97,8 @@ void PmixHelper::spawn() {
     std::erase_if(request.env, [&](const auto& word) { return word.starts_with(name + "="); });
     request.env.push_back(name + "=" + value);
   }
+  // libpmix looks for settings there, and crashes where it is not.
+  if (value_of(env_, "HOME").empty()) request.env.push_back("HOME=" + open_.directory);
   request.directory = "/";
   request.stdin_fd = ends.second.get();
   const auto hear = [this](std::string_view bytes) {
@@ -246,6 +256,9 @@ void PmixHelper::lose(const std::string& why) {
 }
 
 bool PmixHelper::ended_in_mpi(WorkerId worker) {
+  // Of several sockets the kernel may close the rank's first. Whose end comes first is told first.
+  if (const auto stat = child_ ? process_stat(child_->pid()) : std::nullopt; stat && stat->exiting)
+    child_->reap(dying);
   if (channel_) channel_->read_all();
   return world_ && world_->in_mpi(worker);
 }

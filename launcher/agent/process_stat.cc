@@ -25,6 +25,8 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
   stat.state = words[1].front();
   stat.parent = static_cast<pid_t>(field(4));
   stat.session = static_cast<pid_t>(field(6));
+  constexpr std::uint64_t pf_exiting = 4;  // of the kernel's own flags
+  stat.exiting = (field(9) & pf_exiting) != 0;
   stat.cpu_ticks = field(14) + field(15) + field(16) + field(17);
   stat.threads = field(20);
   stat.started = field(22);

@@ -15,6 +15,7 @@ namespace trainrun::agent {
 struct ProcessStat {
   char state = '?';  // R, S, D, T, t, Z...
   pid_t parent = 0, session = 0;
+  bool exiting = false;         // it is past its last instruction: the kernel closes its files, or has
   std::uint64_t cpu_ticks = 0;  // its own, and those of children that it has waited for
   std::uint64_t threads = 0;
   std::uint64_t started = 0;  // ticks since boot; with the pid it names one process, also after its end

@@ -47,7 +47,7 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
                                const WorldFacts& world, const wire::HostFacts* facts);
 
 // Whether the ranks find a PMI-1 server on this descriptor of theirs.
-constexpr int pmi_descriptor = 3;
+constexpr int pmi_descriptor = 20;  // io::spawn_fourth
 bool offers_pmi(const JobSpec& job, const WorldFacts& world);
 // Whether helpers of the agents serve them by PMIx: on all hosts or on none, since ranks wait for each other.
 bool offers_pmix(const JobSpec& job, const WorldFacts& world);

@@ -52,6 +52,10 @@ struct ChildArguments {
   ::_exit(127);
 }
 
+bool close_from(unsigned first, unsigned last) {
+  return ::syscall(SYS_close_range, first, last, 0U) == 0 || errno == ENOSYS;
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((no_sanitize_address))
 #elif defined(__SANITIZE_THREAD__)
@@ -69,17 +73,18 @@ int child_main(void* raw) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(a, SpawnStage::session);
   if (::getppid() != a->parent) ::_exit(127);  // we lost the race against our parent's death
   // Targets that are also sources of others would be overwritten: move sources out of the way first.
-  const int targets = a->fds[3] < 0 ? 3 : 4;
   for (auto& fd : a->fds) {
-    if (fd >= 0 && fd < targets) {
-      fd = ::fcntl(fd, F_DUPFD, targets);
+    if (fd >= 0 && (fd < 3 || fd == spawn_fourth)) {
+      fd = ::fcntl(fd, F_DUPFD, spawn_fourth + 1);
       if (fd < 0) give_up(a, SpawnStage::files);
     }
   }
-  for (int target = 0; target < targets; ++target) {
-    if (::dup2(a->fds[static_cast<std::size_t>(target)], target) < 0) give_up(a, SpawnStage::files);
+  constexpr int targets[] = {0, 1, 2, spawn_fourth};
+  const bool has_fourth = a->fds[3] >= 0;
+  for (std::size_t i = 0; i < (has_fourth ? 4 : 3); ++i) {
+    if (::dup2(a->fds[i], targets[i]) < 0) give_up(a, SpawnStage::files);
   }
-  if (::syscall(SYS_close_range, static_cast<unsigned>(targets), ~0U, 0U) != 0 && errno != ENOSYS)
+  if ((has_fourth && !close_from(3, spawn_fourth - 1)) || !close_from(has_fourth ? spawn_fourth + 1 : 3, ~0U))
     give_up(a, SpawnStage::files);
   if (a->open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, a->open_files);
   if (::chdir(a->directory) != 0) give_up(a, SpawnStage::directory);

@@ -16,6 +16,8 @@
 
 namespace trainrun::io {
 
+constexpr int spawn_fourth = 20;
+
 struct SpawnRequest {
   std::string path;               // of the executable; see find_program
   std::vector<std::string> argv;  // with argv[0]
@@ -26,7 +28,9 @@ struct SpawnRequest {
   bool keep_hangup_ignored = false;                   // SIGHUP stays ignored in the child (nohup)
   // As signals_not_default() gives it; must outlive the call. Null: asked anew, a system call a signal.
   const std::vector<int>* not_default = nullptr;
-  int fourth_fd = -1;  // becomes 3; -1: none
+  // Becomes spawn_fourth; -1: none. Not 3: scripts open the numbers of one digit for themselves, and would
+  // write into it, or close it.
+  int fourth_fd = -1;
 };
 
 // The signals that this process handles or ignores. Who starts many children and changes no disposition

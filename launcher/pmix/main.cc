@@ -20,7 +20,9 @@ bool handle(const wire::Frame& frame, const Work& work) {
   return message.has_value();
 }
 
-int serve() {
+// Ends the process, without destructors: threads of ours and of libpmix wait on what they would destroy, and
+// its files are the agent's to remove.
+[[noreturn]] void serve() {
   Channel channel(STDIN_FILENO);
   Server server(channel);
   while (const auto frame = channel.next()) {
@@ -41,10 +43,10 @@ int serve() {
       default:
         break;
     }
-    if (!understood) return 1;
+    if (!understood) ::_exit(1);
   }
   server.leave();
-  return 0;
+  ::_exit(0);
 }
 
 }  // namespace
@@ -61,7 +63,5 @@ int main(int argc, char**) {
   // It serves ranks until the last of them has ended: the agent alone ends it.
   for (const int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
     ::signal(number, SIG_IGN);
-  // Without the destructors of libraries: the threads of libpmix still run, and its files are the agent's to
-  // remove.
-  ::_exit(trainrun::pmix::serve());
+  trainrun::pmix::serve();
 }

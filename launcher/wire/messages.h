@@ -104,7 +104,7 @@ struct Start {
   std::string directory;
   std::vector<std::uint32_t> cpus;  // empty: not bound
   StdinMode stdin_mode = StdinMode::null;
-  bool pmi = false;  // descriptor 3 is a socket on which the agent speaks PMI-1
+  bool pmi = false;  // io::spawn_fourth is a socket on which the agent speaks PMI-1
   Place place;
   bool pmix = false;  // it gets the variables of the agent's helper; its World came before
   TRAINRUN_MESSAGE(2) {

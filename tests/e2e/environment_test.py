@@ -39,7 +39,7 @@ class Environment(LocalTest):
             for name in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID",
                          "MV2_COMM_WORLD_RANK"):
                 self.assertNotIn(name, env)
-            ours = {"PMI_RANK": str(rank), "PMI_SIZE": "2", "PMI_FD": "3", "MPI_LOCALRANKID": str(rank)}
+            ours = {"PMI_RANK": str(rank), "PMI_SIZE": "2", "PMI_FD": "20", "MPI_LOCALRANKID": str(rank)}
             self.assertEqual({name: env.get(name) for name in ours}, ours)
             self.assertEqual(env["RANK"], str(rank))
             self.assertEqual(env["WORLD_SIZE"], "2")

@@ -142,8 +142,15 @@ TEST_SUITE("mpi program") {
     CHECK(recognise({"numactl", "--localalloc", "data"}, folder.path, env).family == MpiFamily::none);
     CHECK(recognise({"sh", "-c", "cd /x; exec solver 3"}, "/", env).family == MpiFamily::open_mpi);
     CHECK(recognise({"sh", "-c", "$SOLVER"}, "/", env).family == MpiFamily::none);
-    CHECK(recognise({folder.put("job", "#!/bin/sh\nsolver\n")}, "/", env).family == MpiFamily::none);
+    const auto job = folder.put("job", "#!/bin/sh\n# mpi of the shell\nset -e\nexec solver \"$@\"\n");
+    CHECK(recognise({job}, "/", env).family == MpiFamily::open_mpi);
+    CHECK(recognise({folder.put("other", "#!/bin/sh\n# solver\nother\n")}, "/", env).family ==
+          MpiFamily::none);
     CHECK(recognise({"nothing"}, "/", env).family == MpiFamily::none);
+    // What is only named need not be run: nothing depends on it.
+    CHECK(recognise({tool, "./solver"}, folder.path, env).guessed);
+    CHECK(recognise({job}, "/", env).guessed);
+    CHECK_FALSE(recognise({"solver", "3"}, "/", env).guessed);
   }
 
   TEST_CASE("Python is what its mpi4py is") {

@@ -4,13 +4,14 @@ using namespace trainrun;
 
 namespace {
 
-// A rank that is a shell script, which speaks PMI-1 on its descriptor 3.
+// A rank that is a shell script, which speaks PMI-1 on its descriptor 20.
 void start_rank(AgentScene& scene, std::uint32_t worker, const std::string& script, std::uint32_t ranks = 1,
                 std::uint32_t generation = 1) {
   wire::Start order;
   order.worker = WorkerId{worker};
   order.generation = Generation{generation};
-  order.argv = {"/bin/sh", "-c", "ask() { echo \"$1\" >&3; read answer <&3; echo \"$answer\"; }; " + script};
+  order.argv = {"/bin/bash", "-c",
+                "ask() { echo \"$1\" >&20; read answer <&20; echo \"$answer\"; }; " + script};
   order.directory = "/";
   order.pmi = true;
   order.place = {Rank{worker - 1}, ranks, ranks, 0, "(vector,(0,1,1))"};
@@ -28,10 +29,10 @@ std::string said_in(AgentScene& scene, std::uint32_t worker) {
 }  // namespace
 
 TEST_SUITE("pmi sockets") {
-  TEST_CASE("a rank is answered on descriptor 3, and one that got no socket has none") {
+  TEST_CASE("a rank is answered on descriptor 20, and one that got no socket has none") {
     AgentScene scene;
     start_rank(scene, 1, init + "ask cmd=get_my_kvsname; " + finalize);
-    scene.start_shell(2, "test ! -e /proc/$$/fd/3 && echo none");
+    scene.start_shell(2, "test ! -e /proc/$$/fd/20 && echo none");
     const auto heard = said_in(scene, 1);
     CHECK(
         heard.find(
@@ -48,7 +49,7 @@ TEST_SUITE("pmi sockets") {
     CHECK(scene.in_mpi[1]);
     for (std::uint32_t worker = 2; worker < 12; ++worker) {
       // It does not wait for the answer: its end and its last word come together.
-      start_rank(scene, worker, init + "exec echo cmd=finalize >&3", 1, worker);
+      start_rank(scene, worker, init + "exec echo cmd=finalize >&20", 1, worker);
       said_in(scene, worker);
       CHECK_FALSE(scene.in_mpi[worker]);
     }
@@ -59,7 +60,7 @@ TEST_SUITE("pmi sockets") {
 
   TEST_CASE("MPI_Abort is told before the end, with its code") {
     AgentScene scene;
-    start_rank(scene, 1, init + "echo cmd=abort exitcode=7 >&3; exit 7");
+    start_rank(scene, 1, init + "echo cmd=abort exitcode=7 >&20; exit 7");
     said_in(scene, 1);
     CHECK(scene.place("aborted 1 with 7") < scene.place("exited 1"));
   }
@@ -76,7 +77,7 @@ TEST_SUITE("pmi sockets") {
   TEST_CASE(
       "a rank that waits for others hears that the generation has failed; of another it hears nothing") {
     AgentScene scene;
-    start_rank(scene, 1, init + "ask cmd=barrier_in; read rest <&3 || echo end; exit 4", 2);
+    start_rank(scene, 1, init + "ask cmd=barrier_in; read rest <&20 || echo end; exit 4", 2);
     scene.run([&] { return scene.output[1].find('\n') != std::string::npos; });
     scene.link->send(wire::GatherFailed{Generation{2}, "another"});
     scene.link->send(wire::GatherFailed{Generation{1}, "rank 1 is dead"});
@@ -95,7 +96,7 @@ TEST_SUITE("pmi sockets") {
 
   TEST_CASE("a rank that says what is no PMI is hung up on, and the user told") {
     AgentScene scene;
-    start_rank(scene, 1, "echo hello >&3; cat <&3");
+    start_rank(scene, 1, "echo hello >&20; cat <&20");
     said_in(scene, 1);
     scene.until_said("note rank 0 sent something on its PMI descriptor that is no PMI-1; it gets no answers");
   }

@@ -60,7 +60,7 @@ TEST_CASE("a rank gets torchelastic's, DeepSpeed's, PMI's and our variables, and
                         {"LOCAL_SIZE", "2"},
                         {"CROSS_RANK", "0"},
                         {"CROSS_SIZE", "1"},
-                        {"PMI_FD", "3"},
+                        {"PMI_FD", "20"},
                         {"PMI_RANK", "2"},
                         {"PMI_SIZE", "3"},
                         {"PMI_HOSTNAME", "10.0.0.2"},

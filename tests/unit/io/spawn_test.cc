@@ -136,15 +136,15 @@ TEST_SUITE("spawn") {
           "0 1 2 3 ");  // 3 is the directory that ls reads
   }
 
-  TEST_CASE("a fourth descriptor is the child's 3, whatever number it and the others have here") {
+  TEST_CASE("a fourth descriptor is the child's 20, whatever number it and the others have here") {
     auto pipe = make_pipe();
     REQUIRE(pipe);
-    CHECK(write_all(pipe->second.get(), "through 3\n"));
-    const auto ran = run(shell("head -n 1 <&3; ls /proc/self/fd | tr '\\n' ' '"),
+    CHECK(write_all(pipe->second.get(), "through 20\n"));
+    const auto ran = run(shell("head -n 1 </dev/fd/20; ls -v /proc/self/fd | tr '\\n' ' '"),
                          [&](auto& request) { request.fourth_fd = pipe->first.get(); });
-    CHECK(ran.out == "through 3\n0 1 2 3 4 ");
+    CHECK(ran.out == "through 20\n0 1 2 3 20 ");
     CHECK(write_all(pipe->second.get(), "as stdin\n"));
-    const auto crossed = run(shell("head -n 1 <&3"), [&](auto& request) {
+    const auto crossed = run(shell("head -n 1 </dev/fd/20"), [&](auto& request) {
       request.fourth_fd = ::fcntl(pipe->first.get(), F_DUPFD_CLOEXEC, 3);
       request.stdin_fd = request.fourth_fd;
     });
