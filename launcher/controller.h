@@ -66,7 +66,7 @@ class Controller {
   void perform(const core::AbandonHost&);
   void perform(const core::Arm&);
   void perform(const core::Disarm&);
-  void perform(const core::Say&);
+  void perform(const core::Tell&);
   void perform(const core::Finish&);
 
   // The seat of a worker, if it is one of that host: an agent has no say about others.

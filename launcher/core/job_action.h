@@ -2,11 +2,12 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <variant>
 #include <vector>
 
+#include "launcher/core/cause.h"
 #include "launcher/core/job_event.h"
+#include "launcher/core/notice.h"
 #include "launcher/core/outcome.h"
 #include "launcher/core/placement.h"
 
@@ -95,9 +96,10 @@ struct AskForHosts {
 struct EndGeneration {
   Generation generation;
   std::optional<Rank> culprit;
-  std::string reason;  // with a culprit: how it ended; else what ended the generation
+  Cause cause;
+  bool job_ends = false;  // no generation follows
   TRAINRUN_RECORD("end generation") {
-    v("generation", generation), v("culprit", culprit), v("reason", reason);
+    v("generation", generation), v("culprit", culprit), v("cause", cause), v("job_ends", job_ends);
   }
 };
 struct StopHost {
@@ -118,11 +120,10 @@ struct Disarm {
   Deadline deadline = Deadline::start;
   TRAINRUN_RECORD("disarm") { v("deadline", deadline); }
 };
-// A line for the user; `detail` ones only with -v.
-struct Say {
-  std::string text;
-  bool detail = false;
-  TRAINRUN_RECORD("say") { v("text", text), v("detail", detail); }
+// For the user, and for whoever else listens. The words are made elsewhere.
+struct Tell {
+  Notice notice;
+  TRAINRUN_RECORD("tell") { v("notice", notice); }
 };
 struct Finish {
   Outcome outcome;
@@ -131,7 +132,7 @@ struct Finish {
 
 using JobAction = std::variant<AddHost, DialHost, ReservePort, BeginWorld, StartWorker, SignalWorkers, Sweep,
                                Announce, Dismiss, Inspect, AskForHosts, EndGeneration, StopHost, AbandonHost,
-                               Arm, Disarm, Say, Finish>;
+                               Arm, Disarm, Tell, Finish>;
 using JobActions = std::vector<JobAction>;
 
 }  // namespace trainrun::core

@@ -12,6 +12,7 @@
 #include "launcher/base/exit_status.h"
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
+#include "launcher/core/cause.h"
 
 namespace trainrun::core {
 
@@ -86,8 +87,7 @@ struct Outcome {
   std::vector<Rank> ranks{};           // host_lost: those that it had
   std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
   bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
-  std::string reason{};                // host_lost, port_refused, hung, no_hosts
-  std::string hint{};                  // port_refused, hung
+  std::optional<Cause> why{};          // host_lost, port_refused, hung, no_hosts
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   bool by_ctl = false;                                     // user_signal: `trainrun ctl end`
@@ -98,17 +98,17 @@ struct Outcome {
   bool out_of_restarts = false;  // the cause would have been survived, had --reset-limit allowed it
 
   // An elastic job's history.
-  int restarts = 0;                                    // after failures
-  std::vector<std::pair<std::string, int>> causes{};   // of these failures, and how often
-  std::vector<std::pair<std::string, int>> changes{};  // that were no failures, and how often
+  int restarts = 0;                                  // after failures
+  std::vector<std::pair<CauseKind, int>> causes{};   // of these failures, and how often
+  std::vector<std::pair<CauseKind, int>> changes{};  // that were no failures, and how often
   Duration lost_time{};  // from failures until the next generation ran, or none did
 
   template <class V>
   void fields(V& v) {
     v("kind", kind), v("exit_code", exit_code), v("generation", generation), v("cause", cause),
         v("also_failed", also_failed), v("host", host), v("ranks", ranks), v("also_lost", also_lost),
-        v("gave_us_up", gave_us_up), v("reason", reason), v("hint", hint), v("host_errors", host_errors),
-        v("signal", signal), v("by_ctl", by_ctl), v("after", after), v("took", took), v("others", others),
+        v("gave_us_up", gave_us_up), v("why", why), v("host_errors", host_errors), v("signal", signal),
+        v("by_ctl", by_ctl), v("after", after), v("took", took), v("others", others),
         v("leftovers", leftovers), v("out_of_restarts", out_of_restarts), v("restarts", restarts),
         v("causes", causes), v("changes", changes), v("lost_time", lost_time);
   }

@@ -83,7 +83,7 @@ def said_by(source, name):
 
 def words_of_world(source):
     """What `trainrun ctl world` can say: of the phase, a rank's state, a host's state."""
-    return {"phase": said_by(source, "to_string(JobMachine::Phase"),
+    return {"phase": said_by(source, "to_string(JobPhase"),
             "rank": said_by(source, "to_string(JobMachine::WorkerState"),
             "host": said_by(source, "to_string(JobMachine::HostState") | said_by(source, "state_of(")}
 

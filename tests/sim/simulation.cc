@@ -126,7 +126,7 @@ void Simulation::perform(const core::Arm& order) {
 
 void Simulation::perform(const core::Disarm& order) { timers_[order.deadline] = 0; }
 
-void Simulation::perform(const core::Say&) {}
+void Simulation::perform(const core::Tell&) {}
 
 void Simulation::perform(const core::Finish&) { finished_ = true; }
 

@@ -38,9 +38,11 @@ void check_names_and_equality() {
 }  // namespace
 
 TEST_SUITE("core.record") {
-  TEST_CASE("every event and every action prints and compares by itself") {
+  TEST_CASE("every event, action, notice and cause prints and compares by itself") {
     check_names_and_equality<JobEvent>();
     check_names_and_equality<JobAction>();
+    check_names_and_equality<Notice>();
+    check_names_and_equality<Cause>();
   }
 
   TEST_CASE("a record prints its name and its fields") {
