@@ -243,6 +243,7 @@ void Controller::perform(const core::Disarm& order) {
 }
 
 void Controller::perform(const core::Tell& order) {
+  if (events_) events_->write(output::event_line(moment(), machine_.placement().generation, order.notice));
   if (core::is_detail(order.notice) && job_.verbose == 0) return;
   for (const auto& line : output::words(order.notice)) console_.say(line);
 }
