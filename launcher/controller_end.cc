@@ -42,6 +42,7 @@ void Controller::asked_to_end() {
   const auto now = io::Loop::now();
   if (!asked_to_end_) asked_to_end_ = now;
   if (finish_) console_.end_by(user_signals_ > 1 ? now : *asked_to_end_ + job_.grace);
+  if (events_ && user_signals_ > 1) events_->end_by(now);
 }
 
 void Controller::perform(const core::Finish& order) {
@@ -76,13 +77,14 @@ void Controller::last_report() {
   console_.last_report(lines, [this, lines] { end_events(lines); });
 }
 
-// The last line tells how the job ended. Who reads it is not waited for as long as who reads the output.
+// The last line tells how the job ended. Who reads it is not waited for as long as who reads the output; that
+// it was not taken may be our own last line.
 void Controller::end_events(const std::vector<std::string>& report) {
   if (!events_) return loop_.stop();
   events_->write(output::end_line(moment(), job_, finish_->outcome, exit_code_, report));
   const auto now = io::Loop::now();
   events_->close(user_signals_ > 1 ? now : now + std::min<Duration>(job_.grace, longest_wait_for_events),
-                 [this] { loop_.stop(); });
+                 [this] { console_.last_report({}, [this] { loop_.stop(); }); });
 }
 
 void Controller::write_events(Result<Fd> file) {

@@ -94,12 +94,17 @@ void EventsFile::pump() {
 
 void EventsFile::close(Instant until, std::function<void()> over) {
   over_ = std::move(over);
+  end_by(until);
+  pump();
+}
+
+void EventsFile::end_by(Instant until) {
+  if (!over_) return;
   limit_.arm(until, [this] {
     if (!std::exchange(dead_, true))
       say_(fmt::format("--events: {} did not take the last lines in time", quoted(name_, 300)));
     pump();
   });
-  pump();
 }
 
 }  // namespace trainrun::output

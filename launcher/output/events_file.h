@@ -31,6 +31,7 @@ class EventsFile {
   void write(const std::string& line);  // one event with its newline
   // Calls `over` when all is written, or will not be: at `until` at the latest. May be at once.
   void close(Instant until, std::function<void()> over);
+  void end_by(Instant until);  // after close(): somebody waits
 
  private:
   void pump();

@@ -126,6 +126,13 @@ class EventsTest(Training, LocalTest):
                                             pass_fds=[writer]), 0)
         self.assertSays(done, "did not take the last lines in time")
         self.assertLess(time.monotonic() - started, 50, "of a second, which is --grace")
+        # The same where our last line goes to a file that is slow.
+        with open(self.folder + "/err", "w+") as err:
+            slow = self.start("-np", 1, "--grace", 1, "--events", f"fd:{writer}", "true", pass_fds=[writer], stderr=err,
+                              env={"TRAINRUN_FAULT": "output.file=delay:300"})
+            self.assertEnds(slow.wait(), 0)
+            err.seek(0)
+            self.assertIn("did not take the last lines in time", err.read())
         os.close(reader)
         os.close(writer)
 

@@ -174,4 +174,19 @@ TEST_SUITE("output.events_file") {
     REQUIRE(scene.said.size() == 1);
     CHECK(scene.said[0] == "--events: 'events' did not take the last lines in time");
   }
+
+  TEST_CASE("who asks again waits for no reader") {
+    auto ends = make_pipe();
+    REQUIRE(ends);
+    Scene scene;
+    auto& file = scene.open(std::move(ends->second));
+    for (int i = 0; i < 200; ++i) file.write(std::string(999, 'x') + "\n");
+    file.end_by(io::Loop::now());  // before close() nobody waits
+    bool over = false;
+    file.close(io::Loop::now() + seconds(3600), [&over] { over = true; });
+    CHECK_FALSE(over);
+    file.end_by(io::Loop::now());
+    test::run_until(scene.loop, [&over] { return over; });
+    CHECK(scene.said.size() == 1);
+  }
 }
