@@ -55,7 +55,7 @@ std::string in_bash(const OptionInfo& row) {
                        reply(fmt::format("-W '{} {}'", whole, beginnings)));
   }
   if (!whole.empty()) return reply(fmt::format("-W '{}'", whole));
-  if (row.type == Type::path) return reply(takes_directory(row) ? "-d" : "-f");
+  if (row.type == Type::path || row.type == Type::sink) return reply(takes_directory(row) ? "-d" : "-f");
   if (row.type == Type::hosts) return reply("-A hostname");
   return row.type == Type::export_name ? reply("-e") : "";
 }
@@ -166,7 +166,7 @@ std::string in_zsh(const OptionInfo& row) {
   if (!beginnings.empty())
     return fmt::format("{{compadd {}; compadd -S \"\" {}}}", whole, in_quotes(beginnings, true));
   if (!whole.empty()) return fmt::format("({})", whole);
-  if (row.type == Type::path) return takes_directory(row) ? "_files -/" : "_files";
+  if (row.type == Type::path || row.type == Type::sink) return takes_directory(row) ? "_files -/" : "_files";
   if (row.type == Type::hosts) return "_hosts";
   return row.type == Type::export_name ? "_parameters -g \"*export*\"" : " ";
 }
@@ -211,7 +211,8 @@ std::string in_fish(const OptionInfo& row) {
   if (!row.takes_value()) return "";
   const auto [whole, beginnings] = choices(row);
   if (!whole.empty() || !beginnings.empty()) return fmt::format(" -x -a '{} {}'", whole, beginnings);
-  if (row.type == Type::path) return takes_directory(row) ? " -x -a '(__fish_complete_directories)'" : " -r";
+  if (row.type == Type::path || row.type == Type::sink)
+    return takes_directory(row) ? " -x -a '(__fish_complete_directories)'" : " -r";
   if (row.type == Type::hosts) return " -x -a '(__fish_print_hostnames)'";
   return row.type == Type::export_name ? " -x -a '(set -nx)'" : " -x";
 }

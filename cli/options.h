@@ -37,6 +37,7 @@ enum class Option : std::uint8_t {
   tag,
   timestamp,
   output_filename,
+  events,
   only_rank,
   stdin_to,
   quiet,
@@ -90,6 +91,7 @@ enum class Type : std::uint8_t {
   choice,       // one of `choices`
   text,         // as it is
   path,         // a file or directory of this machine, relative to the caller's directory
+  sink,         // a path, or fd:N
   hosts,        // a host list; several add up
   map_by,       // slot, host, ppr:N:host
   ranks,        // 0,2-3

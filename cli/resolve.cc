@@ -107,18 +107,18 @@ class Resolver {
     if (const Setting* ports = settings_.get(Option::port_range)) {
       job.ports = parse_port_range(ports->value).value_or(PortRange{});
     }
-
     if (settings_.has(Option::timeout)) job.timeout = duration(Option::timeout, Duration::zero());
     job.start_timeout = duration(Option::start_timeout, job.start_timeout);
     job.start_timeout_given = settings_.has(Option::start_timeout);
     job.grace = duration(Option::grace, job.grace);
     job.host_timeout = duration(Option::host_timeout, job.host_timeout);
-
     constexpr std::pair<std::string_view, Tag> tags[] = {
         {"", Tag::automatic}, {"none", Tag::none}, {"rank", Tag::rank}, {"host", Tag::host}};
     job.tag = choice(Option::tag, tags);
     job.timestamp = settings_.flag(Option::timestamp);
     job.output_directory = path(Option::output_filename);
+    const auto events = settings_.text(Option::events, "");
+    job.events = parse_descriptor(events) ? events : path(Option::events);
     if (const Setting* ranks = settings_.get(Option::only_rank)) {
       job.only_ranks = parse_ranks(ranks->value).value_or(std::vector<int>{});
     }

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t longest_path = 4095;
 constexpr std::size_t longest_value = 1024 * 1024;
 constexpr int highest_rank = 999'999;
+constexpr std::string_view by_number = "fd:";
 
 bool only_of(std::string_view text, std::string_view extra) {
   return std::all_of(text.begin(), text.end(), [&](char c) {
@@ -90,6 +91,20 @@ std::optional<Complaint> check_discovery(std::string_view text) {
   return out;
 }
 
+std::optional<Complaint> check_sink(std::string_view text) {
+  constexpr std::uint16_t first_free = 3;
+  const auto descriptor = parse_descriptor(text);
+  if (text == "-" || descriptor.value_or(first_free) < first_free)
+    return Complaint{
+        "a file, or fd:N from fd:3 on",
+        "stdin, stdout and stderr are the ranks': write a file, a named pipe, or fd:3 and 3>..."};
+  if (!descriptor && text.starts_with(by_number))
+    return Complaint{"a file, or fd:N with the number of an open descriptor",
+                     "a file of that name is ./fd:..."};
+  if (text.size() <= longest_path) return std::nullopt;
+  return Complaint{fmt::format("a path of at most {} bytes", longest_path)};
+}
+
 std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text) {
   switch (row.type) {
     case Type::flag:
@@ -113,6 +128,8 @@ std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text)
       return text.size() <= longest_path
                  ? std::nullopt
                  : std::optional(Complaint{fmt::format("a path of at most {} bytes", longest_path)});
+    case Type::sink:
+      return check_sink(text);
     case Type::map_by:
       return parse_map_by(text) ? std::nullopt : std::optional(Complaint{"slot, host or ppr:N:host"});
     case Type::ranks:
@@ -245,6 +262,11 @@ std::optional<Export> parse_export(std::string_view text) {
   const std::string_view stem = name.ends_with('*') ? name.substr(0, name.size() - 1) : name;
   if (!is_variable_name(stem)) return std::nullopt;
   return Export{name, std::nullopt};
+}
+
+std::optional<std::uint16_t> parse_descriptor(std::string_view text) {
+  if (!text.starts_with(by_number)) return std::nullopt;
+  return parse_unsigned<std::uint16_t>(text.substr(by_number.size()));
 }
 
 bool is_variable_name(std::string_view text) {

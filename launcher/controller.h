@@ -9,14 +9,18 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "launcher/base/exit_code.h"
+#include "launcher/base/fd.h"
 #include "launcher/core/job_machine.h"
 #include "launcher/core/odd_one_out.h"
 #include "launcher/fleet.h"
 #include "launcher/input.h"
 #include "launcher/io/loop.h"
 #include "launcher/output/console.h"
+#include "launcher/output/event_line.h"
+#include "launcher/output/events_file.h"
 #include "launcher/rendezvous_hub.h"
 #include "rendezvous/exchange.h"
 
@@ -35,6 +39,8 @@ class Controller {
   // ^Z: the workers and then this process stop; fg: all go on.
   void suspend();
   void say(const std::string& line) { console_.say(line); }
+  // --events: from now on what happens is written there, too.
+  void write_events(Result<Fd> file);
   // Something happened outside: the brain decides what follows.
   void event(const core::JobEvent& event);
   // What to do when the brain wants to know the hosts of now; nothing by default.
@@ -66,7 +72,7 @@ class Controller {
   void perform(const core::AbandonHost&);
   void perform(const core::Arm&);
   void perform(const core::Disarm&);
-  void perform(const core::Say&);
+  void perform(const core::Tell&);
   void perform(const core::Finish&);
 
   // The seat of a worker, if it is one of that host: an agent has no say about others.
@@ -85,6 +91,8 @@ class Controller {
   void aborted(HostIndex host, const wire::Aborted& abort);
   void asked_to_end();
   void last_report();
+  void end_events(const std::vector<std::string>& report);
+  [[nodiscard]] output::Moment moment() const;
   void introduce_world(HostIndex host, const core::StartWorker& order);
   void sign_of_life();
   void watch_life();
@@ -93,6 +101,7 @@ class Controller {
   JobSpec job_;  // hosts that are found later are appended
   core::JobMachine machine_;
   output::Console console_;
+  std::optional<output::EventsFile> events_;
   RendezvousHub rendezvous_;
   rendezvous::Exchange exchange_;
   Fleet fleet_;
@@ -136,6 +145,7 @@ class Controller {
   std::optional<Instant> asked_to_end_;  // by the user or --timeout: since then
   std::optional<Instant> job_deadline_;  // real time
   std::optional<core::Finish> finish_;
+  const Instant began_ = io::Loop::now();
   Instant finished_at_{};
   int exit_code_ = to_int(ExitCode::internal);
 };

@@ -1,7 +1,9 @@
 // The end of a job: what its ranks wrote last is shown, then the report. The loop goes on, so a signal or
 // --timeout is heard while a slow reader or disk is waited for.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -11,6 +13,8 @@
 
 namespace trainrun {
 namespace {
+
+constexpr Duration longest_wait_for_events = seconds(5);
 
 std::string wall_clock_of(Instant at) {
   timespec now{};
@@ -38,6 +42,7 @@ void Controller::asked_to_end() {
   const auto now = io::Loop::now();
   if (!asked_to_end_) asked_to_end_ = now;
   if (finish_) console_.end_by(user_signals_ > 1 ? now : *asked_to_end_ + job_.grace);
+  if (events_ && user_signals_ > 1) events_->end_by(now);
 }
 
 void Controller::perform(const core::Finish& order) {
@@ -69,7 +74,31 @@ void Controller::last_report() {
     if (outcome.kind != core::Outcome::Kind::output_closed)
       lines.insert(lines.begin(), lost.begin(), lost.end());
   }
-  console_.last_report(lines, [this] { loop_.stop(); });
+  console_.last_report(lines, [this, lines] { end_events(lines); });
+}
+
+// The last line tells how the job ended. Who reads it is not waited for as long as who reads the output; that
+// it was not taken may be our own last line.
+void Controller::end_events(const std::vector<std::string>& report) {
+  if (!events_) return loop_.stop();
+  events_->write(output::end_line(moment(), job_, finish_->outcome, exit_code_, report));
+  const auto now = io::Loop::now();
+  events_->close(user_signals_ > 1 ? now : now + std::min<Duration>(job_.grace, longest_wait_for_events),
+                 [this] { console_.last_report({}, [this] { loop_.stop(); }); });
+}
+
+void Controller::write_events(Result<Fd> file) {
+  const auto tell = [this](const std::string& line) { console_.report({"trainrun: " + line}); };
+  if (!file) return tell(file.error().message);
+  events_.emplace(loop_, std::move(*file), job_.events, tell);
+  events_->write(output::start_line(moment(), job_, TRAINRUN_VERSION, ::getpid()));
+}
+
+output::Moment Controller::moment() const {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return {output::utc_time(seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec)),
+          io::Loop::now() - began_};
 }
 
 }  // namespace trainrun

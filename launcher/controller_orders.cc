@@ -13,6 +13,7 @@
 #include "launcher/core/process_mapping.h"
 #include "launcher/core/worker_env.h"
 #include "launcher/io/clock.h"
+#include "launcher/output/words.h"
 
 namespace trainrun {
 
@@ -206,14 +207,15 @@ void Controller::perform(const core::AskForHosts&) {
 }
 
 void Controller::perform(const core::EndGeneration& order) {
+  const auto reason = output::reason_for_members(order);
   if (!order.culprit) {
-    rendezvous_.end(order.generation, order.reason);
-    return perform(exchange_.end(order.generation, order.reason));
+    rendezvous_.end(order.generation, reason);
+    return perform(exchange_.end(order.generation, reason));
   }
   const auto& host = job_.hosts.hosts[world_.seats[order.culprit->value].host.value].name;
-  rendezvous_.member_lost(order.generation, *order.culprit, host, order.reason);
-  perform(exchange_.end(order.generation,
-                        fmt::format("rank {} on {} {}", order.culprit->value, host, order.reason)));
+  rendezvous_.member_lost(order.generation, *order.culprit, host, reason);
+  perform(
+      exchange_.end(order.generation, fmt::format("rank {} on {} {}", order.culprit->value, host, reason)));
 }
 
 void Controller::perform(const core::StopHost& order) { fleet_.at(order.host).stop(); }
@@ -240,8 +242,10 @@ void Controller::perform(const core::Disarm& order) {
   if (const auto it = timers_.find(order.deadline); it != timers_.end()) it->second->disarm();
 }
 
-void Controller::perform(const core::Say& order) {
-  if (!order.detail || job_.verbose > 0) console_.say(order.text);
+void Controller::perform(const core::Tell& order) {
+  if (events_) events_->write(output::event_line(moment(), machine_.placement().generation, order.notice));
+  if (core::is_detail(order.notice) && job_.verbose == 0) return;
+  for (const auto& line : output::words(order.notice)) console_.say(line);
 }
 
 }  // namespace trainrun

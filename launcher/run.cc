@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/system/system_error.hpp>
+#include <optional>
 #include <utility>
 
 #include "launcher/agent/await_watchers.h"
@@ -16,6 +17,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
 #include "launcher/fleet.h"
+#include "launcher/output/events_file.h"
 #include "launcher/output/our_lines.h"
 #include "launcher/steering.h"
 #include "launcher/transport/local.h"
@@ -93,6 +95,8 @@ int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
     if (!placement) return output::print_error(placement.error());
     first = std::move(*placement);
   }
+  std::optional<Result<Fd>> events;
+  if (!job.events.empty()) events = output::open_events(job.events);
   auto key = fresh_key();
   if (key.empty())
     return output::print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
@@ -108,6 +112,7 @@ int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
   Signals signals(loop, controller);
   if (job.verbose > 0) controller.say(fmt::format("job {}", job.id));  // what `trainrun ctl --job` takes
   for (const auto& note : notes) controller.say(note);
+  if (events) controller.write_events(std::move(*events));
   if (!job.not_forwarded.empty() && !job.inherit_all) {
     controller.say(
         fmt::format("not forwarded: {} (add -x NAME or --env all)", list_names(job.not_forwarded)));

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <variant>
 #include <vector>
 
+#include "launcher/core/cause.h"
 #include "launcher/core/job_event.h"
+#include "launcher/core/notice.h"
 #include "launcher/core/outcome.h"
 #include "launcher/core/placement.h"
 
@@ -16,18 +17,20 @@ namespace trainrun::core {
 struct AddHost {
   HostIndex host;
   Host as;
+  TRAINRUN_RECORD("add host") { v("host", host), v("as", as); }
 };
 // Get an agent running there; answered by HostReady or HostFailed. A host that was given up, or was lost, may
 // be dialled again; nothing of the earlier agent is heard any more then.
 struct DialHost {
   HostIndex host;
+  TRAINRUN_RECORD("dial host") { v("host", host); }
 };
 // Make sure that rank 0's host has a port for the generation's MASTER_PORT; answered by PortReserved or
 // PortRefused.
 struct ReservePort {
   Generation generation;
   HostIndex host;
-  bool operator==(const ReservePort&) const = default;
+  TRAINRUN_RECORD("reserve port") { v("generation", generation), v("host", host); }
 };
 // The generation begins: the placement and who sits where. Workers that live already take their new place by
 // themselves.
@@ -35,12 +38,18 @@ struct BeginWorld {
   Placement placement;
   std::vector<WorkerId> workers;  // by rank
   std::uint32_t restarts = 0;     // after failures, up to now
+  TRAINRUN_RECORD("begin world") {
+    v("placement", placement), v("workers", workers), v("restarts", restarts);
+  }
 };
 struct StartWorker {
   WorkerId worker;
   Generation generation;
   Rank rank;
   std::uint32_t slots = 1;  // among which the cores of its host are divided; the seat's slot is one of them
+  TRAINRUN_RECORD("start worker") {
+    v("worker", worker), v("generation", generation), v("rank", rank), v("slots", slots);
+  }
 };
 // To workers on every ready host, all when none is named; `deep` reaches daemons and grandchildren too (only
 // without names).
@@ -48,6 +57,7 @@ struct SignalWorkers {
   int number = 0;
   bool deep = false;
   std::vector<WorkerId> workers{};
+  TRAINRUN_RECORD("signal workers") { v("number", number), v("deep", deep), v("workers", workers); }
 };
 // End what dead workers left on the host, all of them when none is named; answered by HostSwept if
 // `generation` is set.
@@ -55,55 +65,74 @@ struct Sweep {
   HostIndex host;
   std::optional<Generation> generation;
   std::vector<WorkerId> workers{};
+  TRAINRUN_RECORD("sweep") { v("host", host), v("generation", generation), v("workers", workers); }
 };
 // Tell the members of a generation that the world is about to change, so that they come by themselves.
 struct Announce {
   Generation generation;
   bool hosts_come = false, hosts_leave = false;
   std::vector<WorkerId> leaving{};  // these should stop
+  TRAINRUN_RECORD("announce") {
+    v("generation", generation), v("hosts_come", hosts_come), v("hosts_leave", hosts_leave),
+        v("leaving", leaving);
+  }
 };
 // There is no place for this member in the next generation.
 struct Dismiss {
   WorkerId worker;
+  TRAINRUN_RECORD("dismiss") { v("worker", worker); }
 };
 // Find out what every worker does; answered by WorkerInspected for each and InspectionDone for each ready
 // host.
-struct Inspect {};
+struct Inspect {
+  TRAINRUN_RECORD("inspect") {}
+};
 // Ask the discovery again, without waiting for its interval.
-struct AskForHosts {};
+struct AskForHosts {
+  TRAINRUN_RECORD("ask for hosts") {}
+};
 // The generation is over for whoever waits in the rendezvous. `culprit` has a rank when a worker is the
 // cause.
 struct EndGeneration {
   Generation generation;
   std::optional<Rank> culprit;
-  std::string reason;  // with a culprit: how it ended; else what ended the generation
+  Cause cause;
+  bool job_ends = false;  // no generation follows
+  TRAINRUN_RECORD("end generation") {
+    v("generation", generation), v("culprit", culprit), v("cause", cause), v("job_ends", job_ends);
+  }
 };
 struct StopHost {
   HostIndex host;
+  TRAINRUN_RECORD("stop host") { v("host", host); }
 };
 // Give up on the host: close its Link (its agent then ends what is there), stop dialling it.
 struct AbandonHost {
   HostIndex host;
+  TRAINRUN_RECORD("abandon host") { v("host", host); }
 };
 struct Arm {
   Deadline deadline = Deadline::start;
   Instant at{};
+  TRAINRUN_RECORD("arm") { v("deadline", deadline), v("at", at); }
 };
 struct Disarm {
   Deadline deadline = Deadline::start;
+  TRAINRUN_RECORD("disarm") { v("deadline", deadline); }
 };
-// A line for the user; `detail` ones only with -v.
-struct Say {
-  std::string text;
-  bool detail = false;
+// For the user, and for whoever else listens. The words are made elsewhere.
+struct Tell {
+  Notice notice;
+  TRAINRUN_RECORD("tell") { v("notice", notice); }
 };
 struct Finish {
   Outcome outcome;
+  TRAINRUN_RECORD("finish") { v("outcome", outcome); }
 };
 
 using JobAction = std::variant<AddHost, DialHost, ReservePort, BeginWorld, StartWorker, SignalWorkers, Sweep,
                                Announce, Dismiss, Inspect, AskForHosts, EndGeneration, StopHost, AbandonHost,
-                               Arm, Disarm, Say, Finish>;
+                               Arm, Disarm, Tell, Finish>;
 using JobActions = std::vector<JobAction>;
 
 }  // namespace trainrun::core

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -12,22 +13,28 @@
 #include "launcher/base/id.h"
 #include "launcher/base/signal_set.h"
 #include "launcher/base/time.h"
+#include "launcher/core/record.h"
 #include "launcher/wire/facts.h"
 
 namespace trainrun::core {
 
-struct Begin {};  // the first event: hosts are being dialled from now on
+// The first event: hosts are being dialled from now on.
+struct Begin {
+  TRAINRUN_RECORD("begin") {}
+};
 
 // The host's agent answers, and has found the programs and directories there. Without facts nothing is known
 // of its cores and GPUs, and any number of slots suits.
 struct HostReady {
   HostIndex host;
   std::shared_ptr<const wire::HostFacts> facts{};
+  TRAINRUN_RECORD("host ready") { v("host", host), v("facts", facts); }
 };
 // The host could not be made ready; no worker ever ran there.
 struct HostFailed {
   HostIndex host;
   Error error;
+  TRAINRUN_RECORD("host failed") { v("host", host), v("error", error); }
 };
 // The Link of a host that was ready is gone, or its agent fell silent: its workers are as good as dead.
 struct HostLost {
@@ -36,25 +43,33 @@ struct HostLost {
   Instant heard{};          // its last sign of life, where that is known
   bool gave_us_up = false;  // its agent did, since the launcher was stopped: nobody there is to blame
   bool closed = false;      // the Link was closed from there: agent or watcher end what is there
+  TRAINRUN_RECORD("host lost") {
+    v("host", host), v("reason", reason), v("heard", heard), v("gave_us_up", gave_us_up), v("closed", closed);
+  }
 };
 // Why the discovery has no answer now; empty: it has one again.
 struct DiscoveryProblem {
   std::string what;
+  TRAINRUN_RECORD("discovery problem") { v("what", what); }
 };
 struct PortReserved {
   Generation generation;
+  TRAINRUN_RECORD("port reserved") { v("generation", generation); }
 };
 struct PortRefused {
   Generation generation;
   Error error;
+  TRAINRUN_RECORD("port refused") { v("generation", generation), v("error", error); }
 };
 struct WorkerStarted {
   WorkerId worker;
   std::uint32_t pid = 0;
+  TRAINRUN_RECORD("worker started") { v("worker", worker), v("pid", pid); }
 };
 struct WorkerNotStarted {
   WorkerId worker;
   ExitStatus status;
+  TRAINRUN_RECORD("worker not started") { v("worker", worker), v("status", status); }
 };
 // The process ended. `at` is when its agent found it so, on the launcher's clock; that moment is within
 // `error` of it.
@@ -67,11 +82,17 @@ struct WorkerExited {
   std::string last_words{};     // the last line on its stderr that has arrived; may be empty
   SignalSet signalled{};        // what its agent had sent to it before it ended: by order, not by any clock
   bool lost_peer = false;       // as in WorkerFinished, from what has arrived
+  TRAINRUN_RECORD("worker exited") {
+    v("worker", worker), v("status", status), v("at", at), v("error", error),
+        v("out_of_memory", out_of_memory), v("last_words", last_words), v("signalled", signalled),
+        v("lost_peer", lost_peer);
+  }
 };
 // ... and all its output is here. `lost_peer`: its last words are those of a program whose peer went away.
 struct WorkerFinished {
   WorkerId worker;
   bool lost_peer = false;
+  TRAINRUN_RECORD("worker finished") { v("worker", worker), v("lost_peer", lost_peer); }
 };
 // The program asks for the end of all ranks (MPI_Abort), and will end itself. Times as in WorkerExited.
 struct WorkerAborted {
@@ -81,6 +102,10 @@ struct WorkerAborted {
   Duration error{};
   std::string last_words{};
   bool lost_peer = false;  // it was MPI itself that could not reach a peer
+  TRAINRUN_RECORD("worker aborted") {
+    v("worker", worker), v("code", code), v("at", at), v("error", error), v("last_words", last_words),
+        v("lost_peer", lost_peer);
+  }
 };
 // MPI ranks of the generation wait for these, which have ended: they would wait for ever. Without culprits an
 // exchange was too large, or an agent's part of it wrong.
@@ -88,12 +113,18 @@ struct ExchangeBroken {
   Generation generation;
   std::vector<Rank> culprits;
   std::string reason;
+  TRAINRUN_RECORD("exchange broken") {
+    v("generation", generation), v("culprits", culprits), v("reason", reason);
+  }
 };
 struct HostStopped {
   HostIndex host;
   std::uint32_t leftovers = 0;
   bool killed = false;
   std::vector<std::string> names{};  // of the leftovers' programs; they may be anything
+  TRAINRUN_RECORD("host stopped") {
+    v("host", host), v("leftovers", leftovers), v("killed", killed), v("names", names);
+  }
 };
 // What the dead workers of a host left behind is gone; the answer to Sweep.
 struct HostSwept {
@@ -101,79 +132,104 @@ struct HostSwept {
   Generation generation;
   std::uint32_t leftovers = 0;
   bool killed = false;
+  TRAINRUN_RECORD("host swept") {
+    v("host", host), v("generation", generation), v("leftovers", leftovers), v("killed", killed);
+  }
 };
 // The host says itself that it will go away.
 struct HostLeaving {
   HostIndex host;
   std::string reason;
+  TRAINRUN_RECORD("host leaving") { v("host", host), v("reason", reason); }
 };
 // A discovery, or the user: these are the hosts now, in this order. Debounced: what is absent is gone.
 struct HostsDiscovered {
   std::vector<Host> hosts;
+  TRAINRUN_RECORD("hosts discovered") { v("hosts", hosts); }
 };
 
 // ---- what the rendezvous tells: only workers on `comm` come there
 struct MemberJoined {
   Generation generation;
   Rank rank;
+  TRAINRUN_RECORD("member joined") { v("generation", generation), v("rank", rank); }
 };
 // All members met; `elastic`: every one of them can take its place in the next generation without a new
 // process.
 struct WorldJoined {
   Generation generation;
   bool elastic = false;
+  TRAINRUN_RECORD("world joined") { v("generation", generation), v("elastic", elastic); }
 };
 // The members themselves gave the generation up; `culprits` are those that did not take part.
 struct WorldBroken {
   Generation generation;
   std::string reason;
   std::vector<Rank> culprits;
+  TRAINRUN_RECORD("world broken") {
+    v("generation", generation), v("reason", reason), v("culprits", culprits);
+  }
 };
 // The member has left the generation's work and waits for its place in the next.
 struct MemberWaits {
   Generation generation;
   WorkerId worker;
+  TRAINRUN_RECORD("member waits") { v("generation", generation), v("worker", worker); }
 };
 
 // A member has got on with its work since the generation came up.
 struct WorldProgressed {
   Generation generation;
+  TRAINRUN_RECORD("world progressed") { v("generation", generation); }
 };
 
 // ---- a world that seems to hang
 struct WorldSilent {
   Duration silence{};
+  TRAINRUN_RECORD("world silent") { v("silence", silence); }
 };
 struct WorkerInspected {
   WorkerId worker;
   bool stopped = false;  // by a signal: it cannot go on by itself
   std::string evidence;  // one line
+  TRAINRUN_RECORD("worker inspected") { v("worker", worker), v("stopped", stopped), v("evidence", evidence); }
 };
 struct InspectionDone {
   HostIndex host;
+  TRAINRUN_RECORD("inspection done") { v("host", host); }
 };
 
 // ---- what `trainrun ctl` asks for
 struct RemoveHost {
   std::string name;
+  TRAINRUN_RECORD("remove host") { v("name", name); }
 };
 struct AddHosts {
   std::vector<Host> hosts;
+  TRAINRUN_RECORD("add hosts") { v("hosts", hosts); }
 };
-struct RestartWorld {};
+struct RestartWorld {
+  TRAINRUN_RECORD("restart world") {}
+};
 struct RestartWorker {
   Rank rank;
+  TRAINRUN_RECORD("restart worker") { v("rank", rank); }
 };
 // ... and do not start another in its slot.
 struct StopWorker {
   Rank rank;
+  TRAINRUN_RECORD("stop worker") { v("rank", rank); }
 };
 
 struct UserSignal {
   int number = 0;
   bool by_ctl = false;  // nobody sent it: `trainrun ctl end` asks for the same
+  TRAINRUN_RECORD("user signal") { v("number", number), v("by_ctl", by_ctl); }
 };
-struct OutputClosed {};  // nobody reads our stdout any more
+// Nobody reads our stdout any more.
+struct OutputClosed {
+  TRAINRUN_RECORD("output closed") {}
+};
 enum class Deadline : std::uint8_t {
   start,    // hosts must be there
   job,      // --timeout
@@ -192,8 +248,10 @@ enum class Deadline : std::uint8_t {
   cause,    // ranks have lost a peer, and who that was is not known yet
   steady    // the world has run for so long that it is no crash loop
 };
+std::string_view to_string(Deadline deadline);
 struct DeadlinePassed {
   Deadline deadline = Deadline::start;
+  TRAINRUN_RECORD("deadline passed") { v("deadline", deadline); }
 };
 
 using JobEvent =

@@ -8,8 +8,8 @@
 
 namespace trainrun::core {
 
-std::string to_string(JobMachine::Phase phase) {
-  using Phase = JobMachine::Phase;
+std::string to_string(JobPhase phase) {
+  using Phase = JobPhase;
   switch (phase) {
     case Phase::gathering:
       return "gathering";
@@ -78,15 +78,13 @@ const Seat* JobMachine::seat_of(WorkerId worker) const {
 }
 
 void JobMachine::enter(Phase next) {
-  act(Say{fmt::format("job: {} -> {}", to_string(phase_), to_string(next)), true});
+  tell(notice::PhaseChanged{phase_, next});
   phase_ = next;
   for (const auto deadline : std::set<Deadline>(armed_))
     if (!belongs(deadline, next)) disarm(deadline);
 }
 
-void JobMachine::ignore(const char* what, const char* why) {
-  act(Say{fmt::format("ignored: {} ({})", what, why), true});
-}
+void JobMachine::ignore(const char* what, const char* why) { tell(notice::Ignored{what, why}); }
 
 void JobMachine::arm(Deadline deadline, Instant at) {
   act(Arm{deadline, at});
@@ -285,12 +283,10 @@ void JobMachine::on(const PortRefused& event) {
   switch (phase_) {
     case Phase::forming:
       if (event.generation != world_.generation || begun_) return ignore("port refused", "not asked for");
-      verdict_.reason = event.error.message;
-      verdict_.hint = event.error.hint;
+      verdict_.why = cause::PortRefused{event.error};
       return trouble({.kind = Outcome::Kind::port_refused,
-                      .what = event.error.message,
-                      .cause = "no port",
-                      .hint = event.error.hint});
+                      .what = cause::PortRefused{event.error},
+                      .cause = CauseKind::no_port});
     case Phase::gathering:
     case Phase::running:
     case Phase::cooling:

@@ -12,7 +12,7 @@
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _rooms: how many slots;
 // _workers: deaths; _worlds: what follows from a failure or a change, the next generation; _members: what the
 // rendezvous and the inspection tell; _mpi: what MPI programs tell; _end: signals, deadlines; _verdict: whose
-// failure it was; _words and _end_words: what the user is told of hosts and of the end.
+// failure it was; _tell and _tell_end: what the user is told of hosts and of the end.
 #pragma once
 
 #include <map>
@@ -25,6 +25,7 @@
 
 #include "launcher/core/host_ledger.h"
 #include "launcher/core/job_action.h"
+#include "launcher/core/job_phase.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/placement.h"
 #include "launcher/core/replan.h"
@@ -34,7 +35,7 @@ namespace trainrun::core {
 
 class JobMachine {
  public:
-  enum class Phase : std::uint8_t { gathering, forming, running, draining, cooling, closing, done };
+  using Phase = JobPhase;
   enum class HostState : std::uint8_t { gone, dialling, ready, stopping };
   enum class WorkerState : std::uint8_t { ordered, spawned, exited, finished };
 
@@ -142,7 +143,7 @@ class JobMachine {
   void on(const HostLeaving&);
   void on(const HostsDiscovered&);
   void on(const DiscoveryProblem& event) { discovery_problem_ = event.what; }
-  void explain_missing_hosts();
+  void explain_missing_hosts(cause::TooFewHosts& cause);
   void on(const PortReserved&);
   void on(const PortRefused&);
   void on(const WorkerStarted&);
@@ -174,7 +175,7 @@ class JobMachine {
   void dial(HostIndex index);
   void dial_wanted();
   void give_up_host(HostIndex index);
-  void leave_host(HostIndex index, const std::string& why);
+  void leave_host(HostIndex index, const std::string& reason, bool by_user);
   void release_unused();
   void host_ready(HostIndex index);
   void host_unusable(HostIndex index);
@@ -200,14 +201,13 @@ class JobMachine {
   [[nodiscard]] bool start_timeout_decides() const {
     return spec_.start_timeout_given && spec_.start_timeout <= spec_.elastic.timeout;
   }
-  void end_without_hosts(Duration after, const char* flag);
+  void end_without_hosts(Duration after, Limit limit);
   void try_form();
   bool nobody_is_left();
   void wait_for_hosts(int slots);
-  [[nodiscard]] std::string what_is_awaited() const;
+  [[nodiscard]] std::vector<AwaitedHost> awaited_hosts() const;
   void tell_host_error(HostIndex index, const Error& error);
   void tell_host_errors();
-  void say_error(const Error& error);
   void tell_what_is_there(int slots);
   void tell_that_state_is_lost();
   [[nodiscard]] bool first_choice_is_ready(int size) const;
@@ -219,12 +219,11 @@ class JobMachine {
   // worlds
   struct Trouble {
     Outcome::Kind kind = Outcome::Kind::worker_failed;
-    std::string what;      // for the line that tells it, and for the tally of causes
-    std::string cause;     // "rank failed"
-    bool planned = false;  // no failure: no budget, no blame
-    HostIndex host{};      // host_lost
-    Instant since{};       // host_lost: when it was last heard
-    std::string hint{};
+    Cause what{};
+    CauseKind cause = CauseKind::rank_failed;  // by which it is counted
+    bool planned = false;                      // no failure: no budget, no blame
+    HostIndex host{};                          // host_lost
+    Instant since{};                           // host_lost: when it was last heard
   };
   void trouble(const Trouble& trouble);
   void worker_failed(WorkerId id);
@@ -236,8 +235,8 @@ class JobMachine {
   [[nodiscard]] bool of_this_restart(const Trouble& trouble);
   void restart_paid(Instant since);
   void count_cause(const Trouble& trouble);
-  [[nodiscard]] std::string what_follows(const Trouble& trouble) const;
-  [[nodiscard]] std::string before_it_ran() const;
+  [[nodiscard]] Follows what_follows(const Trouble& trouble) const;
+  [[nodiscard]] bool was_up() const;
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] static bool survives(const Worker& worker);
   [[nodiscard]] std::vector<const Worker*> staying() const;
@@ -271,7 +270,7 @@ class JobMachine {
   [[nodiscard]] bool world_stands() const;
   void reform_if_all_wait();
   void members_late();
-  [[nodiscard]] std::pair<Duration, const char*> time_to_load() const;
+  [[nodiscard]] std::pair<Duration, Limit> time_to_load() const;
 
   void enter(Phase next);
   [[nodiscard]] static bool belongs(Deadline deadline, Phase phase);
@@ -280,13 +279,13 @@ class JobMachine {
   void end_because(Outcome::Kind kind);
   void end_instead(Outcome::Kind kind);
   [[nodiscard]] bool may_have_hit_all(int number) const;
-  void abandon_stuck(HostIndex host, const std::string& why);
+  void abandon_stuck(HostIndex host, const std::string& why);  // as an ExitStatus tells it
   void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
   void kill_now();
   [[nodiscard]] int still_to_end() const;
   [[nodiscard]] std::vector<Rank> ranks_on(HostIndex host) const;
-  [[nodiscard]] std::string what_ended_it() const;
+  [[nodiscard]] Cause what_ended_it() const;
   void tell_ending();
   void tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
                       bool killed);
@@ -301,7 +300,7 @@ class JobMachine {
   void count_lost_time();
   void inspection_over();
   void ignore(const char* what, const char* why);
-  void say(std::string text) { act(Say{std::move(text)}); }
+  void tell(Notice notice) { act(Tell{std::move(notice)}); }
   void arm(Deadline deadline, Instant at);
   void disarm(Deadline deadline);
 
@@ -311,7 +310,9 @@ class JobMachine {
   [[nodiscard]] bool all_members(WorkerState state) const;
   [[nodiscard]] bool none_alive() const;
   [[nodiscard]] std::string host_name(HostIndex host) const;
-  [[nodiscard]] std::string generation_end_reason() const;
+  [[nodiscard]] HostRef named(HostIndex host) const { return {host, host_name(host)}; }
+  [[nodiscard]] RankRef who(WorkerId id, const Worker& worker) const;
+  [[nodiscard]] RankRef who(const Failure& failure) const;
   [[nodiscard]] std::optional<Rank> culprit() const;
   void act(JobAction action) { actions_.push_back(std::move(action)); }
 
@@ -350,7 +351,7 @@ class JobMachine {
   bool settle_over_ = false;           // cooling has waited for hosts that may come
   bool state_exists_ = false;          // a world has met since all were lost the last time
   int kept_ = 0;                       // survivors in the current world
-  std::string changed_by_;             // why the next generation forms, for its line
+  std::optional<Cause> changed_by_;    // why the next generation forms, for its line
   std::optional<std::string> broken_;  // the members gave it up, and may end, or ask for their next place
   Trouble planned_change_;             // what the members were told
   Trouble trouble_;                    // the latest, planned or not
@@ -372,11 +373,11 @@ class JobMachine {
   bool announced_ = false;                  // members were told that the world is about to change
   std::map<HostIndex, int> stopped_slots_;  // by the user
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
-  std::vector<std::string> evidence_;             // of the inspection that runs
+  Duration silence_{};                            // for which the inspection runs
+  std::vector<notice::RankInspected> evidence_;   // that it has found
   std::set<WorkerId> stopped_workers_;
 };
 
-std::string to_string(JobMachine::Phase phase);
 std::string to_string(JobMachine::HostState state);
 std::string to_string(JobMachine::WorkerState state);
 // A host as it is told: its state, or that no world uses it.

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/base/strings.h"
-
 namespace trainrun::core {
 namespace {
 
@@ -33,14 +31,16 @@ void JobMachine::on(const UserSignal& event) {
   last_signal_ = event;
   last_signal_at_ = now_;
   ++user_signals_;
-  const auto who = who_asked(event.number, event.by_ctl);
+  const auto answer = [&](EndAnswer it) {
+    tell(notice::EndRequested{.signal = event.number, .by_ctl = event.by_ctl, .answer = it});
+  };
   if (user_signals_ == 1) {
     verdict_.signal = event.number;
     verdict_.by_ctl = event.by_ctl;
     signalled_at_ = now_;
   }
   if (user_signals_ >= 3) {
-    act(Say{"leaving at once; agents end what is left"});
+    tell(notice::LeavingAtOnce{});
     return leave_at_once();
   }
   switch (phase_) {
@@ -49,14 +49,14 @@ void JobMachine::on(const UserSignal& event) {
     case Phase::running:
     case Phase::cooling:
       if (progress().started > 0) {
-        act(Say{fmt::format("{}: ending {}; SIGKILL in {} (again to kill them now)", who,
-                            counted(progress().alive, "rank"), format_duration(spec_.grace))});
+        tell(notice::EndRequested{event.number, event.by_ctl, EndAnswer::ends_ranks, progress().alive,
+                                  spec_.grace});
       }
       verdict_.host_errors.clear();
       return end_because(Outcome::Kind::user_signal);
     case Phase::draining:
       if (then_ == Then::restart) {
-        act(Say{fmt::format("{}: ending the job (again to kill the ranks)", who)});
+        answer(EndAnswer::ends_job);
         return end_instead(Outcome::Kind::user_signal);
       }
       if (user_signals_ == 1) {
@@ -64,10 +64,10 @@ void JobMachine::on(const UserSignal& event) {
           verdict_.kind = Outcome::Kind::user_signal;
           verdict_.out_of_restarts = false;
         }
-        act(Say{fmt::format("{}: the ranks are being ended already (again to kill them)", who)});
+        answer(EndAnswer::ends_already);
         return;
       }
-      act(Say{fmt::format("{} again: killing", who)});
+      answer(EndAnswer::kills);
       return kill_now();
     case Phase::closing:
       if (user_signals_ == 1) return;
@@ -137,18 +137,15 @@ void JobMachine::on(const DeadlinePassed& event) {
       return;
     case Deadline::stop:
       if (phase_ != Phase::closing) return ignore("stop deadline", "not closing");
-      for (const auto& host : hosts_) {
-        if (host.state == HostState::stopping)
-          act(Say{fmt::format("{}: the agent did not confirm that all is cleared up there", host.host.name)});
+      for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+        if (hosts_[i].state == HostState::stopping) tell(notice::ClearUpUnconfirmed{named({i}), false});
       }
       return leave_at_once();
     case Deadline::sweep:
       if (phase_ != Phase::draining) return ignore("sweep deadline", "nobody is asked to clear up");
       for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
         if (!hosts_[i].sweeping) continue;
-        act(Say{
-            fmt::format("{}: the agent did not confirm that the last generation is cleared up; giving it up",
-                        host_name({i}))});
+        tell(notice::ClearUpUnconfirmed{named({i}), true});
         abandon_stuck({i}, "its agent did not clear up");
       }
       return after_drain();  // the last output of the dead may come later
@@ -161,7 +158,7 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::world:
       if (phase_ != Phase::gathering && phase_ != Phase::cooling)
         return ignore("world deadline", "the world was formed");
-      return end_without_hosts(spec_.elastic.timeout, "--elastic-timeout");
+      return end_without_hosts(spec_.elastic.timeout, Limit::elastic_timeout);
     case Deadline::join:
       return members_late();
     case Deadline::leave:
@@ -198,13 +195,12 @@ void JobMachine::output_is_late() {
     if (user_waits) worker.state = WorkerState::finished;
   }
   if (!user_waits) return arm(Deadline::kill, now_ + after_kill);
-  say(fmt::format("the last output of {} was not read in time", counted(late, "rank")));
+  tell(notice::OutputUnread{late});
   after_worker_change();
 }
 
 void JobMachine::give_up_stuck(HostIndex host) {
-  say(fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
-                  host_name(host)));
+  tell(notice::ProcessesStuck{named(host)});
   abandon_stuck(host, "a process there did not end even by SIGKILL");
 }
 
@@ -220,9 +216,10 @@ void JobMachine::start_without_the_late() {
     if (hosts_[i].state != HostState::dialling) continue;
     const auto why =
         fmt::format("{}: no answer within {}", host_name({i}), format_duration(first_patience()));
-    say(why);
+    const Error error{Code::unreachable, why, {}};
+    tell(notice::HostsFailed{{{named({i}), error}}, false});
     hosts_[i].note = why;
-    verdict_.host_errors.emplace_back(HostIndex{i}, Error{Code::unreachable, why, {}});
+    verdict_.host_errors.emplace_back(HostIndex{i}, error);
     give_up_host({i});
     host_unusable({i});
   }
@@ -263,7 +260,7 @@ void JobMachine::drain(Outcome::Kind kind) {
   // Who waits in the rendezvous learns the cause before the signal comes: a typed error instead of a mute
   // end.
   act(EndGeneration{world_.generation, kind == Outcome::Kind::worker_failed ? culprit() : std::nullopt,
-                    generation_end_reason()});
+                    what_ended_it(), true});
   act(SignalWorkers{SIGTERM, false});
   arm(Deadline::grace, now_ + spec_.grace);
   // A signal was answered when it came.
@@ -278,8 +275,8 @@ void JobMachine::kill_now() {
   for (const auto deadline : {Deadline::grace, Deadline::notice}) disarm(deadline);
   const int alive = still_to_end();
   if (alive > 0) {
-    say(fmt::format("{}{} did not end within {} of {}: SIGKILL", explained ? "" : what_ended_it() + "; ",
-                    counted(alive, "rank"), format_duration(now_ - drained_at_), signal_name(drain_signal_)));
+    tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), alive, now_ - drained_at_,
+                         drain_signal_});
   }
   for (auto& [id, worker] : workers_) {
     if (worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned))

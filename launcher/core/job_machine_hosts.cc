@@ -180,15 +180,15 @@ void JobMachine::on(const HostLost& event) {
       const bool needed = had_ranks || planned || !elastic();
       lose_workers_of(event.host, event.reason, event.closed);
       if (!needed) {
-        if (!expected) say(fmt::format("{} lost ({}); it had no rank", host_name(event.host), event.reason));
+        if (!expected) tell(notice::HostLost{named(event.host), event.reason, false, false});
         return dial_wanted();
       }
       verdict_.host = event.host;
-      verdict_.reason = event.reason;
+      verdict_.why = cause::LinkLost{event.reason};
       verdict_.gave_us_up = event.gave_us_up;
-      return trouble({Outcome::Kind::host_lost,
-                      fmt::format("{} lost ({})", host_name(event.host), event.reason),
-                      expected ? "hosts left" : "host lost", expected, event.host, event.heard});
+      return trouble({Outcome::Kind::host_lost, cause::HostLost{named(event.host), event.reason},
+                      expected ? CauseKind::hosts_left : CauseKind::host_lost, expected, event.host,
+                      event.heard});
     }
     case Phase::draining:
       if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
@@ -200,8 +200,7 @@ void JobMachine::on(const HostLost& event) {
       return try_form();
     case Phase::closing:
       if (before == HostState::stopping) {
-        act(Say{fmt::format("{}: {} while clearing up; its agent ends what is left there",
-                            host_name(event.host), event.reason)});
+        tell(notice::HostLostAtEnd{named(event.host), event.reason});
       }
       return finish_if_all_gone();
     case Phase::done:
@@ -240,7 +239,7 @@ void JobMachine::on(const HostsDiscovered& event) {
   if (!still_changes()) return ignore("hosts", "the job does not change any more");
   discovery_problem_.emplace();
   std::vector<HostIndex> order;
-  std::vector<std::string> kept;
+  std::vector<HostSlots> kept;
   for (const auto& found : event.hosts) {
     const auto index = host_of(found);
     auto& host = hosts_.at(index.value);
@@ -253,9 +252,7 @@ void JobMachine::on(const HostsDiscovered& event) {
     host.host.slots = found.slots;
     host.host.slots_given = found.slots_given;
     slots_changed(index);
-    if (slots_on(index) < before && has_live_members(index))
-      kept.push_back(fmt::format("{} has {} {} now", host_name(index), slots_on(index),
-                                 slots_on(index) == 1 ? "slot" : "slots"));
+    if (slots_on(index) < before && has_live_members(index)) kept.push_back({named(index), slots_on(index)});
     order.push_back(index);
   }
   std::vector<std::string> come, go;
@@ -272,15 +269,14 @@ void JobMachine::on(const HostsDiscovered& event) {
     go.push_back(host_name(index));
   }
   order_ = std::move(order);
-  if (!come.empty() && begun_) say(fmt::format("hosts found: {}", list_names(come)));
+  if (!come.empty() && begun_) tell(notice::HostsFound{std::move(come)});
   // A removal that nothing follows from must not look like one that was not seen.
   const bool stays = phase_ == Phase::running && !change_needed().second;
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
-  const auto and_kept = stays && !leavers().empty()
-                            ? fmt::format("; kept, since the others cannot hold --min-np {}", least)
-                            : std::string{};
-  if (!go.empty()) say(fmt::format("hosts no longer listed: {}{}", list_names(go), and_kept));
-  if (!kept.empty() && !and_kept.empty()) say(list_names(kept) + and_kept);
+  const bool stay_for_it = stays && !leavers().empty();
+  if (!go.empty())
+    tell(notice::HostsUnlisted{std::move(go), stay_for_it ? std::optional(least) : std::nullopt});
+  if (!kept.empty() && stay_for_it) tell(notice::SlotsKept{std::move(kept), least});
   consider_change();
 }
 
@@ -311,15 +307,15 @@ void JobMachine::host_left(HostIndex index) {
   host.away_until = now_ + spec_.elastic.cooldown_max;
 }
 
-void JobMachine::leave_host(HostIndex index, const std::string& why) {
+void JobMachine::leave_host(HostIndex index, const std::string& reason, bool by_user) {
   auto& host = hosts_.at(index.value);
   if (host.leaving) return ignore("host leaving", "it is known");
   host.leaving = true;
-  say(fmt::format("{} leaves: {}", host_name(index), why));
+  tell(notice::HostLeaves{named(index), reason, by_user});
   act(AskForHosts{});
   if (phase_ == Phase::running && has_live_members(index))
-    return change_world({Outcome::Kind::worker_failed, fmt::format("{} leaves ({})", host_name(index), why),
-                         "hosts left", true},
+    return change_world({Outcome::Kind::worker_failed, cause::HostLeaves{named(index), reason, by_user},
+                         CauseKind::hosts_left, true},
                         false, true);
   if (phase_ == Phase::cooling || (phase_ == Phase::forming && !begun_)) {
     dismiss_leavers();
@@ -330,7 +326,7 @@ void JobMachine::leave_host(HostIndex index, const std::string& why) {
 
 void JobMachine::on(const HostLeaving& event) {
   if (!still_changes()) return ignore("host leaving", "the job does not change any more");
-  leave_host(event.host, event.reason);
+  leave_host(event.host, event.reason, false);
 }
 
 void JobMachine::on(const RemoveHost& event) {
@@ -340,7 +336,7 @@ void JobMachine::on(const RemoveHost& event) {
     if (hosts::name_key(hosts_[i].host.name) == key && !hosts_[i].removed) {
       hosts_[i].removed = true;
       hosts_[i].added = false;
-      leave_host({i}, "removed by the user");
+      leave_host({i}, {}, true);
     }
 }
 

@@ -1,13 +1,9 @@
 // What the rendezvous tells of its members, what an inspection finds, and what the user asks for by name.
 #include "launcher/core/job_machine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <tuple>
 #include <utility>
-
-#include "launcher/base/strings.h"
 
 namespace trainrun::core {
 namespace {
@@ -58,7 +54,7 @@ void JobMachine::on(const WorldBroken& event) {
     auto* worker = member_at(rank);
     if (worker != nullptr && worker->state == WorkerState::spawned) worker->condemned = true;
   }
-  trouble({Outcome::Kind::hung, event.reason, "world broken", false});
+  trouble({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, false});
 }
 
 void JobMachine::on(const MemberWaits& event) {
@@ -93,26 +89,26 @@ void JobMachine::reform_if_all_wait() {
   world_elastic_ = true;  // perhaps it never met, but who lives has shown it
   if (announced_ && !broken_) return trouble(planned_change_);
   // Nobody told them to: without a price they could ask for ever.
-  trouble({Outcome::Kind::hung, broken_.value_or("all ranks gave their world up"), "world broken", false});
+  trouble({Outcome::Kind::hung, cause::WorldBroken{broken_}, CauseKind::world_broken, false});
 }
 
 // One that starts anew reads its data first: how long that may take is not what --start-timeout is for. It
 // has no limit of its own while --hang-timeout looks after the world.
-std::pair<Duration, const char*> JobMachine::time_to_load() const {
+std::pair<Duration, Limit> JobMachine::time_to_load() const {
   constexpr int patience = 10;
   const auto usual = spec_.start_timeout * patience;
   const auto like_the_first = first_took_.value_or(Duration::zero()) * 2;
-  if (like_the_first > usual) return {like_the_first, "twice what the first generation took"};
-  return {usual, "ten times --start-timeout"};
+  if (like_the_first > usual) return {like_the_first, Limit::twice_the_first_start};
+  return {usual, Limit::start_timeout_times_ten};
 }
 
 void JobMachine::members_late() {
   if (!world_stands()) return ignore("join deadline", "the world is ending");
   const auto [time_to_load, why] = this->time_to_load();
-  std::vector<std::string> late;
+  std::vector<RankRef> late;
   bool all_live = true, loading = false;
   auto waited = spec_.start_timeout;
-  const char* limit = "--start-timeout";
+  auto limit = Limit::start_timeout;
   std::optional<Instant> next;
   for (auto& [id, worker] : workers_) {
     if (!worker.member) continue;
@@ -126,21 +122,16 @@ void JobMachine::members_late() {
     }
     if (!worker.seasoned) std::tie(waited, limit) = std::pair(time_to_load, why);
     worker.condemned = true;
-    late.push_back(fmt::format("rank {} on {}", worker.seat.rank.value, host_name(worker.seat.host)));
+    late.push_back(who(id, worker));
   }
   if (late.empty() && all_live && loading) {
     if (next) arm(Deadline::join, *next);
     return;
   }
-  // All that live are there, and still the world has not met: they wait for one that ended without coming.
-  if (late.empty()) late.push_back("a member that ended");
+  // If all that live are there, and still the world has not met, they wait for one that ended without coming.
   trouble({.kind = Outcome::Kind::hung,
-           .what = fmt::format("{} did not come to generation {} within {} ({})", list_names(late),
-                               world_.generation.value, format_duration(waited), limit),
-           .cause = "member missing",
-           .hint =
-               "give --start-timeout more: a rank that lives has so long to come to the next generation, one "
-               "that starts anew ten times as long, or with --hang-timeout as long as that allows"});
+           .what = cause::MembersMissing{std::move(late), world_.generation, waited, limit},
+           .cause = CauseKind::member_missing});
 }
 
 // ---- a world that seems to hang
@@ -148,9 +139,8 @@ void JobMachine::members_late() {
 void JobMachine::on(const WorldSilent& event) {
   if (phase_ != Phase::running || armed_.contains(Deadline::inspect))
     return ignore("silence", "nothing runs, or it is being looked at");
-  say(fmt::format("no sign of life of any rank for {}: looking at what they do",
-                  format_duration(event.silence)));
-  verdict_.reason = fmt::format("no sign of life of any rank for {}", format_duration(event.silence));
+  tell(notice::RanksSilent{world_.generation, event.silence});
+  silence_ = event.silence;
   evidence_.clear();
   stopped_workers_.clear();
   for (auto& host : hosts_) host.inspecting = host.state == HostState::ready;
@@ -162,7 +152,7 @@ void JobMachine::on(const WorkerInspected& event) {
   const auto* seat = seat_of(event.worker);
   if (seat == nullptr || !armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
   evidence_.push_back(
-      fmt::format("rank {} on {}: {}", seat->rank.value, host_name(seat->host), event.evidence));
+      {{seat->rank, named(seat->host), event.worker, workers_.at(event.worker).pid}, event.evidence});
   if (event.stopped) stopped_workers_.insert(event.worker);
 }
 
@@ -175,16 +165,12 @@ void JobMachine::on(const InspectionDone& event) {
 
 void JobMachine::inspection_over() {
   disarm(Deadline::inspect);
-  for (const auto& line : evidence_) say("  " + line);
+  for (const auto& it : evidence_) tell(it);
   if (phase_ != Phase::running) return;
-  auto reason = verdict_.reason;
-  std::vector<std::string> stopped;
+  cause::Hung hung{silence_};
   for (const auto& [id, worker] : workers_)
-    if (survives(worker) && stopped_workers_.contains(id))
-      stopped.push_back(fmt::format("rank {} on {}", worker.seat.rank.value, host_name(worker.seat.host)));
-  if (!stopped.empty())
-    reason += fmt::format(": {} {} stopped", list_names(stopped), stopped.size() == 1 ? "is" : "are");
-  verdict_.reason = reason;
+    if (survives(worker) && stopped_workers_.contains(id)) hung.stopped.push_back(who(id, worker));
+  verdict_.why = hung;
   // One that somebody stopped is surely stuck; without such a one nobody can tell who makes the others wait.
   // In a world that has not met, those that have come wait for the others.
   if (in_place_now() && survivors_stay_ && !met_) {
@@ -201,7 +187,7 @@ void JobMachine::inspection_over() {
       for (auto& [id, worker] : workers_)
         if (survives(worker)) worker.condemned = true;
   }
-  trouble({Outcome::Kind::hung, reason, "hung", false});
+  trouble({Outcome::Kind::hung, std::move(hung), CauseKind::hung, false});
 }
 
 // ---- by name
@@ -211,15 +197,14 @@ void JobMachine::on(const RestartWorld&) {
   state_exists_ = false;  // the user wants it so, and need not be told that nobody has survived
   for (auto& [id, worker] : workers_)
     if (worker.member) worker.condemned = true;
-  trouble({Outcome::Kind::worker_failed, "the user asked for a restart", "asked for", true});
+  trouble({Outcome::Kind::worker_failed, cause::RestartAsked{}, CauseKind::asked_for, true});
 }
 
 void JobMachine::on(const RestartWorker& event) {
   if (!may_restart(event.rank)) return ignore("restart worker", "it does not run, or the program is ending");
   auto* worker = member_at(event.rank);
   worker->condemned = true;
-  trouble({Outcome::Kind::worker_failed,
-           fmt::format("the user asked for a restart of rank {}", event.rank.value), "asked for", true});
+  trouble({Outcome::Kind::worker_failed, cause::RestartAsked{event.rank}, CauseKind::asked_for, true});
 }
 
 void JobMachine::on(const StopWorker& event) {
@@ -227,8 +212,7 @@ void JobMachine::on(const StopWorker& event) {
   auto* worker = member_at(event.rank);
   ++stopped_slots_[worker->seat.host];
   worker->condemned = true;
-  trouble({Outcome::Kind::worker_failed, fmt::format("the user stopped rank {}", event.rank.value),
-           "asked for", true});
+  trouble({Outcome::Kind::worker_failed, cause::StopAsked{event.rank}, CauseKind::asked_for, true});
 }
 
 }  // namespace trainrun::core

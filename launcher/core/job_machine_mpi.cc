@@ -1,7 +1,5 @@
 // What MPI programs tell: the half of the brain that hears of MPI_Abort, and of ranks that others wait for in
 // vain.
-#include <fmt/format.h>
-
 #include "launcher/core/job_machine.h"
 
 namespace trainrun::core {
@@ -47,7 +45,7 @@ void JobMachine::on(const ExchangeBroken& event) {
     }
   }
   // The ranks in it got an error, and will say so and end.
-  say(fmt::format("MPI ranks cannot meet: {}", event.reason));
+  tell(notice::MpiCannotMeet{event.generation, event.reason});
 }
 
 }  // namespace trainrun::core

@@ -72,8 +72,7 @@ void JobMachine::slots_changed(HostIndex index) {
   host.refused = !good;
   if (good) return;
   if (std::exchange(host.note, good.error().message) == good.error().message) return;
-  say(fmt::format("{}; no rank is started there any more (try: {})", good.error().message,
-                  good.error().hint));
+  tell(notice::HostUnsuited{named(index), good.error()});
 }
 
 }  // namespace trainrun::core

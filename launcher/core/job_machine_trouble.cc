@@ -1,8 +1,6 @@
 // What follows from a failure or a planned change: who ends, who stays, who is to blame.
 #include "launcher/core/job_machine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <csignal>
 
@@ -72,8 +70,7 @@ void JobMachine::trouble(const Trouble& trouble) {
   // over.
   if (in_place && !survivors && somebody_finished_well()) {
     if (trouble.kind == Outcome::Kind::host_lost) verdict_.host = trouble.host;
-    if (trouble.kind != Outcome::Kind::worker_failed) verdict_.reason = trouble.what;
-    verdict_.hint = trouble.hint;
+    if (trouble.kind != Outcome::Kind::worker_failed) verdict_.why = trouble.what;
     return end_because(trouble.kind);
   }
   const bool as_well = !trouble.planned && of_this_restart(trouble);
@@ -81,8 +78,7 @@ void JobMachine::trouble(const Trouble& trouble) {
     if (!unfinished_) last_cause_.reset();
     if (!budget_.spend(now_)) {
       verdict_.out_of_restarts = true;
-      verdict_.reason = trouble.what;
-      verdict_.hint = trouble.hint;
+      verdict_.why = trouble.what;
       return end_because(trouble.kind);
     }
     ++verdict_.restarts;
@@ -93,14 +89,12 @@ void JobMachine::trouble(const Trouble& trouble) {
   if (!as_well) changed_by_ = trouble.what;  // else the first failure stays the first
   survivors_stay_ = in_place && survivors;
   if (in_place && !survivors) tell_that_state_is_lost();
-  if (as_well) {
-    say(fmt::format("{} as well; {} (still restart {})", trouble.what, what_follows(trouble),
-                    verdict_.restarts));
-  } else if (!trouble.planned) {
-    say(fmt::format("{}{}; {} (restart {} of {} {})", before_it_ran(), trouble.what, what_follows(trouble),
-                    budget_.spent(), spec_.elastic.limit.count, describe_window(spec_.elastic.limit)));
-  } else if (const auto early = before_it_ran(); !early.empty()) {
-    say(early + trouble.what);
+  if (!trouble.planned) {
+    tell(notice::Restarting{world_.generation, trouble.what, as_well, what_follows(trouble),
+                            as_well ? verdict_.restarts : budget_.spent(), spec_.elastic.limit.count,
+                            spec_.elastic.limit.window, was_up()});
+  } else if (!was_up()) {
+    tell(notice::GenerationSkipped{world_.generation, trouble.what});
   }
   if (!survivors_stay_) {
     for (auto& [id, worker] : workers_)
@@ -137,22 +131,19 @@ void JobMachine::restart_paid(Instant since) {
   }
 }
 
-std::string JobMachine::what_follows(const Trouble& trouble) const {
-  if (trouble.kind == Outcome::Kind::port_refused) return "trying again";
-  if (!survivors_stay_) return "all ranks start anew";
+Follows JobMachine::what_follows(const Trouble& trouble) const {
+  if (trouble.kind == Outcome::Kind::port_refused) return Follows::tries_again;
+  if (!survivors_stay_) return Follows::all_start_anew;
   const bool all_live = std::all_of(workers_.begin(), workers_.end(),
                                     [](const auto& it) { return !it.second.member || survives(it.second); });
-  return all_live ? "all go on together" : "the others go on without it";
+  return all_live ? Follows::all_go_on : Follows::others_go_on;
 }
 
 // A number that is skipped must not look like a line that was lost.
-std::string JobMachine::before_it_ran() const {
-  return told_ == world_.generation ? ""
-                                    : fmt::format("generation {} did not come up: ", world_.generation.value);
-}
+bool JobMachine::was_up() const { return told_ == world_.generation; }
 
 void JobMachine::count_cause(const Trouble& trouble) {
-  const auto& cause = trouble.cause;
+  const auto cause = trouble.cause;
   auto& causes = trouble.planned ? verdict_.changes : verdict_.causes;
   const auto it =
       std::find_if(causes.begin(), causes.end(), [&](const auto& one) { return one.first == cause; });
@@ -281,7 +272,7 @@ void JobMachine::after_drain() {
   enter(Phase::cooling);
   // Without the culprit there is no crash loop to slow down.
   if (blaming_ && !culprit_rests && budget_.backoff() > Duration::zero()) {
-    say(fmt::format("waiting {} before the next start", format_duration(budget_.backoff())));
+    tell(notice::BackingOff{budget_.backoff()});
     arm(Deadline::backoff, now_ + budget_.backoff());
   }
   try_form();
@@ -297,11 +288,13 @@ std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
     if (worker.status.success() && !worker.told && !worker.condemned) continue;
     if (!why) why = trouble_;
     if (worker.status.kind == ExitStatus::Kind::lost && !trouble_.planned)
-      why = Trouble{Outcome::Kind::host_lost, worker.status.reason, "host lost", false, worker.seat.host};
+      why = Trouble{Outcome::Kind::host_lost, cause::LinkLost{worker.status.reason}, CauseKind::host_lost,
+                    false, worker.seat.host};
   }
   if (failures.empty()) return why;
   last_cause_ = failures[first_cause(failures)];
-  return Trouble{Outcome::Kind::worker_failed, last_cause_->status.describe(), "rank failed", false};
+  return Trouble{Outcome::Kind::worker_failed, cause::RankFailed{who(*last_cause_), last_cause_->status},
+                 CauseKind::rank_failed, false};
 }
 
 // The first cause alone is blamed: those that lost a peer are its victims. True when its host rests for it,
@@ -311,17 +304,13 @@ bool JobMachine::blame() {
   if (all.empty()) return false;
   const auto& cause = all[first_cause(all)];
   last_cause_ = cause;
-  changed_by_ =
-      fmt::format("rank {} on {} {}", cause.rank.value, host_name(cause.host), cause.status.describe());
+  changed_by_ = cause::RankFailed{who(cause), cause.status};
   const bool rested = ledger_.rested_lately(cause.host, now_);
   if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return false;
   if (forgiven().contains(cause.host)) return false;  // the smallest world cannot do without it
   const auto until = ledger_.rests_until(cause.host, now_);
-  const auto why = rested ? std::string("one of its ranks failed again")
-                          : fmt::format("{} of its ranks failed within {}", HostLedger::tolerated + 1,
-                                        format_duration(HostLedger::window));
-  say(fmt::format("{} rests for {}: {}", host_name(cause.host),
-                  format_duration(until ? *until - now_ : Duration::zero()), why));
+  tell(notice::HostRests{named(cause.host), until ? *until - now_ : Duration::zero(), rested,
+                         HostLedger::tolerated + 1, HostLedger::window});
   return true;
 }
 

@@ -1,30 +1,10 @@
 // Workers that end: the half of the brain that hears of deaths.
 #include "launcher/core/job_machine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/base/utf8.h"
-
 namespace trainrun::core {
-namespace {
-
-constexpr std::size_t longest_words = 100;  // characters
-
-// The last line often says why: "ValueError: loss is NaN".
-std::string in_brackets(const std::string& words) {
-  const auto safe = harmless(words);
-  if (safe.empty()) return {};
-  if (safe.size() <= longest_words) return " (" + safe + ")";
-  auto end = longest_words;
-  while (end > 0 && (static_cast<unsigned char>(safe[end]) & 0xC0) == 0x80) --end;
-  return " (" + safe.substr(0, end) + "...)";
-}
-
-}  // namespace
-
 std::string to_string(JobMachine::WorkerState state) {
   switch (state) {
     case JobMachine::WorkerState::ordered:
@@ -36,6 +16,14 @@ std::string to_string(JobMachine::WorkerState state) {
       return "ended";
   }
   return {};
+}
+
+RankRef JobMachine::who(WorkerId id, const Worker& worker) const {
+  return {worker.seat.rank, named(worker.seat.host), id, worker.pid};
+}
+
+RankRef JobMachine::who(const Failure& failure) const {
+  return {failure.rank, named(failure.host), failure.worker, failure.pid};
 }
 
 std::vector<JobMachine::WorkerView> JobMachine::workers() const {
@@ -148,12 +136,9 @@ void JobMachine::cause_is_known() {
 
 void JobMachine::worker_trouble(WorkerId id) {
   const auto& worker = workers_.at(id);
-  const bool says_itself = worker.status.kind != ExitStatus::Kind::exited;
   disarm(Deadline::cause);
-  trouble({Outcome::Kind::worker_failed,
-           fmt::format("rank {} on {} {}{}", worker.seat.rank.value, host_name(worker.seat.host),
-                       worker.status.describe(), says_itself ? "" : in_brackets(worker.last_words)),
-           "rank failed", false});
+  trouble({Outcome::Kind::worker_failed, cause::RankFailed{who(id, worker), worker.status, worker.last_words},
+           CauseKind::rank_failed, false});
 }
 
 // Before it ended, by what its agent has seen.

@@ -1,13 +1,8 @@
 // The next generation: when it forms and of whom, and changes that are no failures.
 #include "launcher/core/job_machine.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <csignal>
-
-#include "launcher/base/strings.h"
 
 namespace trainrun::core {
 namespace {
@@ -41,7 +36,7 @@ void JobMachine::try_form() {
     if (size > 0 && (!patient || complete)) return form_next(size);
     if (!more_may_come) return give_up_gathering();
     if (!armed_.contains(Deadline::start)) {
-      if (start_timeout_decides()) return end_without_hosts(spec_.start_timeout, "--start-timeout");
+      if (start_timeout_decides()) return end_without_hosts(spec_.start_timeout, Limit::start_timeout);
       return wait_for_hosts(slots_in(now));
     }
     return tell_what_is_there(slots_in(now));
@@ -79,9 +74,8 @@ void JobMachine::tell_what_is_there(int slots) {
   // Too few for the smallest world: without a --start-timeout of the user they are waited for even longer.
   const bool longer = world_size_on(spec_, slots) == 0 && !start_timeout_decides();
   const auto limit = longer ? spec_.elastic.timeout : first_patience();
-  say(fmt::format("{} of {} are there: waiting up to {} for more hosts ({})", slots,
-                  counted(spec_.world_size(), "slot"), format_duration(began_ + limit - now_),
-                  limit == spec_.elastic.timeout ? "--elastic-timeout" : "--start-timeout"));
+  tell(notice::Gathering{slots, spec_.world_size(), began_ + limit - now_,
+                         limit == spec_.elastic.timeout ? Limit::elastic_timeout : Limit::start_timeout});
 }
 
 // Some members have finished, and those that the next world was for are gone as well. True when that is the
@@ -95,7 +89,7 @@ bool JobMachine::nobody_is_left() {
     return false;
   }
   if (why && why->kind == Outcome::Kind::host_lost) verdict_.host = why->host;
-  if (why) verdict_.reason = why->what;
+  if (why) verdict_.why = why->what;
   end_because(why ? why->kind : Outcome::Kind::success);
   return true;
 }
@@ -114,15 +108,13 @@ void JobMachine::wait_for_hosts(int slots) {
   act(AskForHosts{});
   arm(Deadline::world, std::max(now_, until));
   if (until <= now_) return;
-  say(fmt::format(
-      "waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {} (--elastic-timeout)",
-      counted(slots, "slot"), least, what_is_awaited(), format_duration(until - now_)));
+  tell(notice::WaitingForHosts{slots, least, awaited_hosts(), until - now_});
 }
 
-void JobMachine::end_without_hosts(Duration after, const char* flag) {
-  verdict_.reason =
-      fmt::format("too few hosts for the smallest world, for {} ({})", format_duration(after), flag);
-  explain_missing_hosts();
+void JobMachine::end_without_hosts(Duration after, Limit limit) {
+  cause::TooFewHosts cause{after, limit};
+  explain_missing_hosts(cause);
+  verdict_.why = std::move(cause);
   end_because(Outcome::Kind::no_hosts);
 }
 
@@ -159,8 +151,7 @@ void JobMachine::form_next(int size) {
 
 // Ranks that came anew and never met the others live on, but hold nothing.
 void JobMachine::tell_that_state_is_lost() {
-  if (std::exchange(state_exists_, false))
-    say("no rank survived: the world starts anew from the program's own checkpoint");
+  if (std::exchange(state_exists_, false)) tell(notice::StateLost{});
 }
 
 void JobMachine::world_runs() {
@@ -170,19 +161,15 @@ void JobMachine::world_runs() {
   consider_change();
 }
 
-// `generation 3: 6 ranks on 3 hosts; gpu2 lost (no answer for 3.0 s); state kept by 4 survivors; 1.2 s`
 void JobMachine::tell_generation() {
-  auto line = fmt::format("generation {}: {} on {}", world_.generation.value,
-                          counted(static_cast<int>(world_.seats.size()), "rank"),
-                          counted(static_cast<int>(world_.groups), "host"));
-  if (!changed_by_.empty()) line += "; " + changed_by_;
-  if (survivors_stay_ && kept_ > 0) line += fmt::format("; state kept by {}", counted(kept_, "survivor"));
-  if (failed_at_) line += "; " + format_duration(now_ - *failed_at_);
+  notice::GenerationFormed formed{world_.generation, static_cast<int>(world_.seats.size()),
+                                  static_cast<int>(world_.groups), std::exchange(changed_by_, std::nullopt)};
+  if (survivors_stay_) formed.survivors = kept_;
+  if (failed_at_) formed.took = now_ - *failed_at_;
   count_lost_time();
-  say(line);
+  tell(std::move(formed));
   told_ = world_.generation;
   arm(Deadline::steady, now_ + proves_itself);
-  changed_by_.clear();
   survivors_stay_ = false;
 }
 
@@ -235,7 +222,7 @@ void JobMachine::consider_change() {
             return host.leaving || !host.listed;
           });
       if (!stale) return dial_wanted();
-      say(before_it_ran() + "its hosts leave");
+      tell(notice::GenerationSkipped{world_.generation, cause::ItsHostsLeave{}});
       enter(Phase::cooling);  // nobody was started there yet
       return try_form();
     }
@@ -275,28 +262,22 @@ void JobMachine::settled() {
   change_world(describe_change(come, leave), come, leave);
 }
 
-// "node3 came", "node1 and node2 left", "node1 has 2 slots now".
 JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
-  std::vector<std::string> came, left, parts;
+  cause::HostsChanged change;
   for (const auto& room : rooms(false))
-    if (come && !has_live_members(room.host)) came.push_back(host_name(room.host));
+    if (come && !has_live_members(room.host)) change.came.push_back(host_name(room.host));
   for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
     if (!has_live_members({i})) continue;
     const auto& host = hosts_[i];
     if (leave && (host.leaving || !host.listed))
-      left.push_back(host_name({i}));
+      change.left.push_back(host_name({i}));
     else if (const int slots = slots_on({i}); slots != host.slots_then)
-      parts.push_back(fmt::format("{} has {} now", host_name({i}), counted(slots, "slot")));
+      change.resized.push_back({named({i}), slots});
   }
-  const bool hosts_change = !came.empty() || !left.empty();
-  if (!came.empty()) parts.insert(parts.begin(), list_names(came) + " came");
-  if (!left.empty()) parts.insert(parts.begin(), list_names(left) + " left");
-  if (parts.empty()) parts.emplace_back("slots are free");
-  return {Outcome::Kind::worker_failed, fmt::format("{}", fmt::join(parts, ", ")),
-          !hosts_change   ? "slots changed"
-          : !left.empty() ? "hosts left"
-                          : "hosts came",
-          true};
+  const auto kind = !change.left.empty()   ? CauseKind::hosts_left
+                    : !change.came.empty() ? CauseKind::hosts_came
+                                           : CauseKind::slots_changed;
+  return {Outcome::Kind::worker_failed, std::move(change), kind, true};
 }
 
 void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
@@ -327,7 +308,7 @@ void JobMachine::dismiss_leavers() {
   for (const auto& [id, worker] : workers_) {
     if (!survives(worker) || !(worker.told || hosts_.at(worker.seat.host.value).leaving)) continue;
     dismiss(id);
-    if (!unfinished_) unfinished_ = Trouble{.what = "hosts left", .cause = "hosts left", .planned = true};
+    if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};
   }
 }
 

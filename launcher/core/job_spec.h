@@ -128,6 +128,7 @@ struct JobSpec {
   bool timestamp = false;
   std::string output_directory{};  // --output-filename
   std::vector<int> only_ranks{};   // empty: all are shown
+  std::string events{};            // --events: a path, or fd:N; empty: none
   Elastic elastic;
   StdinTo stdin_to = StdinTo::rank;
   int stdin_rank = 0;

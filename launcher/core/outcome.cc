@@ -87,6 +87,13 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
   });
 }
 
+std::string_view to_string(Outcome::Kind kind) {
+  constexpr std::array<std::string_view, 10> names{
+      "success",     "worker failed", "host lost", "hosts failed", "port refused",
+      "user signal", "output closed", "timed out", "hung",         "no hosts"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 std::string who_asked(int signal, bool by_ctl) { return by_ctl ? "ctl end" : signal_name(signal); }
 
 int exit_code_of(const Outcome& outcome) {

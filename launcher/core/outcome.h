@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "launcher/base/exit_status.h"
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
+#include "launcher/core/cause.h"
 
 namespace trainrun::core {
 
@@ -26,6 +28,13 @@ struct Failure {
   bool lost_peer = false;  // its last words say that a peer of it went away
   std::string out_of_memory{};
   bool after_signal = false;  // it had been asked to end, and ended in a way of its own
+
+  template <class V>
+  void fields(V& v) {
+    v("worker", worker), v("rank", rank), v("host", host), v("pid", pid), v("status", status), v("at", at),
+        v("error", error), v("lost_peer", lost_peer), v("out_of_memory", out_of_memory),
+        v("after_signal", after_signal);
+  }
 };
 
 // Index of the failure that led to the others; `failures` is not empty. Who lost a peer, or failed only when
@@ -47,6 +56,12 @@ struct Tally {
   int lost = 0;         // on a host that went away
   int left = 0;         // for their agents to end, since the user would not wait
   int not_started = 0;  // never ran
+
+  template <class V>
+  void fields(V& v) {
+    v("finished", finished), v("failed", failed), v("terminated", terminated), v("killed", killed),
+        v("lost", lost), v("left", left), v("not_started", not_started);
+  }
 };
 
 struct Outcome {
@@ -72,8 +87,7 @@ struct Outcome {
   std::vector<Rank> ranks{};           // host_lost: those that it had
   std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
   bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
-  std::string reason{};                // host_lost, port_refused, hung, no_hosts
-  std::string hint{};                  // port_refused, hung
+  std::optional<Cause> why{};          // host_lost, port_refused, hung, no_hosts
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   bool by_ctl = false;                                     // user_signal: `trainrun ctl end`
@@ -84,11 +98,23 @@ struct Outcome {
   bool out_of_restarts = false;  // the cause would have been survived, had --reset-limit allowed it
 
   // An elastic job's history.
-  int restarts = 0;                                    // after failures
-  std::vector<std::pair<std::string, int>> causes{};   // of these failures, and how often
-  std::vector<std::pair<std::string, int>> changes{};  // that were no failures, and how often
+  int restarts = 0;                                  // after failures
+  std::vector<std::pair<CauseKind, int>> causes{};   // of these failures, and how often
+  std::vector<std::pair<CauseKind, int>> changes{};  // that were no failures, and how often
   Duration lost_time{};  // from failures until the next generation ran, or none did
+
+  template <class V>
+  void fields(V& v) {
+    v("kind", kind), v("exit_code", exit_code), v("generation", generation), v("cause", cause),
+        v("also_failed", also_failed), v("host", host), v("ranks", ranks), v("also_lost", also_lost),
+        v("gave_us_up", gave_us_up), v("why", why), v("host_errors", host_errors), v("signal", signal),
+        v("by_ctl", by_ctl), v("after", after), v("took", took), v("others", others),
+        v("leftovers", leftovers), v("out_of_restarts", out_of_restarts), v("restarts", restarts),
+        v("causes", causes), v("changes", changes), v("lost_time", lost_time);
+  }
 };
+
+std::string_view to_string(Outcome::Kind kind);
 
 // Who ended the job, of user_signal: "SIGTERM", "ctl end".
 std::string who_asked(int signal, bool by_ctl);

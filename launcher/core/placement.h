@@ -17,6 +17,11 @@ struct Placement {
   std::uint32_t groups = 0;  // hosts that have ranks
 
   friend bool operator==(const Placement&, const Placement&) = default;
+
+  template <class V>
+  void fields(V& v) {
+    v("generation", generation), v("seats", seats), v("groups", groups);
+  }
 };
 
 // The order of hosts is law, and no host gets more ranks than it has slots, unless --oversubscribe.

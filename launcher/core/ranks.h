@@ -22,6 +22,13 @@ struct Seat {
       0;  // on this host: whose cores and GPUs it has. The local rank, but where survivors keep theirs
 
   friend bool operator==(const Seat&, const Seat&) = default;
+
+  template <class V>
+  void fields(V& v) {
+    v("rank", rank), v("host", host), v("local_rank", local_rank), v("local_size", local_size),
+        v("group_rank", group_rank), v("cross_rank", cross_rank), v("cross_size", cross_size),
+        v("program", program), v("slot", slot);
+  }
 };
 
 // Fills in local_rank (in rank order on each host), slot (the same), local_size, group_rank (hosts in the

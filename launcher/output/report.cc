@@ -12,6 +12,7 @@
 #include "launcher/core/host_errors.h"
 #include "launcher/core/ranks.h"
 #include "launcher/core/restart_budget.h"
+#include "launcher/output/words.h"
 #include "launcher/wire/evidence.h"
 
 namespace trainrun::output {
@@ -184,9 +185,11 @@ void no_restart_left(std::vector<std::string>& lines, const JobSpec& job, const 
                                                  core::describe_window(limit), flag));
 }
 
-std::string tally(int number, std::string_view noun, const std::vector<std::pair<std::string, int>>& causes) {
+std::string tally(int number, std::string_view noun,
+                  const std::vector<std::pair<core::CauseKind, int>>& causes) {
   std::vector<std::string> each;
-  for (const auto& [cause, count] : causes) each.push_back(fmt::format("{} {}", cause, count));
+  for (const auto& [cause, count] : causes)
+    each.push_back(fmt::format("{} {}", core::to_string(cause), count));
   return fmt::format("{} {}{}{}", number, noun, number == 1 ? "" : "s",
                      each.empty() ? "" : fmt::format(" ({})", fmt::join(each, ", ")));
 }
@@ -211,6 +214,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
   std::vector<std::string> lines;
   const auto others = what_became_of_others(outcome.others);
   const auto name = [&job](HostIndex host) { return job.hosts.hosts[host.value].name; };
+  const auto reason = outcome.why ? words(*outcome.why) : std::string{};
+  const auto advice = outcome.why ? hint(*outcome.why) : std::string{};
   const auto then = others.empty() ? std::string{} : "; " + others;
   switch (outcome.kind) {
     case Outcome::Kind::success:
@@ -220,8 +225,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       break;
     case Outcome::Kind::host_lost:
       if (outcome.gave_us_up) {
-        lines.push_back(fmt::format("trainrun: {}; the ranks on {} are lost{}", outcome.reason,
-                                    name(outcome.host), then));
+        lines.push_back(
+            fmt::format("trainrun: {}; the ranks on {} are lost{}", reason, name(outcome.host), then));
         add_hint(lines,
                  "if it was stopped: with ^Z or `kill -TSTP` agents are told of it. If it was too busy: give "
                  "--host-timeout more, or start fewer ranks");
@@ -230,7 +235,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       lines.push_back(
           fmt::format("trainrun: host {} was lost {} after the start: {}{}",
                       core::name_with_ranks(job.hosts.hosts[outcome.host.value].name, outcome.ranks),
-                      format_duration(outcome.after), outcome.reason, then));
+                      format_duration(outcome.after), reason, then));
       for (const auto host : outcome.also_lost)
         lines.push_back("  also lost   " + job.hosts.hosts[host.value].name);
       add_hint(lines,
@@ -243,8 +248,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       hosts_failed(lines, core::grouped(outcome.host_errors, name));
       break;
     case Outcome::Kind::port_refused:
-      lines.push_back("trainrun: " + outcome.reason);
-      add_hint(lines, outcome.hint);
+      lines.push_back("trainrun: " + reason);
+      add_hint(lines, advice);
       break;
     case Outcome::Kind::user_signal:
       // Who waited for the end wants to know for how long.
@@ -264,14 +269,14 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       add_hint(lines, "give --timeout more, or leave it out");
       break;
     case Outcome::Kind::hung:
-      lines.push_back(fmt::format("trainrun: {}, {} after the start{}", outcome.reason,
-                                  format_duration(outcome.after), then));
-      add_hint(lines, outcome.hint.empty()
+      lines.push_back(
+          fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));
+      add_hint(lines, advice.empty()
                           ? "see the evidence above; a slow step or start needs a longer --hang-timeout"
-                          : outcome.hint);
+                          : advice);
       break;
     case Outcome::Kind::no_hosts:
-      lines.push_back(fmt::format("trainrun: {}", outcome.reason));
+      lines.push_back(fmt::format("trainrun: {}", reason));
       for (const auto& error : core::grouped(outcome.host_errors, name))
         lines.push_back("  " + error.message);
       add_hint(lines, "see whether the hosts are up and listed, or allow a smaller world with --min-np");

@@ -83,7 +83,7 @@ def said_by(source, name):
 
 def words_of_world(source):
     """What `trainrun ctl world` can say: of the phase, a rank's state, a host's state."""
-    return {"phase": said_by(source, "to_string(JobMachine::Phase"),
+    return {"phase": said_by(source, "to_string(JobPhase"),
             "rank": said_by(source, "to_string(JobMachine::WorkerState"),
             "host": said_by(source, "to_string(JobMachine::HostState") | said_by(source, "state_of(")}
 
@@ -96,6 +96,36 @@ def words_of_page(page):
 def words_of_view(header):
     found = re.findall(r"^//   (phase|state of rank|state of host) +(.*)$", header, re.M)
     return {key.split()[-1]: set(words.split(", ")) for key, words in found}
+
+
+def records(header):
+    """Of notice.h or cause.h: each record with its fields, as a line of --events has them."""
+    of_others = {"host.fields": {"host", "host_index"}, "who.fields": {"rank", "host", "host_index", "worker", "pid"}}
+    for name, body in re.findall(r'TRAINRUN_RECORD\("([^"]+)"\) \{(.*?)\}', header, re.S):
+        fields = set(re.findall(r'v\("(\w+)"', body))
+        for call, theirs in of_others.items():
+            fields |= theirs if call in body else set()
+        yield name.replace(" ", "_").replace("-", "_"), fields
+
+
+def events_of_brain(source):
+    """"notice restarting", "notice restarting cause", ...; and the same of causes."""
+    for kind in ("notice", "cause"):
+        for name, fields in records((source / f"launcher/core/{kind}.h").read_text()):
+            yield from (f"{kind} {name} {field}".rstrip() for field in {"", *fields})
+
+
+def events_of_page(page):
+    """`.It Cm restarting` and the fields on the .Cm lines below it, up to a colon or .br."""
+    head, tail = page.split(".Sh EVENTS", 1)
+    parts = {"cause": head.split("and these fields:", 1)[1], "notice": tail.split(".Ss Generations", 1)[1]}
+    for kind, part in parts.items():
+        for name, body in re.findall(r"^\.It Cm (\w+)\n(.*?)(?=^\.It|^\.El)", part, re.S | re.M):
+            yield f"{kind} {name}"
+            for line in re.split(r"^\.br\n", body, flags=re.M)[0].splitlines():
+                if line.startswith(".Cm "):
+                    fields = re.findall(r"\w+", line.removeprefix(".Cm ").split(" :")[0])
+                    yield from (f"{kind} {name} {field}" for field in fields)
 
 
 def main():
@@ -111,12 +141,15 @@ def main():
         *differences("trainrun ctl:", ctl_of_page(ctl), ctl_of_program(trainrun)),
         *differences("exit code", codes_of_page(page), codes_of_header(header)),
     ]
+    events = (source / "man/trainrun-events.7").read_text()
+    wrong += differences("event", set(events_of_page(events)), set(events_of_brain(source)))
     told, view = words_of_page(ctl), words_of_view((source / "launcher/control/world_view.h").read_text())
     for key, words in words_of_world(source).items():
         wrong += differences(f"trainrun ctl world: {key}", told.get(key, set()), words)
         wrong += [line.replace("the man page", "world_view.h")
                   for line in differences(f"trainrun ctl world: {key}", view.get(key, set()), words)]
-    for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7"):
+    for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7",
+                 "man/trainrun-events.7"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours
         noise = ("outdated mandoc.db", "referenced manual not found")

@@ -6,8 +6,6 @@
 #include <csignal>
 #include <variant>
 
-#include "tests/sim/describe.h"
-
 namespace trainrun::sim {
 
 using namespace core;
@@ -192,7 +190,7 @@ void Judge::capacity(bool enough, Instant now) {
 
 void Judge::action(const JobAction& action, Instant now) {
   now_ = now;
-  if (outcome_ && !std::holds_alternative<Say>(action)) fail("an order after the end: " + describe(action));
+  if (outcome_ && !std::holds_alternative<Tell>(action)) fail("an order after the end: " + print(action));
   std::visit(Cases{[&](const AddHost& it) {
                      if (it.host.value != hosts_.size())
                        return fail("a new host is not at the end of the list");

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <csignal>
 
-#include "tests/sim/describe.h"
 #include "tests/sim/judge.h"
 
 namespace trainrun::sim {
@@ -113,7 +112,8 @@ void Judge::ends(const Outcome& outcome, Instant now) {
     if (hosts_[i].link != Link::none) fail(fmt::format("the end comes while host {} is there", i));
   const auto code = [&](int expected) {
     if (outcome.exit_code != expected)
-      fail(fmt::format("{} exits with {} instead of {}", name_of(outcome.kind), outcome.exit_code, expected));
+      fail(fmt::format("{} exits with {} instead of {}", to_string(outcome.kind), outcome.exit_code,
+                       expected));
   };
   const bool may_fail = !scenario_.spec.elastic.enabled() || outcome.out_of_restarts || somebody_done_;
   switch (outcome.kind) {

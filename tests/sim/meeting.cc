@@ -33,8 +33,8 @@ void Meeting::begin(const core::BeginWorld& order) {
 }
 
 void Meeting::end(const core::EndGeneration& order) {
-  carry(order.culprit ? table_.lost(order.generation, *order.culprit, "h", order.reason)
-                      : table_.end(order.generation, order.reason));
+  carry(order.culprit ? table_.lost(order.generation, *order.culprit, "h", "why")
+                      : table_.end(order.generation, "why"));
 }
 
 void Meeting::announce(const core::Announce& order) {

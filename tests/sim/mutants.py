@@ -46,8 +46,8 @@ MUTANTS = {
         "job_machine.cc", "starts.push_back({last_worker_, world_.generation, seat.rank,",
         "starts.push_back({last_worker_, Generation{std::max(1u, world_.generation.value - 1)}, seat.rank,"),
     "leaving_is_charged": (
-        "job_machine_hosts.cc", "expected ? \"hosts left\" : \"host lost\", expected, event.host,",
-        "expected ? \"hosts left\" : \"host lost\", false, event.host,"),
+        "job_machine_hosts.cc", "expected ? CauseKind::hosts_left : CauseKind::host_lost, expected, event.host,",
+        "expected ? CauseKind::hosts_left : CauseKind::host_lost, false, event.host,"),
     "nobody_is_pardoned": ("job_machine_hosts.cc", "if (held >= least) break;", "break;"),
     "end_before_agents_are_gone": (
         "job_machine_end.cc", "[](const auto& host) { return host.state != HostState::gone; })",
@@ -62,7 +62,7 @@ MUTANTS = {
         "if (host_lost) return hosts_of_restart_.contains(trouble.host);"),
     "dismissed_have_finished": (
         "job_machine_worlds.cc",
-        "if (!unfinished_) unfinished_ = Trouble{.what = \"hosts left\", .cause = \"hosts left\", .planned = true};", ""),
+        "if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};", ""),
     "healthy_hosts_given_up": (
         "job_machine_end.cc", "if (awaited(worker) && worker.killed) bad.insert(worker.seat.host);",
         "if (awaited(worker) || worker.state == WorkerState::exited) bad.insert(worker.seat.host);"),

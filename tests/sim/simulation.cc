@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "tests/sim/describe.h"
-
 namespace trainrun::sim {
 namespace {
 
@@ -88,7 +86,7 @@ std::string Simulation::run() {
   stats_.steps += static_cast<std::uint64_t>(steps_);
   stats_.generations += world_.placement.generation.value;
   stats_.restarts += static_cast<std::uint64_t>(machine_.restarts());
-  ++stats_.outcomes[judge_.outcome() ? name_of(judge_.outcome()->kind) : "none"];
+  ++stats_.outcomes[judge_.outcome() ? std::string(to_string(judge_.outcome()->kind)) : "none"];
   return judge_.broken();
 }
 
@@ -103,11 +101,11 @@ void Simulation::trace(const std::string& text) {
 void Simulation::tell(const core::JobEvent& event) {
   if (!judge_.broken().empty()) return;
   ++steps_;
-  if (trace_) trace(fmt::format("[{}] {}", steps_, describe(event)));
+  if (trace_) trace(fmt::format("[{}] {}", steps_, print(event)));
   judge_.event(event, now());
   const auto actions = machine_.step(event, now());
   for (const auto& action : actions) {
-    if (trace_) trace("      " + describe(action));
+    if (trace_) trace("      " + print(action));
     judge_.action(action, now());
     if (!judge_.broken().empty()) return;
     std::visit([this](const auto& it) { perform(it); }, action);
@@ -128,7 +126,7 @@ void Simulation::perform(const core::Arm& order) {
 
 void Simulation::perform(const core::Disarm& order) { timers_[order.deadline] = 0; }
 
-void Simulation::perform(const core::Say&) {}
+void Simulation::perform(const core::Tell&) {}
 
 void Simulation::perform(const core::Finish&) { finished_ = true; }
 

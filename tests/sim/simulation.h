@@ -115,7 +115,7 @@ class Simulation {
   void perform(const core::AbandonHost& order);
   void perform(const core::Arm& order);
   void perform(const core::Disarm& order);
-  void perform(const core::Say& order);
+  void perform(const core::Tell& order);
   void perform(const core::Finish& order);
   Session& session(HostIndex host);
   [[nodiscard]] bool listens(HostIndex host);

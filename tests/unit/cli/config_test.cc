@@ -173,6 +173,8 @@ TEST_CASE("every flag reaches the job") {
                            "--timestamp",
                            "--output-filename",
                            "out",
+                           "--events",
+                           "e.jsonl",
                            "--only-rank",
                            "1",
                            "--stdin",
@@ -214,6 +216,7 @@ TEST_CASE("every flag reaches the job") {
   CHECK(job.tag == Tag::host);
   CHECK(job.timestamp);
   CHECK(job.output_directory == "/home/u/out");
+  CHECK(job.events == "/home/u/e.jsonl");
   CHECK(job.only_ranks == std::vector<int>{1});
   CHECK(job.stdin_rank == 1);
   CHECK(job.quiet);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/core/job_machine.h"
+#include "launcher/output/words.h"
 
 namespace trainrun::core {
 
@@ -49,8 +50,8 @@ struct ElasticBench {
       if (const auto* sweep = std::get_if<Sweep>(&action); sweep != nullptr && sweep->generation)
         sweeps.push_back(*sweep);
       if (const auto* add = std::get_if<AddHost>(&action)) names[add->host] = add->as.name;
-      if (const auto* text = std::get_if<Say>(&action); text != nullptr && !text->detail)
-        said += text->text + "\n";
+      if (const auto* tell = std::get_if<Tell>(&action); tell != nullptr && !is_detail(tell->notice))
+        for (const auto& line : output::words(tell->notice)) said += line + "\n";
       actions.push_back(std::move(action));
     }
     INFO(machine->broken_invariant());

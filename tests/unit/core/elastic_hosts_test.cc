@@ -135,7 +135,8 @@ TEST_SUITE("core.elastic hosts") {
       bench.pass(Deadline::start);
       REQUIRE(bench.outcome);
       CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
-      CHECK(bench.outcome->reason ==
+      REQUIRE(bench.outcome->why);
+      CHECK(output::words(*bench.outcome->why) ==
             "too few hosts for the smallest world, for 5.0 s (--start-timeout); the host discovery lists no "
             "host");
     }
@@ -150,8 +151,9 @@ TEST_SUITE("core.elastic hosts") {
       CHECK(bench.has_said("giving up in 9m54s (--elastic-timeout)"));
       bench.pass(Deadline::world);
       REQUIRE(bench.outcome);
-      CHECK(bench.outcome->reason.starts_with(
-          "too few hosts for the smallest world, for 10m00s (--elastic-timeout)"));
+      REQUIRE(bench.outcome->why);
+      CHECK(output::words(*bench.outcome->why)
+                .starts_with("too few hosts for the smallest world, for 10m00s (--elastic-timeout)"));
     }
     SUBCASE("enough for the smallest world: the wait for more is --start-timeout's") {
       Bench bench(1, OnFailure::restart_world, [&](JobSpec& spec) {

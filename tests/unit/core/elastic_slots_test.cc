@@ -46,7 +46,7 @@ TEST_SUITE("core.elastic slots") {
     bench.finish_all();
     bench.all_stopped();
     REQUIRE(bench.outcome);
-    CHECK(bench.outcome->changes == std::vector<std::pair<std::string, int>>{{"slots changed", 2}});
+    CHECK(bench.outcome->changes == std::vector<std::pair<CauseKind, int>>{{CauseKind::slots_changed, 2}});
   }
 
   TEST_CASE("what would leave too little for the smallest world is kept, and that is said") {

@@ -129,7 +129,7 @@ TEST_SUITE("core.elastic together") {
       CHECK(bench.has_said(words));
     bench.tell(UserSignal{SIGTERM});
     REQUIRE(bench.outcome);
-    CHECK(bench.outcome->causes == std::vector<std::pair<std::string, int>>{{"host lost", 3}});
+    CHECK(bench.outcome->causes == std::vector<std::pair<CauseKind, int>>{{CauseKind::host_lost, 3}});
     CHECK(bench.outcome->restarts == 1);
   }
 

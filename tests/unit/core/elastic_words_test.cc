@@ -79,7 +79,8 @@ TEST_SUITE("core.elastic words") {
     CHECK(bench.outcome->kind == Outcome::Kind::port_refused);
     CHECK(bench.outcome->exit_code == 75);
     CHECK(bench.outcome->out_of_restarts);
-    CHECK(bench.outcome->hint == "widen --port-range");
+    REQUIRE(bench.outcome->why);
+    CHECK(*bench.outcome->why == Cause{cause::PortRefused{refused}});
   }
 
   TEST_CASE("members that give their world up without being told pay for it") {
@@ -117,8 +118,8 @@ TEST_SUITE("core.elastic words") {
     bench.pass(Deadline::world);
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
-    CHECK(bench.outcome->reason.find("; ") != std::string::npos);
-    CHECK(bench.outcome->reason.find("host discovery") != std::string::npos);
+    REQUIRE(bench.outcome->why);
+    CHECK(output::words(*bench.outcome->why).find("host discovery") != std::string::npos);
     CHECK(bench.outcome->host_errors.size() == (failed ? 1 : 0));
     if (listed) CHECK(bench.outcome->host_errors.at(0).second.message == "gpu0: no route to host");
   }

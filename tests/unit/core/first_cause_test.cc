@@ -152,7 +152,7 @@ TEST_SUITE("core.first_cause") {
       if (const auto* it = std::get_if<EndGeneration>(&action)) end = *it;
     REQUIRE(end);
     CHECK(end->culprit == Rank{0});
-    CHECK(end->reason == "exited with code 3");
+    CHECK(output::reason_for_members(*end) == "exited with code 3");
   }
 
   TEST_CASE("a world that starts anew names the rank that failed by itself") {

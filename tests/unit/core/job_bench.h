@@ -8,8 +8,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "launcher/core/job_machine.h"
+#include "launcher/output/words.h"
 
 namespace trainrun::core {
 
@@ -68,6 +71,14 @@ struct JobBench {
       if (const auto* it = std::get_if<Action>(&action)) n += which(*it) ? 1 : 0;
     }
     return n;
+  }
+  // All that was told and is no detail, in words.
+  std::vector<std::string> said() const {
+    std::vector<std::string> lines;
+    for (const auto& action : actions)
+      if (const auto* tell = std::get_if<Tell>(&action); tell != nullptr && !is_detail(tell->notice))
+        for (auto& line : output::words(tell->notice)) lines.push_back(std::move(line));
+    return lines;
   }
   JobMachine::Phase phase() const { return machine->phase(); }
   int signals(int number) const {

@@ -93,7 +93,7 @@ TEST_SUITE("core.job_machine") {
     }
     REQUIRE(end);
     CHECK(end->culprit == Rank{2});
-    CHECK(end->reason == "exited with code 7");
+    CHECK(output::reason_for_members(*end) == "exited with code 7");
   }
 
   TEST_CASE("a rank that ignores TERM is killed after the grace, and counted so") {

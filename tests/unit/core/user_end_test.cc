@@ -43,8 +43,10 @@ TEST_SUITE("core.user_end") {
     Bench bench(1);
     bench.all_running();
     bench.tell(UserSignal{SIGTERM, true});
-    CHECK(bench.count<Say>([](const auto& it) { return it.text.starts_with("ctl end: ending 2 ranks"); }) ==
-          1);
+    CHECK(bench.count<Tell>([&](const auto& it) {
+      return it.notice ==
+             Notice{notice::EndRequested{SIGTERM, true, EndAnswer::ends_ranks, 2, bench.spec.grace}};
+    }) == 1);
     for (const std::uint32_t id : {1u, 2u}) bench.end(id, ExitStatus::killed(SIGTERM, false));
     bench.all_stopped();
     REQUIRE(bench.outcome);

@@ -8,6 +8,7 @@
 #include <csignal>
 
 using namespace trainrun;
+namespace cause = trainrun::core::cause;
 using core::Outcome;
 
 namespace {
@@ -148,7 +149,7 @@ TEST_SUITE("report") {
     Outcome outcome;
     outcome.kind = Outcome::Kind::host_lost;
     outcome.host = HostIndex{1};
-    outcome.reason = "no answer for 10 s";
+    outcome.why = cause::LinkLost{"no answer for 10 s"};
     outcome.after = seconds(90);
     outcome.ranks = {Rank{1}, Rank{2}, Rank{5}};
     outcome.others.lost = 3;
@@ -263,8 +264,7 @@ TEST_SUITE("report") {
           "trainrun: the time limit passed (--timeout 2m00s); 4 ranks ended by SIGTERM\n"
           "  try         give --timeout more, or leave it out");
     outcome.kind = Outcome::Kind::port_refused;
-    outcome.reason = "gpu1: cannot reserve a port";
-    outcome.hint = "widen --port-range";
+    outcome.why = cause::PortRefused{{Code::try_again, "gpu1: cannot reserve a port", "widen --port-range"}};
     CHECK(text(outcome) == "trainrun: gpu1: cannot reserve a port\n  try         widen --port-range");
   }
 }

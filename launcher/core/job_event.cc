@@ -1,0 +1,43 @@
+#include "launcher/core/job_event.h"
+
+namespace trainrun::core {
+
+std::string_view to_string(Deadline deadline) {
+  switch (deadline) {
+    case Deadline::start:
+      return "start";
+    case Deadline::job:
+      return "job";
+    case Deadline::grace:
+      return "grace";
+    case Deadline::kill:
+      return "kill";
+    case Deadline::stop:
+      return "stop";
+    case Deadline::sweep:
+      return "sweep";
+    case Deadline::backoff:
+      return "backoff";
+    case Deadline::hosts:
+      return "hosts";
+    case Deadline::settle:
+      return "settle";
+    case Deadline::world:
+      return "world";
+    case Deadline::join:
+      return "join";
+    case Deadline::leave:
+      return "leave";
+    case Deadline::inspect:
+      return "inspect";
+    case Deadline::notice:
+      return "notice";
+    case Deadline::cause:
+      return "cause";
+    case Deadline::steady:
+      return "steady";
+  }
+  return {};
+}
+
+}  // namespace trainrun::core

@@ -1,0 +1,273 @@
+// What the brain tells: a closed list of facts. They become words for people in launcher/output/words, and
+// lines for machines in launcher/output/events; the names and fields here are what trainrun-events(7) lists.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "launcher/base/error.h"
+#include "launcher/base/id.h"
+#include "launcher/base/time.h"
+#include "launcher/core/cause.h"
+#include "launcher/core/job_phase.h"
+#include "launcher/core/record.h"
+
+namespace trainrun::core {
+
+// How a request for the job's end is answered.
+enum class EndAnswer : std::uint8_t { ends_ranks, ends_job, ends_already, kills };
+std::string_view to_string(EndAnswer answer);
+
+// What follows from a failure.
+enum class Follows : std::uint8_t { tries_again, all_start_anew, all_go_on, others_go_on };
+std::string_view to_string(Follows follows);
+
+struct HostFailure {
+  HostRef host;
+  Error error;
+  template <class V>
+  void fields(V& v) {
+    host.fields(v), v("error", error);
+  }
+};
+
+// A host that is not there, and may come.
+struct AwaitedHost {
+  enum class What : std::uint8_t { dialled, left, rests, retried };
+  HostRef host;
+  What what = What::dialled;
+  Duration in{};  // until it is tried; of dialled none
+  template <class V>
+  void fields(V& v) {
+    host.fields(v), v("what", what), v("in", in);
+  }
+};
+std::string_view to_string(AwaitedHost::What what);
+
+namespace notice {
+
+using core::operator==;
+
+// ---- for whoever follows the machine itself, with -v
+
+struct PhaseChanged {
+  JobPhase from = JobPhase::gathering, to = JobPhase::gathering;
+  TRAINRUN_RECORD("phase changed") { v("from", from), v("to", to); }
+};
+// Something came that nothing follows from.
+struct Ignored {
+  std::string what, why;
+  TRAINRUN_RECORD("ignored") { v("what", what), v("why", why); }
+};
+
+// ---- generations
+
+struct GenerationFormed {
+  Generation generation;
+  int ranks = 0, hosts = 0;
+  std::optional<Cause> cause{};    // of the change; the first generation has none
+  int survivors = 0;               // whose state is kept
+  std::optional<Duration> took{};  // since the failure
+  TRAINRUN_RECORD("generation formed") {
+    v("generation", generation), v("ranks", ranks), v("hosts", hosts), v("cause", cause);
+    v("survivors", survivors), v("took", took);
+  }
+};
+struct Restarting {
+  Generation generation;  // that ends
+  Cause cause;
+  bool as_well = false;  // the same restart as for an earlier failure
+  Follows follows = Follows::all_start_anew;
+  int restart = 0;     // in the job; within the window, if it is not `as_well`
+  int limit = 0;       // so many are allowed ...
+  Duration window{};   // ... within this
+  bool was_up = true;  // the generation ran before
+  TRAINRUN_RECORD("restarting") {
+    v("generation", generation), v("cause", cause), v("as_well", as_well), v("follows", follows);
+    v("restart", restart), v("limit", limit), v("window", window), v("was_up", was_up);
+  }
+};
+// A planned change overtook the generation.
+struct GenerationSkipped {
+  Generation generation;
+  Cause cause;
+  TRAINRUN_RECORD("generation skipped") { v("generation", generation), v("cause", cause); }
+};
+struct BackingOff {
+  Duration wait{};
+  TRAINRUN_RECORD("backing off") { v("wait", wait); }
+};
+// No rank has survived that held the program's state.
+struct StateLost {
+  TRAINRUN_RECORD("state lost") {}
+};
+
+// ---- hosts
+
+struct Gathering {
+  int slots = 0, wanted = 0;
+  Duration wait{};  // at most
+  Limit limit = Limit::start_timeout;
+  TRAINRUN_RECORD("gathering") { v("slots", slots), v("wanted", wanted), v("wait", wait), v("limit", limit); }
+};
+struct WaitingForHosts {
+  int slots = 0, least = 0;
+  std::vector<AwaitedHost> awaited{};
+  Duration wait{};  // at most, --elastic-timeout
+  TRAINRUN_RECORD("waiting for hosts") {
+    v("slots", slots), v("least", least), v("awaited", awaited), v("wait", wait);
+  }
+};
+struct HostLost {
+  HostRef host;
+  std::string reason;
+  bool as_well = false;  // part of a failure that is being dealt with
+  bool had_ranks = true;
+  TRAINRUN_RECORD("host lost") {
+    host.fields(v), v("reason", reason), v("as_well", as_well), v("had_ranks", had_ranks);
+  }
+};
+struct HostLostAtEnd {
+  HostRef host;
+  std::string reason;
+  TRAINRUN_RECORD("host lost at end") { host.fields(v), v("reason", reason); }
+};
+struct HostsFailed {
+  std::vector<HostFailure> failures;
+  bool again = true;  // they are tried again
+  TRAINRUN_RECORD("hosts failed") { v("failures", failures), v("again", again); }
+};
+// More hosts fail in a way that was told often enough.
+struct MoreHostsFail {
+  TRAINRUN_RECORD("more hosts fail") {}
+};
+// Its cores or GPUs do not suffice for its slots.
+struct HostUnsuited {
+  HostRef host;
+  Error error;
+  TRAINRUN_RECORD("host unsuited") { host.fields(v), v("error", error); }
+};
+struct HostRests {
+  HostRef host;
+  Duration rest{};
+  bool again = false;  // it had rested lately
+  int failures = 0;    // so many of its ranks failed ...
+  Duration window{};   // ... within this
+  TRAINRUN_RECORD("host rests") {
+    host.fields(v), v("rest", rest), v("again", again), v("failures", failures), v("window", window);
+  }
+};
+struct HostLeaves {
+  HostRef host;
+  std::string reason;    // its own word ...
+  bool by_user = false;  // ... or the user removed it
+  TRAINRUN_RECORD("host leaves") { host.fields(v), v("reason", reason), v("by_user", by_user); }
+};
+struct HostsFound {
+  std::vector<std::string> hosts;
+  TRAINRUN_RECORD("hosts found") { v("hosts", hosts); }
+};
+struct HostsUnlisted {
+  std::vector<std::string> hosts;
+  std::optional<int> kept_for{};  // they stay: without them the smallest world, of so many, could not be held
+  TRAINRUN_RECORD("hosts unlisted") { v("hosts", hosts), v("kept_for", kept_for); }
+};
+// Hosts have fewer slots now, and their ranks stay, as in HostsUnlisted.
+struct SlotsKept {
+  std::vector<HostSlots> hosts;
+  int kept_for = 0;
+  TRAINRUN_RECORD("slots kept") { v("hosts", hosts), v("kept_for", kept_for); }
+};
+
+// ---- ranks
+
+struct MpiCannotMeet {
+  Generation generation;
+  std::string reason;
+  TRAINRUN_RECORD("mpi cannot meet") { v("generation", generation), v("reason", reason); }
+};
+struct RanksSilent {
+  Generation generation;
+  Duration silence{};
+  TRAINRUN_RECORD("ranks silent") { v("generation", generation), v("silence", silence); }
+};
+struct RankInspected {
+  RankRef who;
+  std::string evidence;
+  TRAINRUN_RECORD("rank inspected") { who.fields(v), v("evidence", evidence); }
+};
+
+// ---- the end
+
+struct EndRequested {
+  int signal = 0;
+  bool by_ctl = false;
+  EndAnswer answer = EndAnswer::ends_ranks;
+  int ranks = 0;     // ends_ranks: that live
+  Duration grace{};  // ends_ranks: until SIGKILL
+  TRAINRUN_RECORD("end requested") {
+    v("signal", signal), v("by_ctl", by_ctl), v("answer", answer), v("ranks", ranks), v("grace", grace);
+  }
+};
+struct LeavingAtOnce {
+  TRAINRUN_RECORD("leaving at once") {}
+};
+// The end takes so long that it is explained.
+struct Ending {
+  Cause cause;
+  int ranks = 0;  // that live
+  Duration kill_in{};
+  TRAINRUN_RECORD("ending") { v("cause", cause), v("ranks", ranks), v("kill_in", kill_in); }
+};
+struct Killing {
+  std::optional<Cause> cause{};  // where it was not told before
+  int ranks = 0;
+  Duration after{};  // since they were asked ...
+  int signal = 0;    // ... by this
+  TRAINRUN_RECORD("killing") { v("cause", cause), v("ranks", ranks), v("after", after), v("signal", signal); }
+};
+struct OutputUnread {
+  int ranks = 0;
+  TRAINRUN_RECORD("output unread") { v("ranks", ranks); }
+};
+struct ProcessesStuck {
+  HostRef host;
+  TRAINRUN_RECORD("processes stuck") { host.fields(v); }
+};
+struct ClearUpUnconfirmed {
+  HostRef host;
+  bool given_up = false;  // between two generations: the host is given up
+  TRAINRUN_RECORD("clear-up unconfirmed") { host.fields(v), v("given_up", given_up); }
+};
+// What ranks left in the background was ended.
+struct Leftovers {
+  HostRef host;
+  std::vector<Rank> ranks;  // of the host
+  std::uint32_t processes = 0;
+  std::vector<std::string> names{};  // of their programs; they may be anything
+  bool killed = false;               // SIGKILL was needed
+  TRAINRUN_RECORD("leftovers") {
+    host.fields(v), v("ranks", ranks), v("processes", processes), v("names", names), v("killed", killed);
+  }
+};
+
+}  // namespace notice
+
+using Notice =
+    std::variant<notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting,
+                 notice::GenerationSkipped, notice::BackingOff, notice::StateLost, notice::Gathering,
+                 notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd, notice::HostsFailed,
+                 notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests, notice::HostLeaves,
+                 notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept, notice::MpiCannotMeet,
+                 notice::RanksSilent, notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce,
+                 notice::Ending, notice::Killing, notice::OutputUnread, notice::ProcessesStuck,
+                 notice::ClearUpUnconfirmed, notice::Leftovers>;
+
+// For whoever follows the machine itself: nobody else wants to see it.
+bool is_detail(const Notice& notice);
+
+}  // namespace trainrun::core

@@ -1,0 +1,355 @@
+#include "launcher/output/words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+#include <utility>
+
+#include "launcher/base/advice.h"
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+#include "launcher/core/host_errors.h"
+#include "launcher/core/outcome.h"
+#include "launcher/core/ranks.h"
+#include "launcher/core/restart_budget.h"
+
+namespace trainrun::output {
+namespace {
+
+using namespace core;
+
+constexpr std::size_t longest_words = 100;  // characters
+
+// The last line often says why: "ValueError: loss is NaN".
+std::string in_brackets(const std::string& words) {
+  const auto safe = harmless(words);
+  if (safe.empty()) return {};
+  if (safe.size() <= longest_words) return " (" + safe + ")";
+  auto end = longest_words;
+  while (end > 0 && (static_cast<unsigned char>(safe[end]) & 0xC0) == 0x80) --end;
+  return " (" + safe.substr(0, end) + "...)";
+}
+
+std::string name(const RankRef& who) { return fmt::format("rank {} on {}", who.rank.value, who.host.name); }
+
+std::vector<std::string> names(const std::vector<RankRef>& ranks) {
+  std::vector<std::string> out;
+  for (const auto& who : ranks) out.push_back(name(who));
+  return out;
+}
+
+// "node1 has 2 slots now"
+std::vector<std::string> resized(const std::vector<HostSlots>& hosts) {
+  std::vector<std::string> out;
+  for (const auto& it : hosts)
+    out.push_back(fmt::format("{} has {} now", it.host.name, counted(it.slots, "slot")));
+  return out;
+}
+
+std::string leaving(const std::string& reason, bool by_user) {
+  return by_user ? "removed by the user" : reason;
+}
+
+// ---- causes
+
+struct CauseWords {
+  std::string operator()(const cause::JobOver&) const { return "the job ended"; }
+  std::string operator()(const cause::RankFailed& it) const {
+    const bool says_itself = it.status.kind != ExitStatus::Kind::exited;
+    return fmt::format("{} {}{}", name(it.who), it.status.describe(),
+                       says_itself ? "" : in_brackets(it.last_words));
+  }
+  std::string operator()(const cause::SomeRankFailed&) const { return "a rank failed"; }
+  std::string operator()(const cause::HostLost& it) const {
+    return fmt::format("{} lost ({})", it.host.name, it.reason);
+  }
+  std::string operator()(const cause::LinkLost& it) const { return it.reason; }
+  std::string operator()(const cause::RanksLost& it) const {
+    return fmt::format("host {} was lost: {}", name_with_ranks(it.host.name, it.ranks),
+                       std::visit(*this, it.why));
+  }
+  std::string operator()(const cause::PortRefused& it) const { return it.error.message; }
+  std::string operator()(const cause::WorldBroken& it) const {
+    return it.reason.value_or("all ranks gave their world up");
+  }
+  std::string operator()(const cause::MembersMissing& it) const {
+    return fmt::format("{} did not come to generation {} within {} ({})",
+                       it.late.empty() ? "a member that ended" : list_names(names(it.late)),
+                       it.generation.value, format_duration(it.waited), to_string(it.limit));
+  }
+  std::string operator()(const cause::Hung& it) const {
+    auto out = fmt::format("no sign of life of any rank for {}", format_duration(it.silence));
+    if (it.stopped.empty()) return out;
+    return out + fmt::format(": {} {} stopped", list_names(names(it.stopped)),
+                             it.stopped.size() == 1 ? "is" : "are");
+  }
+  std::string operator()(const cause::TooFewHosts& it) const {
+    auto out = fmt::format("too few hosts for the smallest world, for {} ({})", format_duration(it.waited),
+                           to_string(it.limit));
+    if (it.discovery_silent)
+      out += fmt::format("; the host discovery has run since the start, {} ago, without an answer",
+                         format_duration(*it.discovery_silent));
+    if (it.discovery_problem) out += "; host discovery: " + *it.discovery_problem;
+    if (it.discovery_lists_none) out += "; the host discovery lists no host";
+    return out;
+  }
+  // "node1 and node2 left, node3 came, node4 has 2 slots now"
+  std::string operator()(const cause::HostsChanged& it) const {
+    std::vector<std::string> parts;
+    if (!it.left.empty()) parts.push_back(list_names(it.left) + " left");
+    if (!it.came.empty()) parts.push_back(list_names(it.came) + " came");
+    for (auto& part : resized(it.resized)) parts.push_back(std::move(part));
+    return parts.empty() ? "slots are free" : fmt::format("{}", fmt::join(parts, ", "));
+  }
+  std::string operator()(const cause::HostLeaves& it) const {
+    return fmt::format("{} leaves ({})", it.host.name, leaving(it.reason, it.by_user));
+  }
+  std::string operator()(const cause::ItsHostsLeave&) const { return "its hosts leave"; }
+  std::string operator()(const cause::RestartAsked& it) const {
+    if (!it.rank) return "the user asked for a restart";
+    return fmt::format("the user asked for a restart of rank {}", it.rank->value);
+  }
+  std::string operator()(const cause::StopAsked& it) const {
+    return fmt::format("the user stopped rank {}", it.rank.value);
+  }
+  std::string operator()(const cause::EndAsked& it) const { return who_asked(it.signal, it.by_ctl); }
+  std::string operator()(const cause::OutputClosed&) const { return "nobody reads the output any more"; }
+  std::string operator()(const cause::TimeLimit& it) const {
+    return fmt::format("the time limit passed (--timeout {})", format_duration(it.limit));
+  }
+};
+
+// Members read of the launcher, not beside its lines.
+struct MemberWords : CauseWords {
+  using CauseWords::operator();
+  std::string operator()(const cause::RankFailed& it) const { return it.status.describe(); }
+  std::string operator()(const cause::PortRefused&) const { return "the job ended"; }
+  std::string operator()(const cause::EndAsked& it) const {
+    return "the launcher was asked to end the job by " + who_asked(it.signal, it.by_ctl);
+  }
+  std::string operator()(const cause::OutputClosed&) const {
+    return "nobody reads the job's output any more";
+  }
+  std::string operator()(const cause::TimeLimit&) const { return "the job's time limit passed"; }
+};
+
+// ---- notices
+
+const char* words_of(Follows follows) {
+  switch (follows) {
+    case Follows::tries_again:
+      return "trying again";
+    case Follows::all_start_anew:
+      return "all ranks start anew";
+    case Follows::all_go_on:
+      return "all go on together";
+    case Follows::others_go_on:
+      return "the others go on without it";
+  }
+  return "";
+}
+
+// A number that is skipped must not look like a line that was lost.
+std::string not_up(Generation generation) {
+  return fmt::format("generation {} did not come up: ", generation.value);
+}
+
+// "dialling gpu2; gpu3 rests for 4.0 s; ", or nothing.
+std::string what_is_awaited(const std::vector<AwaitedHost>& hosts) {
+  std::vector<std::string> dialling, later;
+  for (const auto& it : hosts) {
+    const auto& host = it.host.name;
+    switch (it.what) {
+      case AwaitedHost::What::dialled:
+        dialling.push_back(host);
+        break;
+      case AwaitedHost::What::left:
+        later.push_back(fmt::format("{} left, and is asked again in {}", host, format_duration(it.in)));
+        break;
+      case AwaitedHost::What::rests:
+        later.push_back(fmt::format("{} rests for {}", host, format_duration(it.in)));
+        break;
+      case AwaitedHost::What::retried:
+        later.push_back(fmt::format("{} is tried again in {}", host, format_duration(it.in)));
+        break;
+    }
+  }
+  std::string out;
+  if (!dialling.empty()) out += "dialling " + list_names(dialling) + "; ";
+  if (!later.empty()) out += list_names(later) + "; ";
+  return out;
+}
+
+std::string and_kept(int kept_for) {
+  return fmt::format("; kept, since the others cannot hold --min-np {}", kept_for);
+}
+
+struct NoticeWords {
+  using Lines = std::vector<std::string>;
+
+  Lines operator()(const notice::PhaseChanged& it) const {
+    return {fmt::format("job: {} -> {}", to_string(it.from), to_string(it.to))};
+  }
+  Lines operator()(const notice::Ignored& it) const {
+    return {fmt::format("ignored: {} ({})", it.what, it.why)};
+  }
+  // `generation 3: 6 ranks on 3 hosts; gpu2 lost (no answer for 3.0 s); state kept by 4 survivors; 1.2 s`
+  Lines operator()(const notice::GenerationFormed& it) const {
+    auto line = fmt::format("generation {}: {} on {}", it.generation.value, counted(it.ranks, "rank"),
+                            counted(it.hosts, "host"));
+    if (it.cause) line += "; " + words(*it.cause);
+    if (it.survivors > 0) line += fmt::format("; state kept by {}", counted(it.survivors, "survivor"));
+    if (it.took) line += "; " + format_duration(*it.took);
+    return {line};
+  }
+  Lines operator()(const notice::Restarting& it) const {
+    if (it.as_well)
+      return {fmt::format("{} as well; {} (still restart {})", words(it.cause), words_of(it.follows),
+                          it.restart)};
+    return {fmt::format("{}{}; {} (restart {} of {} {})", it.was_up ? "" : not_up(it.generation),
+                        words(it.cause), words_of(it.follows), it.restart, it.limit,
+                        describe_window({it.limit, it.window}))};
+  }
+  Lines operator()(const notice::GenerationSkipped& it) const {
+    return {not_up(it.generation) + words(it.cause)};
+  }
+  Lines operator()(const notice::BackingOff& it) const {
+    return {fmt::format("waiting {} before the next start", format_duration(it.wait))};
+  }
+  Lines operator()(const notice::StateLost&) const {
+    return {"no rank survived: the world starts anew from the program's own checkpoint"};
+  }
+  Lines operator()(const notice::Gathering& it) const {
+    return {fmt::format("{} of {} are there: waiting up to {} for more hosts ({})", it.slots,
+                        counted(it.wanted, "slot"), format_duration(it.wait), to_string(it.limit))};
+  }
+  Lines operator()(const notice::WaitingForHosts& it) const {
+    return {fmt::format(
+        "waiting for hosts: {} of the {} that the smallest world needs; {}giving up in {} "
+        "(--elastic-timeout)",
+        counted(it.slots, "slot"), it.least, what_is_awaited(it.awaited), format_duration(it.wait))};
+  }
+  Lines operator()(const notice::HostLost& it) const {
+    return {fmt::format("{} lost{} ({}){}", it.host.name, it.as_well ? " as well" : "", it.reason,
+                        it.had_ranks || it.as_well ? "" : "; it had no rank")};
+  }
+  Lines operator()(const notice::HostLostAtEnd& it) const {
+    return {
+        fmt::format("{}: {} while clearing up; its agent ends what is left there", it.host.name, it.reason)};
+  }
+  Lines operator()(const notice::HostsFailed& it) const {
+    HostErrors errors;
+    for (std::uint32_t i = 0; i < it.failures.size(); ++i)
+      errors.emplace_back(HostIndex{i}, it.failures[i].error);
+    Lines lines;
+    for (const auto& error : grouped(errors, [&](HostIndex i) { return it.failures[i.value].host.name; })) {
+      auto line = error.message;
+      if (it.again) line += "; trying again" + (error.hint.empty() ? "" : " (" + advice(error.hint) + ")");
+      lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+  Lines operator()(const notice::MoreHostsFail&) const {
+    return {"more hosts fail in the same way; `trainrun ctl world` names them"};
+  }
+  Lines operator()(const notice::HostUnsuited& it) const {
+    return {fmt::format("{}; no rank is started there any more (try: {})", it.error.message, it.error.hint)};
+  }
+  Lines operator()(const notice::HostRests& it) const {
+    const auto why =
+        it.again ? std::string("one of its ranks failed again")
+                 : fmt::format("{} of its ranks failed within {}", it.failures, format_duration(it.window));
+    return {fmt::format("{} rests for {}: {}", it.host.name, format_duration(it.rest), why)};
+  }
+  Lines operator()(const notice::HostLeaves& it) const {
+    return {fmt::format("{} leaves: {}", it.host.name, leaving(it.reason, it.by_user))};
+  }
+  Lines operator()(const notice::HostsFound& it) const {
+    return {fmt::format("hosts found: {}", list_names(it.hosts))};
+  }
+  Lines operator()(const notice::HostsUnlisted& it) const {
+    return {fmt::format("hosts no longer listed: {}{}", list_names(it.hosts),
+                        it.kept_for ? and_kept(*it.kept_for) : "")};
+  }
+  Lines operator()(const notice::SlotsKept& it) const {
+    return {list_names(resized(it.hosts)) + and_kept(it.kept_for)};
+  }
+  Lines operator()(const notice::MpiCannotMeet& it) const {
+    return {fmt::format("MPI ranks cannot meet: {}", it.reason)};
+  }
+  Lines operator()(const notice::RanksSilent& it) const {
+    return {fmt::format("no sign of life of any rank for {}: looking at what they do",
+                        format_duration(it.silence))};
+  }
+  Lines operator()(const notice::RankInspected& it) const {
+    return {fmt::format("  {}: {}", name(it.who), it.evidence)};
+  }
+  Lines operator()(const notice::EndRequested& it) const {
+    const auto who = who_asked(it.signal, it.by_ctl);
+    switch (it.answer) {
+      case EndAnswer::ends_ranks:
+        return {fmt::format("{}: ending {}; SIGKILL in {} (again to kill them now)", who,
+                            counted(it.ranks, "rank"), format_duration(it.grace))};
+      case EndAnswer::ends_job:
+        return {fmt::format("{}: ending the job (again to kill the ranks)", who)};
+      case EndAnswer::ends_already:
+        return {fmt::format("{}: the ranks are being ended already (again to kill them)", who)};
+      case EndAnswer::kills:
+        return {fmt::format("{} again: killing", who)};
+    }
+    return {};
+  }
+  Lines operator()(const notice::LeavingAtOnce&) const {
+    return {"leaving at once; agents end what is left"};
+  }
+  Lines operator()(const notice::Ending& it) const {
+    return {fmt::format("{}; ending {}: SIGKILL in {}", words(it.cause), counted(it.ranks, "rank"),
+                        format_duration(it.kill_in))};
+  }
+  Lines operator()(const notice::Killing& it) const {
+    return {fmt::format("{}{} did not end within {} of {}: SIGKILL", it.cause ? words(*it.cause) + "; " : "",
+                        counted(it.ranks, "rank"), format_duration(it.after), signal_name(it.signal))};
+  }
+  Lines operator()(const notice::OutputUnread& it) const {
+    return {fmt::format("the last output of {} was not read in time", counted(it.ranks, "rank"))};
+  }
+  Lines operator()(const notice::ProcessesStuck& it) const {
+    return {fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
+                        it.host.name)};
+  }
+  Lines operator()(const notice::ClearUpUnconfirmed& it) const {
+    return {fmt::format(
+        "{}: the agent did not confirm that {}", it.host.name,
+        it.given_up ? "the last generation is cleared up; giving it up" : "all is cleared up there")};
+  }
+  Lines operator()(const notice::Leftovers& it) const {
+    Lines shown;
+    for (const auto& program : it.names) shown.push_back(harmless(std::string_view(program).substr(0, 16)));
+    return {fmt::format("{} on {} ended and left {} {}{}: ended too{}",
+                        it.ranks.size() == 1 ? fmt::format("rank {}", it.ranks.front().value) : "ranks",
+                        it.host.name, it.processes, it.processes == 1 ? "process" : "processes",
+                        shown.empty() ? "" : fmt::format(" ({})", list_names(shown)),
+                        it.killed ? ", by SIGKILL" : "")};
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> words(const Notice& notice) { return std::visit(NoticeWords{}, notice); }
+
+std::string words(const Cause& cause) { return std::visit(CauseWords{}, cause); }
+
+std::string hint(const Cause& cause) {
+  if (const auto* refused = std::get_if<cause::PortRefused>(&cause)) return refused->error.hint;
+  if (std::holds_alternative<cause::MembersMissing>(cause))
+    return "give --start-timeout more: a rank that lives has so long to come to the next generation, one "
+           "that starts anew ten times as long, or with --hang-timeout as long as that allows";
+  return {};
+}
+
+std::string reason_for_members(const EndGeneration& end) {
+  return end.job_ends ? std::visit(MemberWords{}, end.cause) : words(end.cause);
+}
+
+}  // namespace trainrun::output

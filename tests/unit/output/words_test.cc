@@ -1,0 +1,126 @@
+#include "launcher/output/words.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace trainrun;
+using namespace trainrun::core;
+
+namespace {
+
+const HostRef gpu1{HostIndex{1}, "gpu1"};
+const HostRef gpu2{HostIndex{2}, "gpu2"};
+const RankRef rank3{Rank{3}, gpu1, WorkerId{7}, 4711};
+
+using Lines = std::vector<std::string>;
+Lines lines(const Notice& notice) { return output::words(notice); }
+std::string why(const Cause& cause) { return output::words(cause); }
+
+template <std::size_t... Is>
+std::vector<Notice> one_of_each(std::index_sequence<Is...>) {
+  return {Notice(std::in_place_index<Is>)...};
+}
+
+}  // namespace
+
+TEST_SUITE("output.words") {
+  TEST_CASE("every notice has words, also one that says nothing yet") {
+    for (const auto& notice : one_of_each(std::make_index_sequence<std::variant_size_v<Notice>>())) {
+      INFO(print(notice));
+      if (std::holds_alternative<notice::HostsFailed>(notice)) continue;  // a line a failure
+      const auto said = lines(notice);
+      REQUIRE(said.size() == 1);
+      CHECK_FALSE(said[0].empty());
+    }
+  }
+
+  TEST_CASE("a failed rank says how it ended, and its last words where its code says little") {
+    CHECK(why(cause::RankFailed{rank3, ExitStatus::killed(SIGSEGV, false), "unheard"}) ==
+          "rank 3 on gpu1 was killed by SIGSEGV");
+    CHECK(why(cause::RankFailed{rank3, ExitStatus::exited(1), "ValueError: loss is NaN"}) ==
+          "rank 3 on gpu1 exited with code 1 (ValueError: loss is NaN)");
+    CHECK(why(cause::RankFailed{rank3, ExitStatus::exited(1), "a\x1b"}) ==
+          "rank 3 on gpu1 exited with code 1 (a\\x1b)");
+    const auto cut = why(cause::RankFailed{rank3, ExitStatus::exited(1), std::string(99, 'a') + "ää"});
+    CHECK(cut == "rank 3 on gpu1 exited with code 1 (" + std::string(99, 'a') + "...)");
+  }
+
+  TEST_CASE("members learn how the culprit ended, and of other ends what concerns them") {
+    const auto told = [](Cause cause, bool job_ends) {
+      return output::reason_for_members({Generation{2}, std::nullopt, std::move(cause), job_ends});
+    };
+    const cause::RankFailed failed{rank3, ExitStatus::exited(4)};
+    CHECK(told(failed, true) == "exited with code 4");
+    CHECK(told(failed, false) == "rank 3 on gpu1 exited with code 4");
+    CHECK(told(cause::EndAsked{SIGTERM, true}, true) == "the launcher was asked to end the job by ctl end");
+    CHECK(told(cause::TimeLimit{seconds(60)}, true) == "the job's time limit passed");
+    CHECK(told(cause::OutputClosed{}, true) == "nobody reads the job's output any more");
+    CHECK(told(cause::RanksLost{gpu1, {Rank{2}, Rank{3}}, cause::LinkLost{"no answer for 10.0 s"}}, true) ==
+          "host gpu1 (ranks 2-3) was lost: no answer for 10.0 s");
+  }
+
+  TEST_CASE("a generation is told with what changed it, who keeps the state, and what it took") {
+    CHECK(lines(notice::GenerationFormed{Generation{1}, 8, 1}) == Lines{"generation 1: 8 ranks on 1 host"});
+    CHECK(
+        lines(notice::GenerationFormed{Generation{3}, 6, 3, cause::HostLost{gpu2, "no answer for 3.0 s"}, 4,
+                                       milliseconds(1200)}) ==
+        Lines{"generation 3: 6 ranks on 3 hosts; gpu2 lost (no answer for 3.0 s); state kept by 4 survivors; "
+              "1.2 s"});
+    CHECK(why(cause::HostsChanged{{"a", "b"}, {"c"}, {{gpu1, 1}}}) ==
+          "a and b left, c came, gpu1 has 1 slot now");
+    CHECK(why(cause::HostsChanged{}) == "slots are free");
+  }
+
+  TEST_CASE("a restart is told with what follows, and what is left of them") {
+    notice::Restarting it{Generation{2}, cause::HostLost{gpu2, "gone"}, false, Follows::others_go_on, 2, 10,
+                          seconds(3600)};
+    CHECK(lines(it) == Lines{"gpu2 lost (gone); the others go on without it (restart 2 of 10 in 1h00m)"});
+    it.was_up = false;
+    it.follows = Follows::all_start_anew;
+    CHECK(lines(it) ==
+          Lines{"generation 2 did not come up: gpu2 lost (gone); all ranks start anew (restart 2 "
+                "of 10 in 1h00m)"});
+    it.as_well = true;
+    CHECK(lines(it) == Lines{"gpu2 lost (gone) as well; all ranks start anew (still restart 2)"});
+  }
+
+  TEST_CASE("hosts that are waited for are told by what they wait for") {
+    using What = AwaitedHost::What;
+    CHECK(lines(notice::WaitingForHosts{
+              1, 4, {{gpu1, What::rests, seconds(4)}, {gpu2, What::dialled}}, seconds(60)}) ==
+          Lines{"waiting for hosts: 1 slot of the 4 that the smallest world needs; dialling gpu2; gpu1 rests "
+                "for 4.0 s; giving up in 1m00s (--elastic-timeout)"});
+    CHECK(lines(notice::WaitingForHosts{0, 2, {}, seconds(60)})[0].find("needs; giving up in") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("hosts that fail are told one by one, and many that fail alike in one line") {
+    const auto failure = [](std::uint32_t i) {
+      const auto name = "gpu" + std::to_string(i);
+      return HostFailure{{HostIndex{i}, name}, {Code::unreachable, name + ": no route", "see the cable"}};
+    };
+    CHECK(lines(notice::HostsFailed{{failure(1), failure(2)}}) ==
+          Lines{"gpu1: no route; trying again (try: see the cable)",
+                "gpu2: no route; trying again (try: see the cable)"});
+    CHECK(lines(notice::HostsFailed{{failure(1)}, false}) == Lines{"gpu1: no route"});
+    CHECK(lines(notice::HostsFailed{{failure(1), failure(2), failure(3), failure(4)}}) ==
+          Lines{"4 hosts: no route (gpu1, gpu2, gpu3 and gpu4); trying again (try: see the cable)"});
+  }
+
+  TEST_CASE("a lost host says whether it counts, and whether it matters") {
+    CHECK(lines(notice::HostLost{gpu1, "gone"}) == Lines{"gpu1 lost (gone)"});
+    CHECK(lines(notice::HostLost{gpu1, "gone", true, false}) == Lines{"gpu1 lost as well (gone)"});
+    CHECK(lines(notice::HostLost{gpu1, "gone", false, false}) == Lines{"gpu1 lost (gone); it had no rank"});
+  }
+
+  TEST_CASE("hints go with causes that somebody can do something about") {
+    CHECK(output::hint(cause::PortRefused{{Code::try_again, "taken", "widen --port-range"}}) ==
+          "widen --port-range");
+    CHECK(output::hint(cause::MembersMissing{}).starts_with("give --start-timeout more"));
+    CHECK(output::hint(cause::Hung{}).empty());
+  }
+}
