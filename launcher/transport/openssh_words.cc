@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/base/strings.h"
+#include "launcher/transport/ssh_words.h"
 
 namespace trainrun::transport {
 namespace {
@@ -74,6 +78,35 @@ const Sign* sign_in(const Said& said) {
   return nullptr;
 }
 
+// "No ED25519 host key is known for [gpu1]:2222 and you have requested strict checking." A host's banner can
+// say that as well: nothing but a name, a port and a type gets into the command that we tell.
+std::optional<Error> unknown_key(const Host& host, const Said& said) {
+  constexpr std::string_view no = "No ", known = " host key is known for ",
+                             strict = " and you have requested";
+  constexpr std::array types{std::pair{"ED25519", "ed25519"}, std::pair{"ECDSA", "ecdsa"},
+                             std::pair{"RSA", "rsa"}};
+  for (const auto line : said.lines) {
+    const auto at = line.find(known), end = line.find(strict);
+    if (!line.starts_with(no) || end == std::string_view::npos || at > end) continue;
+    const auto type = std::find_if(types.begin(), types.end(), [&](const auto& one) {
+      return line.substr(no.size(), at - no.size()) == one.first;
+    });
+    auto name = line.substr(at + known.size(), end - at - known.size());
+    std::optional<std::uint16_t> port = 22;
+    if (const auto bracket = name.find("]:"); name.starts_with('[') && bracket != std::string_view::npos) {
+      port = parse_unsigned<std::uint16_t>(name.substr(bracket + 2));
+      name = name.substr(1, bracket - 1);
+    }
+    if (type == types.end() || !port || !is_host_name(name)) continue;
+    return Error{
+        Code::host_key, fmt::format("{}: its host key is not known", host.name),
+        fmt::format("log in once by hand and compare the fingerprint, or: ssh-keyscan -H {}-t {} {} >> "
+                    "~/.ssh/known_hosts   or once: --ssh-accept-new",
+                    *port == 22 ? std::string() : fmt::format("-p {} ", *port), type->second, name)};
+  }
+  return std::nullopt;
+}
+
 // The jump host let us in, and could or would not open the connection to the host.
 Error beyond_the_hop(const Host& host, std::string_view line) {
   const auto why = trim(line.substr(line.find("open failed: ") + std::string_view("open failed: ").size()));
@@ -111,6 +144,7 @@ Error explain_openssh(const Host& host, std::string_view words, std::string_view
   const auto target = host.user.empty() ? host.name : host.user + "@" + host.name;
   const auto said = what_was_said(words);
   if (said.by_the_hop) return failed_hop(host, target, said);
+  if (auto unknown = unknown_key(host, said)) return *std::move(unknown);
   const auto* sign = sign_in(said);
   if (sign == nullptr) {
     const auto line = line_of(said, nullptr);

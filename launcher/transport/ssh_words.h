@@ -50,6 +50,7 @@ bool is_for_openssh(const Error& error);
 // Could not be reached, in the words of errno or of getaddrinfo.
 Error unreachable_host(const std::string& host, std::string_view address, std::uint16_t port,
                        std::string_view why);
+constexpr std::string_view looking_up = "looking up its name";
 Error silent_host(const std::string& host, std::string_view step, Duration after);
 
 }  // namespace trainrun::transport

@@ -237,6 +237,35 @@ class Machines(LoginTest):
                 self.assertSays(done, "nobody can log in by ssh as uid 12345, which has no entry in /etc/passwd")
 
 
+class HostKeys(LoginTest):
+    """One command is told for all hosts, and it helps."""
+
+    def setUp(self):
+        super().setUp()
+        self.on("head", "cp ~/.ssh/known_hosts ~/.ssh/saved")
+        self.addCleanup(self.on, "head", "mv ~/.ssh/saved ~/.ssh/known_hosts; rm -f ~/.ssh/known_hosts.old")
+
+    def cured(self, transport, pattern):
+        words = ("--transport", transport, "-H", "node1:1,node2:1")
+        done = self.refused(*words)
+        self.assertEqual(done.err.count("try: "), 1, done.err)
+        command = re.search(pattern, done.err)
+        self.assertTrue(command, done.err)
+        self.on("head", command[1])
+        self.assertEqual(self.ran(*words)[0], ["0 node1", "1 node2"])
+
+    def test_of_unknown_hosts(self):
+        for transport in ("ssh", "openssh"):
+            with self.subTest(transport=transport):
+                self.on("head", ": > ~/.ssh/known_hosts")
+                self.cured(transport, r"(ssh-keyscan -H -t [a-z0-9-]+ node1 node2 >> \S+)   or once")
+
+    def test_of_hosts_whose_key_has_changed(self):
+        self.on("head", "rm -f ~/.ssh/other*; ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/other; "
+                "(for h in node1 node2; do echo \"$h $(cat ~/.ssh/other.pub)\"; done) > ~/.ssh/known_hosts; rm ~/.ssh/other*")
+        self.cured("ssh", "(for h in 'node1' 'node2'; do ssh-keygen .*)")
+
+
 class Silence(LoginTest):
     def test_a_host_that_takes_connections_and_never_speaks_is_told_with_the_step(self):
         self.listen("node1", "s = socket.socket()\ns.bind(('', 2222))\ns.listen()")
@@ -244,6 +273,15 @@ class Silence(LoginTest):
             with self.subTest(transport=transport):
                 done = self.refused("--transport", transport, "--start-timeout", 3, "-p", 2222, "-H", "node1:1")
                 self.assertSays(done, f"node1: no answer while {step}, given up after 2.[0-9] s", "--start-timeout")
+
+    def test_a_dns_that_does_not_answer_is_told(self):
+        self.listen("head", "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('127.0.0.1', 53))")
+        self.on("head", "echo nameserver 127.0.0.1 > /run/resolv; mount --bind /run/resolv /etc/resolv.conf")
+        self.addCleanup(self.on, "head", "umount /etc/resolv.conf; rm /run/resolv")
+        self.files_before["head"].add("/run/resolv")
+        done = self.refused("--start-timeout", 3, "-H", "no-such-host:1,node2:1")
+        self.assertSays(done, "no-such-host: no answer while looking up its name, given up after", "getent hosts no-such-host")
+        self.assertNotIn("node2:", done.err)
 
     def test_one_that_is_no_sshd_is_told(self):
         self.listen("node1", "import threading\ns = socket.socket()\ns.bind(('', 2222))\ns.listen()\n"

@@ -125,6 +125,10 @@ TEST_SUITE("ssh words") {
                  Code::unreachable,
                  "gpu1: not reached, its jump host or ProxyCommand failed: '/bin/sh: 1: exec: nc: not "
                  "found'"},
+             Row{"No ED25519 host key is known for [gpu1]:2222 and you have requested strict "
+                 "checking.\r\nHost key "
+                 "verification failed.\r\n",
+                 Code::host_key, "gpu1: its host key is not known"},
              Row{seen_from_here, Code::try_again,
                  "gpu1: its jump host or ProxyCommand ended the connection without a word"},
              Row{"me@gpu1: Permission denied (publickey).\r\n", Code::auth,
@@ -135,6 +139,21 @@ TEST_SUITE("ssh words") {
       CHECK(error.code == row.code);
       CHECK_FALSE(error.hint.empty());
     }
+  }
+
+  TEST_CASE("OpenSSH's words on an unknown host key become a command, and a banner's do not") {
+    const auto hint = [](const std::string& words) {
+      return explain_openssh(Host{"gpu1"}, words + "\nHost key verification failed.\n", "exited").hint;
+    };
+    const std::string strict = " and you have requested strict checking.";
+    CHECK(hint("No ED25519 host key is known for gpu1" + strict).find("-H -t ed25519 gpu1 >> ~/.ssh") !=
+          std::string::npos);
+    CHECK(hint("No RSA host key is known for [g]:2222" + strict).find("-H -p 2222 -t rsa g >> ~/.ssh") !=
+          std::string::npos);
+    for (const std::string evil :
+         {"No ED25519 host key is known for $(halt)", "No `halt` host key is known for gpu1",
+          "No ED25519 host key is known for [gpu1]:22;halt"})
+      CHECK(hint(evil + strict).find("halt") == std::string::npos);
   }
 
   TEST_CASE("of a proxy the error tells what ssh_config says") {
