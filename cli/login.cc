@@ -4,10 +4,10 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "launcher/transport/key_agent.h"
 #include "launcher/transport/key_file.h"
@@ -30,29 +30,27 @@ Result<void> key_is_usable(const JobSpec& job, const Host& host, std::set<std::s
   return good;
 }
 
+}  // namespace
+
+Result<void> keys_are_usable(const JobSpec& job, const std::function<bool(const Host&)>& needs_no_login) {
+  std::set<std::string> seen;
+  for (const auto& host : job.hosts.hosts) {
+    if (needs_no_login(host)) continue;
+    if (auto good = key_is_usable(job, host, seen); !good) return good;
+  }
+  return {};
+}
+
 // Neither libssh nor OpenSSH's client works for a user without one: it holds the home directory.
-Result<void> user_is_known() {
+Result<void> user_is_known(const JobSpec& job, const std::function<bool(const Host&)>& needs_no_login) {
+  const auto& hosts = job.hosts.hosts;
+  if (std::all_of(hosts.begin(), hosts.end(), needs_no_login)) return {};
   errno = 0;
   if (::getpwuid(::geteuid()) != nullptr || (errno != 0 && errno != ENOENT && errno != ESRCH)) return {};
   return fail(
       Code::config,
       fmt::format("nobody can log in by ssh as uid {}, which has no entry in /etc/passwd", ::geteuid()),
       "run as a user that has one, or add one, where this is a container: NAME:x:UID:GID::HOME:SHELL");
-}
-
-}  // namespace
-
-Result<void> logins_are_possible(const JobSpec& job, const std::function<bool(const Host&)>& needs_no_login) {
-  std::set<std::string> seen;
-  bool first = true;
-  for (const auto& host : job.hosts.hosts) {
-    if (needs_no_login(host)) continue;
-    if (std::exchange(first, false)) {
-      if (auto known = user_is_known(); !known) return known;
-    }
-    if (auto good = key_is_usable(job, host, seen); !good) return good;
-  }
-  return {};
 }
 
 }  // namespace trainrun::cli

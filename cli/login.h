@@ -8,8 +8,11 @@
 
 namespace trainrun::cli {
 
-// Our user's entry and the private keys that are named, for the hosts that need a login. What is wrong is
-// told once, however many hosts it concerns.
-Result<void> logins_are_possible(const JobSpec& job, const std::function<bool(const Host&)>& needs_no_login);
+// The private keys that are named for the hosts that need a login. What is wrong is told once, however many
+// hosts it concerns.
+Result<void> keys_are_usable(const JobSpec& job, const std::function<bool(const Host&)>& needs_no_login);
+
+// Our user's entry, if any host needs a login. May ask a name service.
+Result<void> user_is_known(const JobSpec& job, const std::function<bool(const Host&)>& needs_no_login);
 
 }  // namespace trainrun::cli

@@ -97,7 +97,10 @@ bool starts_agents(Action action) {
 int perform(const Request& request, const Inputs& inputs) {
   if (starts_agents(request.action)) {
     const auto here = [&](const Host& host) { return needs_no_login(request.job, host, inputs); };
-    if (const auto good = logins_are_possible(request.job, here); !good) return print_error(good.error());
+    if (const auto good = keys_are_usable(request.job, here); !good) return print_error(good.error());
+    if (request.action != Action::dry_run) {
+      if (const auto known = user_is_known(request.job, here); !known) return print_error(known.error());
+    }
   }
   switch (request.action) {
     case Action::run:

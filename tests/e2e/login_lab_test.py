@@ -274,6 +274,20 @@ class Silence(LoginTest):
                 done = self.refused("--transport", transport, "--start-timeout", 3, "-p", 2222, "-H", "node1:1")
                 self.assertSays(done, f"node1: no answer while {step}, given up after 2.[0-9] s", "--start-timeout")
 
+    def test_a_login_that_stalls_is_told_with_the_step(self):
+        self.on("node1", "chmod 755 /run; printf '#!/bin/sh\\nexec sleep 600\\n' > /run/stalls; chmod 755 /run/stalls; "
+                "/usr/sbin/sshd -f /run/.lab/sshd_config -o Port=2223 -o AuthorizedKeysFile=none -o AuthorizedKeysCommandUser=root "
+                "-o AuthorizedKeysCommand=/run/stalls -o PidFile=/run/.lab/second")
+        self.addCleanup(self.on, "node1", "kill $(cat /run/.lab/second); rm /run/stalls; pkill -x sleep")
+        self.files_before["node1"].add("/run/stalls")
+        self.on("head", "cp ~/.ssh/known_hosts ~/.ssh/saved; sed 's/^head[^ ]*/[node1]:2223/' ~/.ssh/saved >> ~/.ssh/known_hosts")
+        self.addCleanup(self.on, "head", "mv ~/.ssh/saved ~/.ssh/known_hosts")
+        for transport, step in (("ssh", "logging in"), ("openssh", "ssh logs in and starts the agent")):
+            with self.subTest(transport=transport):
+                done = self.refused("--transport", transport, "--start-timeout", 4, "-p", 2223, "-H", "node1:1")
+                self.assertSays(done, f"node1: no answer while {step}, given up after 3.[0-9] s")
+        self.before["node1"] = self.keys("node1")
+
     def test_a_dns_that_does_not_answer_is_told(self):
         self.listen("head", "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('127.0.0.1', 53))")
         self.on("head", "echo nameserver 127.0.0.1 > /run/resolv; mount --bind /run/resolv /etc/resolv.conf")
