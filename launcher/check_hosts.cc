@@ -75,7 +75,7 @@ int check_in_loop(const JobSpec& job, bool json) {
                        "see whether the host is up"}};
     }
     // A session that has ended is no neighbour to the fleet.
-    if (auto& check = checks[host]; check.facts && !check.facts->place.empty() && !job.oversubscribe) {
+    if (auto& check = checks[host]; check.facts && !check.facts->place.empty() && !may_share_a_machine(job)) {
       const auto other = places.try_emplace(check.facts->place, host).first->second;
       if (other != host) check = {name(host), std::nullopt, {}, same_machine(job, host, other)};
     }

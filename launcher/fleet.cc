@@ -232,6 +232,10 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   return setup;
 }
 
+bool may_share_a_machine(const JobSpec& job) {
+  return job.oversubscribe || job.transport == TransportKind::local;
+}
+
 Error same_machine(const JobSpec& job, HostIndex host, HostIndex other) {
   const auto& hosts = job.hosts.hosts;
   const auto& first = hosts[std::min(host, other).value];
@@ -244,7 +248,7 @@ Error same_machine(const JobSpec& job, HostIndex host, HostIndex other) {
 
 Result<void> Fleet::is_a_host_of_its_own(HostIndex host) {
   const auto& place = sessions_.at(host)->facts().place;
-  if (place.empty() || job_.oversubscribe) return {};
+  if (place.empty() || may_share_a_machine(job_)) return {};
   const auto other = places_.try_emplace(place, host).first->second;
   const auto* there = find(other);
   if (other != host && there->state() == Session::State::ready && there->facts().place == place)

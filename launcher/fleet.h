@@ -87,7 +87,10 @@ class Fleet {
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };
 
-// Two names of the list have led to one machine, and nobody has asked for that by --oversubscribe.
+// Whether two names of the list may lead to one machine: by --oversubscribe, or where all names are this
+// host's.
+bool may_share_a_machine(const JobSpec& job);
+// They did, and may not.
 Error same_machine(const JobSpec& job, HostIndex host, HostIndex other);
 
 // local for this host, ssh for the rest, unless the user chose.
