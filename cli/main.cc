@@ -12,6 +12,7 @@
 #include "cli/elastic.h"
 #include "cli/host_choice.h"
 #include "cli/local_machine.h"
+#include "cli/login.h"
 #include "cli/rendezvous_words.h"
 #include "cli/singleton.h"
 #include "cli/subcommands.h"
@@ -89,7 +90,18 @@ void print_notes(const Request& request) {
   for (const auto& note : request.notes) output::print_line(stderr, "trainrun: " + note);
 }
 
+bool starts_agents(Action action) {
+  return action == Action::run || action == Action::dry_run || action == Action::check_hosts;
+}
+
 int perform(const Request& request, const Inputs& inputs) {
+  if (starts_agents(request.action)) {
+    const auto here = [&](const Host& host) { return needs_no_login(request.job, host, inputs); };
+    if (const auto good = keys_are_usable(request.job, here); !good) return print_error(good.error());
+    if (request.action != Action::dry_run) {
+      if (const auto known = user_is_known(request.job, here); !known) return print_error(known.error());
+    }
+  }
   switch (request.action) {
     case Action::run:
       return run_job(request.job, request.notes, surroundings(inputs));

@@ -64,6 +64,7 @@ int check_in_loop(const JobSpec& job, bool json) {
   loop.run();
 
   std::vector<output::HostCheck> in_order;
+  std::map<std::string, HostIndex> places;
   for (const auto host : hosts) {
     if (!checks.contains(host)) {
       const auto patience = format_duration(job.start_timeout);
@@ -72,6 +73,11 @@ int check_in_loop(const JobSpec& job, bool json) {
                       {},
                       {Code::lost, fmt::format("{}: no answer within {}", name(host), patience),
                        "see whether the host is up"}};
+    }
+    // A session that has ended is no neighbour to the fleet.
+    if (auto& check = checks[host]; check.facts && !check.facts->place.empty() && !may_share_a_machine(job)) {
+      const auto other = places.try_emplace(check.facts->place, host).first->second;
+      if (other != host) check = {name(host), std::nullopt, {}, same_machine(job, host, other)};
     }
     in_order.push_back(checks[host]);
   }

@@ -54,8 +54,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
               },
               [this](HostIndex host) {
                 // Mostly the answer is here before the brain wants it.
-                if (host == likely_first_ && world_.generation.value == 0 && job_.master_port == 0)
-                  ask_port(host, Generation{1});
+                if (host == likely_first_ && world_.generation.value == 0) ask_port(host, Generation{1});
               }}),
       input_(loop,
              [this](WorkerId worker, const std::string& bytes, bool end) {

@@ -19,6 +19,22 @@ namespace trainrun {
 
 // ---- what the brain orders
 
+namespace {
+
+Error master_port_taken(const std::string& host, const wire::PortHeld& held) {
+  const auto by = held.holder.empty() ? std::string() : fmt::format(" (by {})", held.holder);
+  return {Code::try_again,
+          fmt::format("{}: rank 0 could not listen on --master-port {}: {}{}", host, held.port,
+                      errno_text(held.error), by),
+          held.error == EADDRINUSE
+              ? "end what uses it, name another port, or leave --master-port out: a free "
+                "one is found at each start"
+              : "name another port, or leave --master-port out: a free one is found at "
+                "each start"};
+}
+
+}  // namespace
+
 void Controller::perform(const core::AddHost& order) {
   TRAINRUN_CHECK(order.host.value == job_.hosts.hosts.size());
   job_.hosts.hosts.push_back(order.as);
@@ -32,7 +48,8 @@ void Controller::perform(const core::DialHost& order) {
 
 void Controller::perform(const core::ReservePort& order) {
   port_wanted_ = order;
-  if (job_.master_port != 0) {  // the user's port is used as it is, and not held
+  // The user's port is used as it is, and not held. Once a world has begun, its survivors may have it.
+  if (job_.master_port != 0 && world_.generation.value != 0) {
     return loop_.post([this, generation = order.generation] {
       if (!port_wanted_ || port_wanted_->generation != generation) return;
       port_wanted_.reset();
@@ -49,7 +66,8 @@ void Controller::perform(const core::ReservePort& order) {
 
 void Controller::ask_port(HostIndex host, Generation generation) {
   ports_asked_[host].push_back(generation);
-  fleet_.at(host).send(wire::HoldPort{job_.ports.first, job_.ports.last});
+  fleet_.at(host).send(job_.master_port == 0 ? wire::HoldPort{job_.ports.first, job_.ports.last}
+                                             : wire::HoldPort{job_.master_port, job_.master_port, true});
 }
 
 void Controller::port_held(HostIndex host, const wire::PortHeld& held) {
@@ -64,6 +82,9 @@ void Controller::use_port() {
   if (!port_wanted_ || !held_port_ || held_port_->for_whom != *port_wanted_) return;
   const auto wanted = *std::exchange(port_wanted_, std::nullopt);
   const auto held = std::exchange(held_port_, std::nullopt)->answer;
+  if (held.error != 0 && job_.master_port != 0)
+    return event(core::PortRefused{wanted.generation,
+                                   master_port_taken(job_.hosts.hosts[wanted.host.value].name, held)});
   if (held.error != 0) {
     return event(
         core::PortRefused{wanted.generation,

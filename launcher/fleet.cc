@@ -22,6 +22,11 @@ constexpr std::uint64_t least_credit = 128u << 10;
 constexpr std::uint64_t most_credit = 4u << 20;
 constexpr std::size_t most_words = 300;  // of what a host said last
 
+// A dial gives up a little before the job's start does: it knows what it waited for.
+Duration patience_of_a_dial(Duration start_timeout) {
+  return start_timeout - std::min<Duration>(start_timeout / 8, seconds(1));
+}
+
 std::uint32_t in_ms(Duration duration) {
   return static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(std::chrono::duration_cast<milliseconds>(duration).count(), 1, UINT32_MAX));
@@ -160,6 +165,8 @@ void Fleet::dial_now(HostIndex host) {
     if (dials_[host] != dial || session.state() != Session::State::dialling) return;
     if (!result) {
       session.close();
+      // 124 says that --timeout passed, and nothing else.
+      if (result.error().code == Code::timeout) result.error().code = Code::unreachable;
       return handlers_.failed(host, result.error());
     }
     if (!result->noise.empty())
@@ -173,7 +180,7 @@ void Fleet::dial_now(HostIndex host) {
                       std::move(found));
     handlers_.greeted(host);
   };
-  transport_for(host).dial(job_.hosts.hosts[host.value], job_.start_timeout, done);
+  transport_for(host).dial(job_.hosts.hosts[host.value], patience_of_a_dial(job_.start_timeout), done);
 }
 
 wire::Setup Fleet::setup_for(HostIndex host) const {
@@ -225,7 +232,33 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   return setup;
 }
 
-Result<void> Fleet::suits(HostIndex host) const {
+bool may_share_a_machine(const JobSpec& job) {
+  return job.oversubscribe || job.transport == TransportKind::local;
+}
+
+Error same_machine(const JobSpec& job, HostIndex host, HostIndex other) {
+  const auto& hosts = job.hosts.hosts;
+  const auto& first = hosts[std::min(host, other).value];
+  return {Code::config,
+          fmt::format("{}: is the same machine as {}: its cores and GPUs would be given twice",
+                      hosts[host.value].name, hosts[other.value].name),
+          fmt::format("name it once, as {}:{}, or add --oversubscribe if that is meant", first.name,
+                      hosts[host.value].slots + hosts[other.value].slots)};
+}
+
+Result<void> Fleet::is_a_host_of_its_own(HostIndex host) {
+  const auto& place = sessions_.at(host)->facts().place;
+  if (place.empty() || may_share_a_machine(job_)) return {};
+  const auto other = places_.try_emplace(place, host).first->second;
+  const auto* there = find(other);
+  if (other != host && there->state() == Session::State::ready && there->facts().place == place)
+    return tl::unexpected(same_machine(job_, host, other));
+  places_[place] = host;
+  return {};
+}
+
+Result<void> Fleet::suits(HostIndex host) {
+  if (const auto good = is_a_host_of_its_own(host); !good) return good;
   const auto& facts = sessions_.at(host)->facts();
   const auto& name = job_.hosts.hosts[host.value].name;
   const auto named = [&name](Error error) {

@@ -57,7 +57,9 @@ class Fleet {
   void dial_now(HostIndex host);
   void add_session(HostIndex host);
   [[nodiscard]] wire::Setup setup_for(HostIndex host) const;
-  [[nodiscard]] Result<void> suits(HostIndex host) const;
+  [[nodiscard]] Result<void> suits(HostIndex host);
+  // That no other name of the list has led to the same machine.
+  [[nodiscard]] Result<void> is_a_host_of_its_own(HostIndex host);
   // What the far end printed on stderr since its agent spoke, as an addition to an error's text; mostly
   // empty.
   [[nodiscard]] std::string last_words(HostIndex host) const;
@@ -71,6 +73,7 @@ class Fleet {
   std::string key_;
   Handlers handlers_;
   std::map<HostIndex, std::unique_ptr<Session>> sessions_;
+  std::map<std::string, HostIndex> places_;        // HostFacts::place, and who was found there
   std::map<HostIndex, std::uint32_t> dials_;       // how often each was dialled
   std::vector<HostIndex> wanted_;                  // to be dialled in the next turn
   std::vector<std::unique_ptr<Session>> retired_;  // until the callback that may run in one is over
@@ -83,6 +86,12 @@ class Fleet {
   std::function<void()> when_told_;  // what waits for them
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };
+
+// Whether two names of the list may lead to one machine: by --oversubscribe, or where all names are this
+// host's.
+bool may_share_a_machine(const JobSpec& job);
+// They did, and may not.
+Error same_machine(const JobSpec& job, HostIndex host, HostIndex other);
 
 // local for this host, ssh for the rest, unless the user chose.
 TransportKind transport_kind(const JobSpec& job, const Host& host);

@@ -254,6 +254,7 @@ void Agent::watch_silence() {
 
 void Agent::hold_port(const wire::HoldPort& order) {
   if (const auto error = fault::point("agent.port")) return link_.send(wire::PortHeld{0, *error});
+  if (order.only_look) return link_.send(look_at_port(order.first));
   auto held = agent::hold_port(order.first, order.last, held_port_);
   link_.send(held.answer);
   // The last generation's port is let go only now: until here it kept us from getting the same one again.

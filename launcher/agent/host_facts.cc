@@ -190,6 +190,19 @@ bool resolves_to_loopback(std::string_view hostname) {
   return false;
 }
 
+// Of this boot, these processes and this network. Two containers that share the one and not the other are two
+// places.
+std::string place() {
+  const auto boot = small_file("/proc/sys/kernel/random/boot_id");
+  std::string text(trim(boot));
+  for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net"}) {
+    char name[64]{};
+    if (text.empty() || ::readlink(space, name, sizeof name - 1) <= 0) return {};
+    text += fmt::format("/{}", name);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string own_tmpdir() {
@@ -217,6 +230,7 @@ wire::HostFacts read_host_facts(Wanted wanted) {
   facts.cpus = read_cpus(wanted.topology);
   facts.quota_millicores = quota_millicores();
   facts.gpus = gpus();
+  facts.place = place();
   std::tie(facts.most_processes, facts.processes_limit) = most_processes();
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);

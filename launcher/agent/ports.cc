@@ -5,7 +5,10 @@
 
 #include <cerrno>
 #include <functional>
+#include <string>
 #include <utility>
+
+#include "launcher/agent/port_holder.h"
 
 namespace trainrun::agent {
 namespace {
@@ -87,6 +90,12 @@ HeldPort hold_port(std::uint16_t first, std::uint16_t last, const HeldPort& last
   }
   if (bound.error == 0) reuse_address(bound.socket.get());
   return {std::move(bound.socket), {bound.port, bound.error}};
+}
+
+wire::PortHeld look_at_port(std::uint16_t port) {
+  const auto bound = bind_port(htonl(INADDR_ANY), port, Reuse::yes);
+  if (bound.error == 0) return {port, 0};
+  return {port, bound.error, bound.error == EADDRINUSE ? port_holder(port) : std::string()};
 }
 
 }  // namespace trainrun::agent

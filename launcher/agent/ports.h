@@ -28,4 +28,7 @@ struct HeldPort {
 // Not the port of `last_time`, if there is another: who had that one may not be gone yet.
 HeldPort hold_port(std::uint16_t first, std::uint16_t last, const HeldPort& last_time = {});
 
+// Whether a program that sets SO_REUSEADDR could bind this port now. It is left alone.
+wire::PortHeld look_at_port(std::uint16_t port);
+
 }  // namespace trainrun::agent

@@ -22,12 +22,32 @@ Place host_in(std::string_view hint) {
   return blank == std::string_view::npos ? Place{} : Place{blank + 1, end - blank - 1};
 }
 
+// And of one that removes the old key first, `ssh-keygen -f FILE -R 'HOST' && scan HOST >> FILE`: the place
+// of the quoted one.
+Place old_key_in(std::string_view hint) {
+  constexpr std::string_view before = " -R ", after = "' && ";
+  const auto at = hint.find(before);
+  const auto end = hint.find(after);
+  if (at == std::string_view::npos || end == std::string_view::npos || end < at + before.size()) return {};
+  return {at + before.size(), end + 1 - at - before.size()};
+}
+
+// The old keys of several hosts are removed in a loop.
+std::string in_a_loop(const std::string& hint, const std::string& hosts) {
+  const auto [at, size] = old_key_in(hint);
+  const auto command = hint.rfind("ssh-keygen ", at);
+  if (size == 0 || command == std::string::npos) return hint;
+  return fmt::format("{}for h in {}; do {}\"$h\"; done{}", hint.substr(0, command), hosts,
+                     hint.substr(command, at - command), hint.substr(at + size));
+}
+
 }  // namespace
 
 void share_hints(std::vector<Error>& errors) {
   struct Shared {
-    std::string hosts;
+    std::string hosts, old_keys;
     std::size_t last = 0;
+    int count = 0;
   };
   std::map<std::string, Shared> commands;
   for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -35,15 +55,22 @@ void share_hints(std::vector<Error>& errors) {
     const auto [at, size] = host_in(frame);
     if (size == 0) continue;
     const auto host = frame.substr(at, size);
-    const auto [it, is_new] = commands.try_emplace(frame.replace(at, size, " "));
-    if (!is_new) errors[it->second.last].hint.clear();
-    it->second.hosts += (is_new ? "" : " ") + host;
-    it->second.last = i;
+    frame.replace(at, size, " ");
+    const auto old = old_key_in(frame);
+    const auto old_key = frame.substr(old.at, old.size);
+    const auto [it, is_new] = commands.try_emplace(frame.replace(old.at, old.size, ""));
+    auto& shared = it->second;
+    if (!is_new) errors[shared.last].hint.clear();
+    shared.hosts += (is_new ? "" : " ") + host;
+    shared.old_keys += (is_new ? "" : " ") + old_key;
+    shared.last = i;
+    ++shared.count;
   }
   for (const auto& [frame, command] : commands) {
     auto& hint = errors[command.last].hint;
     const auto [at, size] = host_in(hint);
     hint.replace(at, size, command.hosts);
+    if (command.count > 1) hint = in_a_loop(hint, command.old_keys);
   }
 }
 

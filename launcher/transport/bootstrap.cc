@@ -28,7 +28,8 @@ bool is_plain_path(std::string_view path) {
 // no: report and leave. go: become the agent; what stands around exec speaks only when exec itself fails
 // (another kind of machine, a broken file, noexec): the trap under dash and busybox, the line after it under
 // bash. ok: a file that only we, or root, could put there: it and its directory are ours or root's, and
-// nobody else can write to them (the letters of `ls -ldn`; a link has them all, and is refused).
+// nobody else can write to them (the letters of `ls -ldn`; a link has them all, and is refused). The strict
+// umask is for the upload alone: workers get the login's.
 constexpr std::string_view script =
     "N={nonce};H={sha};"
     "no(){{ trap - 0;printf \"%s\\n\" \"$N failed $*\";exit 1;}};"
@@ -40,7 +41,7 @@ constexpr std::string_view script =
     "for f in {places};do ok \"$f\"&&go \"$f\";done;"
     "d={dir};f=$d/agent-$H;"
     "ok \"$f\"&&[ \"$(($(wc -c <\"$f\")))\" = {size} ]&&go \"$f\";"
-    "umask 077;"
+    "u=$(umask);umask 077;"
     "m=$(uname -m);[ \"$m\" = {machine} ]||no machine \"$m\";"
     "e=$(mkdir -p \"$d\" 2>&1)||no directory \"$e\";"
     "[ -O \"$d\" ]||no owner \"$d\";"
@@ -56,6 +57,7 @@ constexpr std::string_view script =
     "sync \"$t\" 2>/dev/null;"
     "e=$(chmod 700 \"$t\" 2>&1)&&e=$(mv -f \"$t\" \"$f\" 2>&1)||{{ rm -f \"$t\";no rename \"$e\";}};"
     "[ -x \"$f\" ]||no noexec \"$f\";"
+    "umask \"$u\";"
     "go \"$f\"";
 
 // Before the script, in words that sh, csh and fish all know: one to three processes less, a tenth of what a

@@ -22,8 +22,12 @@ void EitherSsh::dial(const Host& host, Duration within, DialDone done) {
 
 void EitherSsh::dial_openssh(const Host& host, const std::string& why, Duration within, DialDone done) {
   if (!openssh_) openssh_ = make_openssh_();
-  openssh_->dial(host, within, [why, done = std::move(done)](Result<Dialled> result) {
-    if (result) result->how = why + ": reached by OpenSSH's ssh";
+  openssh_->dial(host, within, [why, name = host.name, done = std::move(done)](Result<Dialled> result) {
+    if (result) {
+      result->how = why + ": reached by OpenSSH's ssh";
+    } else {
+      result.error().message += "; " + why.substr(name.size() + 2);  // its "NAME: " stands there already
+    }
     done(std::move(result));
   });
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/transport/ssh_words.h"
 
 namespace trainrun::transport {
 namespace {
@@ -105,7 +106,8 @@ Result<Answer> look_up(const std::string& host, const std::string& name, const P
     return fail(Code::try_again, host + ": no thread for the resolver: " + error.what());
   }
   const auto wake = patience.wait(question->answered.get(), POLLIN);
-  if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, "looking up its name"));
+  if (wake != Patience::Wake::ready)
+    return tl::unexpected(patience.error(wake, host, std::string(looking_up)));
   const std::lock_guard lock(question->mutex);
   return std::move(question->answer);
 }

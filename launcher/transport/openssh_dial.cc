@@ -17,6 +17,7 @@
 #include "launcher/transport/bootstrap.h"
 #include "launcher/transport/nonce.h"
 #include "launcher/transport/openssh_arguments.h"
+#include "launcher/transport/openssh_words.h"
 #include "launcher/transport/ssh_words.h"
 
 extern char** environ;  // NOLINT: POSIX declares it nowhere
@@ -30,9 +31,11 @@ namespace {
 constexpr Duration grace = seconds(2);  // between TERM and KILL of an ssh that is not wanted any more
 constexpr Duration held_open = milliseconds(200);  // its stderr, by a master connection that stays
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> words;
-  for (char** word = environ; word != nullptr && *word != nullptr; ++word) words.emplace_back(*word);
+// With what ssh gives to the ssh of a jump host too, which does not get our BatchMode: ask nobody.
+std::vector<std::string> environment_of_ssh() {
+  std::vector<std::string> words{"SSH_ASKPASS_REQUIRE=never"};
+  for (char** word = environ; word != nullptr && *word != nullptr; ++word)
+    if (!std::string_view(*word).starts_with("SSH_ASKPASS")) words.emplace_back(*word);
   return words;
 }
 
@@ -76,10 +79,10 @@ Result<void> OpensshDial::start_ssh() {
   if (!ends) return tl::unexpected(ends.error());
   io::ChildRequest request;
   request.argv = openssh_arguments(job_.host, shared_.options, *line);
-  request.env = own_environment();
+  request.env = environment_of_ssh();
   const auto program = io::find_program(request.argv.front(), path_of(request.env), ".");
   const auto cannot = [&](int error, const std::string& why) {
-    return fail(error == ENOENT ? Code::not_found : Code::internal,
+    return fail(error == ENOENT ? Code::unreachable : Code::internal,
                 fmt::format("{}: ssh cannot be started: {}", job_.host.name, why),
                 error == ENOENT ? "apt install openssh-client, or use --transport ssh" : "");
   };

@@ -6,27 +6,26 @@
 #include <cstdio>
 
 #include "launcher/base/utf8.h"
+#include "launcher/transport/ssh_words.h"
 
 namespace trainrun::transport {
 
 namespace {
 
 Result<SshApi> load() {
-  const std::string cure = "apt install libssh-4, or use --transport openssh";
   void* library = dlopen("libssh.so.4", RTLD_NOW | RTLD_LOCAL);  // never closed: it has threads' data
   if (library == nullptr)
-    return fail(Code::not_found, fmt::format("libssh cannot be loaded: {}", dlerror()), cure);
+    return tl::unexpected(no_libssh(fmt::format("libssh cannot be loaded: {}", dlerror())));
   SshApi api;
-#define TRAINRUN_SSH_LOAD(name)                                                              \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, #name));                    \
-  if (api.name == nullptr) {                                                                 \
-    return fail(Code::not_found, "this libssh is too old: it has no function " #name, cure); \
+#define TRAINRUN_SSH_LOAD(name)                                                            \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, #name));                  \
+  if (api.name == nullptr) {                                                               \
+    return tl::unexpected(no_libssh("this libssh is too old: it has no function " #name)); \
   }
   TRAINRUN_SSH_FUNCTIONS(TRAINRUN_SSH_LOAD)
 #undef TRAINRUN_SSH_LOAD
   if (api.ssh_version(SSH_VERSION_INT(0, 10, 0)) == nullptr) {
-    return fail(Code::not_found, fmt::format("libssh {} is too old: 0.10 is needed", api.ssh_version(0)),
-                cure);
+    return tl::unexpected(no_libssh(fmt::format("libssh {} is too old: 0.10 is needed", api.ssh_version(0))));
   }
   return api;
 }

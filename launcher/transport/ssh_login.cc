@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "launcher/base/strings.h"
+#include "launcher/transport/key_agent.h"
+#include "launcher/transport/key_file.h"
 #include "launcher/transport/ssh_words.h"
 
 namespace trainrun::transport {
@@ -73,8 +75,8 @@ Result<SshTarget> apply_options(SshSession& session, const SshOptions& options, 
                     file == nullptr ? "~/.ssh/config or /etc/ssh/ssh_config" : file, session.words())));
   }
   if (const auto proxy = option(session, SSH_OPTIONS_PROXYCOMMAND); !proxy.empty() && proxy != "none") {
-    return tl::unexpected(needs_openssh(fmt::format(
-        "{}: ssh_config reaches it through a ProxyJump or ProxyCommand ({})", host.name, quoted(proxy))));
+    return tl::unexpected(
+        needs_openssh(fmt::format("{}: ssh_config reaches it through {}", host.name, describe_proxy(proxy))));
   }
   // ssh_config must not switch the check of host keys off for us.
   const int strict = 1;
@@ -154,11 +156,7 @@ Result<int> offer_key(SshSession& session, const Patience& patience, const std::
   ssh_key key = nullptr;
   const int read = api.ssh_pki_import_privkey_file(file.c_str(), nullptr, nullptr, nullptr, &key);
   if (read != SSH_OK) {
-    if (access(file.c_str(), R_OK) != 0) {
-      tried.push_back(fmt::format("{}: {}", file, errno_text(errno)));
-    } else {
-      tried.push_back(fmt::format("{}: has a passphrase, or is no private key", file));
-    }
+    tried.push_back(key_trouble(file));
     return SSH_AUTH_DENIED;
   }
   tried.push_back(file);
@@ -166,6 +164,17 @@ Result<int> offer_key(SshSession& session, const Patience& patience, const std::
                           [&] { return api.ssh_userauth_publickey(session.session, nullptr, key); });
   api.ssh_key_free(key);
   return rc;
+}
+
+// libssh waits for an agent without end. One that IdentityAgent of ssh_config names is not known here.
+void pass_over_dead_agent(SshSession& session, const Patience& patience) {
+  const auto path = key_agent();
+  if (path.empty()) return;
+  const auto trouble = agent_trouble(path, patience);
+  if (trouble.why.empty()) return;
+  session.remark = "the ssh agent is of no use: " + trouble.why;
+  if (!trouble.hangs) return;
+  session.api.ssh_options_set(session.session, SSH_OPTIONS_IDENTITY_AGENT, "/dev/null");
 }
 
 }  // namespace
@@ -182,7 +191,9 @@ Result<void> authenticate(SshSession& session, const Host& host, const SshTarget
     rc = offer_key(session, patience, first, tried);
   }
   if (rc && *rc == SSH_AUTH_DENIED) {
-    tried.emplace_back("the ssh agent and the other identities of ssh_config");
+    pass_over_dead_agent(session, patience);
+    tried.push_back(session.remark.empty() ? "the ssh agent and the other identities of ssh_config"
+                                           : "the other identities of ssh_config; " + session.remark);
     rc = session.drive(patience, SSH_AUTH_AGAIN, "logging in",
                        [&] { return api.ssh_userauth_publickey_auto(session.session, nullptr, nullptr); });
   }

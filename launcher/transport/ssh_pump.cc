@@ -23,6 +23,8 @@ Result<Dialled> SshPump::adopt(SshDialled dialled) {
   }
   auto words = std::make_shared<LastWords>();
   words->add(dialled.last_words);
+  auto how = dialled.session->remark.empty() ? std::string()
+                                             : dialled.session->host + ": " + dialled.session->remark;
   auto line = std::make_unique<SshLine>(std::move(dialled.session), std::move(dialled.first_bytes),
                                         std::move(pair->second), words);
   const std::lock_guard lock(mutex_);
@@ -44,7 +46,8 @@ Result<Dialled> SshPump::adopt(SshDialled dialled) {
   }
   fresh_.push_back(std::move(line));
   eventfd_write(wake_.get(), 1);
-  return Dialled{std::move(pair->first), std::move(dialled.noise), [words] { return words->text(); }};
+  return Dialled{std::move(pair->first), std::move(dialled.noise), [words] { return words->text(); },
+                 std::move(how)};
 }
 
 void SshPump::close() {

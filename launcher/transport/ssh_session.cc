@@ -134,7 +134,11 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
 
 Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how, const Patience& patience) {
   const auto api = load_ssh_api();
-  if (!api) return tl::unexpected(api.error());
+  if (!api) {
+    auto error = api.error();
+    error.message.insert(0, host.name + ": ");
+    return tl::unexpected(std::move(error));
+  }
   set_ssh_log(**api, plan.log);
   auto nonce = fresh_nonce();
   if (!nonce) return tl::unexpected(nonce.error());

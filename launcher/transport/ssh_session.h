@@ -39,6 +39,7 @@ class SshSession {
   ssh_channel channel = nullptr;
   Fd socket;  // ours, beside libssh's own duplicate: to wait on, and to set its options
   int libssh_socket = -1;
+  std::string remark;  // of the login, for -v: what was passed over
 
   // Why libssh's last call failed, in its words.
   [[nodiscard]] std::string words() const;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "launcher/base/strings.h"
 
@@ -81,23 +80,41 @@ Error nothing_accepted(const Host& host, const std::string& user, std::uint16_t 
                        const std::vector<std::string>& tried, const std::string& methods) {
   return {
       Code::auth,
-      fmt::format("{}: no key of ours was accepted for user {} (tried: {}; the host takes: {})", host.name,
-                  user, tried.empty() ? std::string("nothing, there is no key") : list_names(tried),
-                  methods.empty() ? "nothing it would name" : methods),
+      fmt::format(
+          "{}: no key of ours was accepted for user {} (tried: {}; the host takes: {})", host.name, user,
+          tried.empty() ? std::string("nothing, there is no key") : fmt::format("{}", fmt::join(tried, "; ")),
+          methods.empty() ? "nothing it would name" : methods),
       fmt::format("ssh-copy-id {}{}@{}   or name the key with -i, or load it: ssh-add", ssh_flags(port, "-p"),
                   user, host.name)};
 }
 
 namespace {
 constexpr std::string_view openssh_follows = "use --transport openssh (or auto), which follows it";
+constexpr std::string_view install_libssh = "apt install libssh-4, or use --transport openssh (or auto)";
+}  // namespace
+
+Error no_libssh(std::string what) {
+  return {Code::unreachable, std::move(what), std::string(install_libssh)};
 }
 
 Error needs_openssh(std::string what) {
   return {Code::config, std::move(what), std::string(openssh_follows)};
 }
 
+// libssh makes an ssh of a ProxyJump: [-l USER] [-p PORT] [-J OTHERS] -W '[%h]:%p' HOST.
+std::string describe_proxy(std::string_view command) {
+  constexpr std::string_view forwarding = " -W '[%h]:%p' ", others = " -J ";
+  const auto at = command.find(forwarding);
+  if (!command.starts_with("ssh ") || at == std::string_view::npos)
+    return fmt::format("a ProxyCommand ({})", quoted(command, 300));
+  std::string hops;
+  if (const auto first = command.find(others); first < at)
+    hops = std::string(command.substr(first + others.size(), at - first - others.size())) + ",";
+  return fmt::format("a ProxyJump ({})", hops + std::string(command.substr(at + forwarding.size())));
+}
+
 bool is_for_openssh(const Error& error) {
-  return error.code == Code::config && error.hint == openssh_follows;
+  return error.hint == openssh_follows || error.hint == install_libssh;
 }
 
 Error unreachable_host(const std::string& host, std::string_view address, std::uint16_t port,
@@ -112,54 +129,13 @@ Error unreachable_host(const std::string& host, std::string_view address, std::u
 }
 
 Error silent_host(const std::string& host, std::string_view step, Duration after) {
-  return {Code::timeout,
-          fmt::format("{}: no answer while {}, given up after {}", host, step, format_duration(after)),
-          fmt::format("is it overloaded or cut off? Try: ssh -v {} true; --start-timeout sets the patience",
-                      host)};
-}
-
-Error explain_openssh(const Host& host, std::string_view words, std::string_view status) {
-  struct Sign {
-    std::string_view text;
-    Code code;
-    std::string_view hint;
-  };
-  static constexpr std::array signs{
-      Sign{"REMOTE HOST IDENTIFICATION HAS CHANGED", Code::host_key,
-           "if you know why it changed, remove the old key as ssh says above, and log in once by hand"},
-      Sign{"Host key verification failed", Code::host_key,
-           "log in once by hand (ssh {}) and compare the fingerprint, or use --ssh-accept-new"},
-      Sign{"Permission denied", Code::auth,
-           "does `ssh {} true` work without a password? If not: ssh-copy-id {}"},
-      Sign{"Too many authentication failures", Code::auth, "name the right key with -i"},
-      Sign{"Could not resolve", Code::unreachable, "is {} spelled right, and in the DNS or /etc/hosts?"},
-      Sign{"Connection refused", Code::unreachable, "is sshd running there, and on that port (--ssh-port)?"},
-      Sign{"No route to host", Code::unreachable, "is {} up and connected?"},
-      Sign{"timed out", Code::unreachable, "is {} up, is a firewall in between?"},
-      Sign{"Connection reset", Code::try_again, "the host's sshd may be overloaded (MaxStartups): try again"},
-      Sign{"Connection closed", Code::try_again,
-           "the host's sshd may be overloaded (MaxStartups): try again"},
-      Sign{"Bad configuration option", Code::config, "correct that line of ssh's configuration"},
-  };
-  // The last line that is not a "Warning: Permanently added" says why; the loud banner has many.
-  std::string said;
-  for (const auto line : split(words, '\n')) {
-    const auto text = trim(line);
-    if (!text.empty() && !text.starts_with("Warning: Permanently added")) said = text;
-  }
-  const auto target = host.user.empty() ? host.name : host.user + "@" + host.name;
-  for (const auto& sign : signs) {
-    if (words.find(sign.text) == std::string_view::npos) continue;
-    const bool changed = sign.text.starts_with("REMOTE");
-    return {sign.code,
-            fmt::format(
-                "{}: ssh says: {}", host.name,
-                changed ? "REMOTE HOST IDENTIFICATION HAS CHANGED; " + quoted(said, 300) : quoted(said, 300)),
-            fmt::format(fmt::runtime(sign.hint), target, target)};
-  }
-  return {Code::bootstrap,
-          fmt::format("{}: ssh {}{}", host.name, status, said.empty() ? "" : ": " + quoted(said, 300)),
-          fmt::format("try it by hand: ssh {} /bin/sh -c true", target)};
+  return {
+      Code::timeout,
+      fmt::format("{}: no answer while {}, given up after {}", host, step, format_duration(after)),
+      step == looking_up
+          ? fmt::format("does the DNS answer? Try: getent hosts {}; --start-timeout sets the patience", host)
+          : fmt::format("is it overloaded or cut off? Try: ssh -v {} true; --start-timeout sets the patience",
+                        host)};
 }
 
 }  // namespace trainrun::transport

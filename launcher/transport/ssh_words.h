@@ -40,15 +40,17 @@ Error nothing_accepted(const Host& host, const std::string& user, std::uint16_t 
 // What ssh's configuration asks for and libssh cannot do, found before anybody was called. `what`: "host:
 // ...".
 Error needs_openssh(std::string what);
+// libssh's reading of ssh_config's ProxyJump or ProxyCommand, as it was written there: "a ProxyJump (jump)".
+std::string describe_proxy(std::string_view command);
+// libssh itself cannot be had. `what`: why.
+Error no_libssh(std::string what);
+// One of these two: another transport may do.
 bool is_for_openssh(const Error& error);
 
 // Could not be reached, in the words of errno or of getaddrinfo.
 Error unreachable_host(const std::string& host, std::string_view address, std::uint16_t port,
                        std::string_view why);
+constexpr std::string_view looking_up = "looking up its name";
 Error silent_host(const std::string& host, std::string_view step, Duration after);
-
-// What OpenSSH's client printed to stderr before it gave up. `status`: how it ended. Code::try_again: the
-// host hung up before anybody was logged in.
-Error explain_openssh(const Host& host, std::string_view words, std::string_view status);
 
 }  // namespace trainrun::transport

@@ -44,6 +44,7 @@ struct HostFacts {
   std::string pmix_library{};          // by which ranks are served here; empty: they are not
   std::uint32_t most_processes = 0;    // that may be started at once; 0: nobody can say
   std::string processes_limit;         // what says so: "pid_max"
+  std::string place{};  // boot and namespaces: hosts that have the same are one machine; or nothing
 
   template <class V>
   void fields(V& v) {
@@ -52,6 +53,7 @@ struct HostFacts {
     v("quota_millicores", quota_millicores), v("gpus", gpus), v("wall_clock_ns", wall_clock_ns);
     v("pmix_library", pmix_library);
     v("most_processes", most_processes), v("processes_limit", processes_limit);
+    v("place", place);
   }
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };

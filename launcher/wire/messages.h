@@ -151,10 +151,12 @@ struct Pause {
   TRAINRUN_MESSAGE(7) { v("on", on); }
 };
 
-// Bind a port that no one else gets, without listening on it, until Release; answered by PortHeld.
+// Bind a port that no one else gets, without listening on it, or look whether `first` could be bound and let
+// it go; answered by PortHeld.
 struct HoldPort {
   std::uint16_t first = 0, last = 0;  // 0: any
-  TRAINRUN_MESSAGE(8) { v("first", first), v("last", last); }
+  bool only_look = false;
+  TRAINRUN_MESSAGE(8) { v("first", first), v("last", last), v("only_look", only_look); }
 };
 
 // Listen on loopback for workers; answered by DoorOpened, then a StreamOpened for each connection.
@@ -325,7 +327,8 @@ struct StdinWanted {
 struct PortHeld {
   std::uint16_t port = 0;
   std::int32_t error = 0;
-  TRAINRUN_MESSAGE(50) { v("port", port), v("error", error); }
+  std::string holder{};  // who has the port, if the agent may see it: "python3, pid 1234"
+  TRAINRUN_MESSAGE(50) { v("port", port), v("error", error), v("holder", holder); }
 };
 
 struct DoorOpened {

@@ -2,7 +2,7 @@
 #include "launcher/transport/bootstrap.h"
 
 #include "launcher/transport/last_words.h"
-#include "launcher/transport/ssh_words.h"
+#include "launcher/transport/openssh_words.h"
 #include "tests/fuzz/check.h"
 
 using namespace trainrun;

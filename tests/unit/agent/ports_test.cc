@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
+
+#include "launcher/agent/port_holder.h"
 
 using namespace trainrun;
 
@@ -125,5 +128,34 @@ TEST_SUITE("ports") {
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
     CHECK(held.answer.error == EMFILE);
     CHECK(bound.error == EMFILE);
+  }
+
+  TEST_CASE("a port that somebody listens on is told with who it is, and one that lingers is free") {
+    const auto port = two_free_ports();
+    CHECK(agent::look_at_port(port).error == 0);
+    CHECK(bind_error(port, false, true) == 0);  // it was left alone
+    leave_lingering(port);
+    CHECK(agent::look_at_port(port).error == 0);
+
+    const auto listener = reusing_socket();
+    const auto any = named(INADDR_ANY, port);
+    REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0);
+    REQUIRE(::listen(listener.get(), 1) == 0);
+    const auto taken = agent::look_at_port(port);
+    CHECK(taken.error == EADDRINUSE);
+    CHECK(taken.holder.ends_with(", pid " + std::to_string(::getpid())));
+  }
+
+  TEST_CASE("of the kernel's table only who listens on that port counts") {
+    const std::string table =
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        "   0: 0100007F:7461 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0\n"
+        "   1: 00000000:7462 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12 1 0\n"
+        "   2: 00000000:7461 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 13 1 0\n";
+    CHECK(agent::listening_inode(table, 0x7461) == 13);
+    CHECK(agent::listening_inode(table, 0x7462) == 12);
+    CHECK(agent::listening_inode(table, 0x1F90) == 0);
+    CHECK(agent::listening_inode("", 1) == 0);
+    CHECK(agent::listening_inode("sl local\n: : : 0A", 1) == 0);
   }
 }

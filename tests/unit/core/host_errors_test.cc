@@ -44,6 +44,20 @@ TEST_CASE("hosts that need the same command are named in one, each port in its o
              {"f: key not known: 5", "compare, then: scan -p 2222 b f >> known   or else"}});
 }
 
+TEST_CASE("hosts whose key has changed need one command too") {
+  const auto changed = [](const std::string& host, const std::string& old) {
+    return Error{Code::host_key, host + ": CHANGED",
+                 "if: ssh-keygen -f /k -R '" + old + "' && ssh-keyscan -H -t t " + host + " >> /k"};
+  };
+  CHECK(told({changed("a", "a")}) ==
+        Told{{"a: CHANGED", "if: ssh-keygen -f /k -R 'a' && ssh-keyscan -H -t t a >> /k"}});
+  CHECK(told({changed("a", "a"), changed("b", "[b]:2")}) ==
+        Told{{"a: CHANGED", ""},
+             {"b: CHANGED",
+              "if: for h in 'a' '[b]:2'; do ssh-keygen -f /k -R \"$h\"; done && ssh-keyscan -H -t t a b >> "
+              "/k"}});
+}
+
 TEST_CASE("hosts with one key are one line, with one command for all") {
   CHECK(told({unknown_key("a", "", "1"), unknown_key("b", "", "1"), unknown_key("c", "", "1"),
               unknown_key("d", "", "1")}) == Told{{"4 hosts: key not known: 1 (a, b, c and d)",

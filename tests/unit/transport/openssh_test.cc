@@ -79,7 +79,7 @@ TEST_SUITE("openssh") {
     const auto refused = dial(loop, *transport, here);
     setenv("PATH", before.c_str(), 1);
     REQUIRE_FALSE(refused);
-    CHECK(refused.error().code == Code::not_found);
+    CHECK(refused.error().code == Code::unreachable);
     CHECK(refused.error().message == "127.0.0.1: ssh cannot be started: No such file or directory");
     CHECK(refused.error().hint.find("openssh-client") != std::string::npos);
   }

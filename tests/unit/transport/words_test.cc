@@ -4,6 +4,7 @@
 
 #include "launcher/transport/factory.h"
 #include "launcher/transport/openssh_arguments.h"
+#include "launcher/transport/openssh_words.h"
 #include "launcher/transport/own_names.h"
 #include "launcher/transport/ssh_words.h"
 
@@ -73,6 +74,93 @@ TEST_SUITE("ssh words") {
       CHECK(error.message.starts_with("gpu1: "));
       CHECK_FALSE(error.hint.empty());
     }
+  }
+
+  TEST_CASE("behind a jump host the error says which hop failed, and why") {
+    const std::string seen_from_here =
+        "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by UNKNOWN port "
+        "65535\r\n";
+    struct Row {
+      std::string words;
+      Code code;
+      std::string message;
+    };
+    for (const Row& row : {
+             Row{"ssh: connect to host jump port 22: Connection refused\r\n" + seen_from_here,
+                 Code::unreachable,
+                 "gpu1: not reached, its jump host or ProxyCommand failed: 'ssh: connect to host jump port "
+                 "22: "
+                 "Connection refused'"},
+             Row{"ssh: Could not resolve hostname jump: Name or service not known\r\n" + seen_from_here,
+                 Code::unreachable,
+                 "gpu1: not reached, its jump host or ProxyCommand failed: 'ssh: Could not resolve hostname "
+                 "jump: "
+                 "Name or service not known'"},
+             Row{"me@jump: Permission denied (publickey).\r\n" + seen_from_here, Code::auth,
+                 "gpu1: not reached, its jump host or ProxyCommand failed: 'me@jump: Permission denied "
+                 "(publickey).'"},
+             Row{"Host key verification failed.\r\n" + seen_from_here, Code::host_key,
+                 "gpu1: not reached, its jump host or ProxyCommand failed: 'Host key verification failed.'"},
+             Row{"kex_exchange_identification: read: Connection reset by peer\r\nConnection reset by "
+                 "10.0.0.1 port "
+                 "22\r\n" +
+                     seen_from_here,
+                 Code::try_again,
+                 "gpu1: not reached, its jump host or ProxyCommand failed: 'Connection reset by 10.0.0.1 "
+                 "port 22'"},
+             Row{"channel 0: open failed: connect failed: Connection refused\r\nstdio forwarding failed\r\n" +
+                     seen_from_here,
+                 Code::unreachable,
+                 "gpu1: its jump host lets us in, and cannot connect to it: 'connect failed: Connection "
+                 "refused'"},
+             Row{"channel 0: open failed: administratively prohibited: open failed\r\nstdio forwarding "
+                 "failed\r\n" +
+                     seen_from_here,
+                 Code::unreachable,
+                 "gpu1: its jump host lets us in, and cannot connect to it: 'administratively prohibited: "
+                 "open "
+                 "failed'"},
+             Row{"/bin/sh: 1: exec: nc: not found\nbanner exchange: Connection to UNKNOWN port 65535: Broken "
+                 "pipe\n",
+                 Code::unreachable,
+                 "gpu1: not reached, its jump host or ProxyCommand failed: '/bin/sh: 1: exec: nc: not "
+                 "found'"},
+             Row{"No ED25519 host key is known for [gpu1]:2222 and you have requested strict "
+                 "checking.\r\nHost key "
+                 "verification failed.\r\n",
+                 Code::host_key, "gpu1: its host key is not known"},
+             Row{seen_from_here, Code::try_again,
+                 "gpu1: its jump host or ProxyCommand ended the connection without a word"},
+             Row{"me@gpu1: Permission denied (publickey).\r\n", Code::auth,
+                 "gpu1: ssh says: 'me@gpu1: Permission denied (publickey).'"},
+         }) {
+      const auto error = explain_openssh(Host{"gpu1"}, row.words, "exited with code 255");
+      CHECK(error.message == row.message);
+      CHECK(error.code == row.code);
+      CHECK_FALSE(error.hint.empty());
+    }
+  }
+
+  TEST_CASE("OpenSSH's words on an unknown host key become a command, and a banner's do not") {
+    const auto hint = [](const std::string& words) {
+      return explain_openssh(Host{"gpu1"}, words + "\nHost key verification failed.\n", "exited").hint;
+    };
+    const std::string strict = " and you have requested strict checking.";
+    CHECK(hint("No ED25519 host key is known for gpu1" + strict).find("-H -t ed25519 gpu1 >> ~/.ssh") !=
+          std::string::npos);
+    CHECK(hint("No RSA host key is known for [g]:2222" + strict).find("-H -p 2222 -t rsa g >> ~/.ssh") !=
+          std::string::npos);
+    for (const std::string evil :
+         {"No ED25519 host key is known for $(halt)", "No `halt` host key is known for gpu1",
+          "No ED25519 host key is known for [gpu1]:22;halt"})
+      CHECK(hint(evil + strict).find("halt") == std::string::npos);
+  }
+
+  TEST_CASE("of a proxy the error tells what ssh_config says") {
+    CHECK(describe_proxy("ssh -W '[%h]:%p' jump") == "a ProxyJump (jump)");
+    CHECK(describe_proxy("ssh -l me -p 2222 -J one,two -W '[%h]:%p' three") == "a ProxyJump (one,two,three)");
+    CHECK(describe_proxy("nc -X connect %h %p") == "a ProxyCommand ('nc -X connect %h %p')");
+    CHECK(describe_proxy("ssh gate nc %h %p") == "a ProxyCommand ('ssh gate nc %h %p')");
   }
 
   TEST_CASE("what a host makes OpenSSH print does nothing to the terminal") {
