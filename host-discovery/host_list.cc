@@ -34,6 +34,18 @@ std::string_view trim_blanks(std::string_view text) {  // a newline is no blank 
   return text;
 }
 
+// "n1 n2" as it is to be written; empty where nobody would retype it.
+std::string with_commas(std::string_view item) {
+  std::string out;
+  if (item.size() > 256) return out;
+  for (const auto word : split(item, ' ')) {
+    if (trim(word).empty()) continue;
+    out += out.empty() ? "" : ",";
+    out += trim(word);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_view origin) {
@@ -41,6 +53,11 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
   if (text.size() > longest_text) {
     return fail(Code::config, fmt::format("{}: longer than {} bytes", origin, longest_text),
                 "put the hosts into a file, and name it with --hostfile");
+  }
+  if (const auto ranges = braces_as_ranges(text); !ranges.empty()) {
+    return fail(Code::config,
+                fmt::format("{}: {}: braces are expanded by some shells, and not here", origin, quoted(text)),
+                fmt::format("write {} (in quotes, for the shell)", shell_quote(ranges)));
   }
   auto items = split_items(text);
   if (items.size() > 1 && trim_blanks(items.back()).empty()) items.pop_back();
@@ -52,6 +69,10 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
                   items.size() == 1 ? fmt::format("{}: no host is named", origin)
                                     : fmt::format("{}: {}: nothing between two commas", origin, quoted(text)),
                   std::string(hint));
+    }
+    if (item.find_first_of(" \t") != std::string_view::npos) {
+      return fail(Code::config, fmt::format("{}: {}: a blank between two hosts", origin, quoted(item)),
+                  fmt::format("commas stand between hosts: {}", with_commas(item)));
     }
     auto more = parse_host_item(item);
     if (!more) {
