@@ -11,6 +11,7 @@
 #include "cli/config_file.h"
 #include "cli/elastic.h"
 #include "cli/environment.h"
+#include "cli/host_choice.h"
 #include "cli/host_words.h"
 #include "cli/parse.h"
 #include "cli/parts.h"
@@ -170,6 +171,12 @@ Result<Request> read_request(const Inputs& inputs) {
                 "name them instead: trainrun --check-hosts -H a,b ...");
   }
   resolved->program_origin = program_origin;
+  if (!settings->has(Option::hosts_from) &&
+      (settings->has(Option::host) || settings->has(Option::hostfile))) {
+    auto note = note_on_hosts_outside(resolved->job.hosts.hosts, resolved->hosts_origin, inputs,
+                                      [&](const Host& host) { return is_this_host(host, inputs); });
+    if (note) out.notes.push_back(std::move(*note));
+  }
   for (auto& line : notes_on_idle_flags(*settings, resolved->job.elastic))
     out.notes.push_back(std::move(line));
   // Not what --print-config shows: it is to be a file that means the same elsewhere.
