@@ -134,7 +134,7 @@ class Restarts(ElasticTest):
         os.kill(self.agents(job)[0], signal.SIGKILL)
         self.await_generation(job, 2)
         self.finish()
-        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(its agent or the connection to it ended\)",
+        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(process \d+ \(trainrun-agent\) ended\)",
                         r"1 restart \(host lost 1\)")
         self.assertGenerationsFit([0, 1])
 
