@@ -9,6 +9,7 @@
 #include "cli/program_search.h"
 #include "host-discovery/host_grammar.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::cli {
 
@@ -52,9 +53,9 @@ Result<void> check_host_words(const ArgvPart& part, const Inputs& inputs) {
   return fail(Code::usage,
               fmt::format("{} {} {}: a blank between two hosts", flag.origin, quoted(flag.value),
                           quoted(part.program.front())),
-              count > most_shown
-                  ? "commas stand between hosts; for names with numbers: node[01-32]"
-                  : fmt::format("commas stand between hosts: {} {}", flag.origin, shell_quote(list)));
+              count > most_shown ? "commas stand between hosts; for names with numbers: node[01-32]"
+                                 : fmt::format("commas stand between hosts: {} {}", flag.origin,
+                                               harmless(shell_quote(list))));
 }
 
 }  // namespace trainrun::cli

@@ -106,13 +106,20 @@ class Walk {
 
   [[nodiscard]] Error unknown_flags() const {
     std::vector<std::string> names, hints;
+    std::vector<std::pair<std::string, std::vector<std::string>>> by_hint;
     for (const auto& [spelled, error] : unknown_) {
       auto name = quoted(spelled);
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      auto same = std::find_if(by_hint.begin(), by_hint.end(),
+                               [&](const auto& one) { return one.first == error.hint; });
+      if (same == by_hint.end()) same = by_hint.insert(same, {error.hint, {}});
+      same->second.push_back(name);
       names.push_back(std::move(name));
-      if (names.size() <= most_hints) hints.push_back(fmt::format("{}: {}", quoted(spelled), error.hint));
     }
     if (names.size() == 1) return unknown_.front().second;
+    for (const auto& [hint, of] : by_hint) {
+      if (hints.size() < most_hints) hints.push_back(fmt::format("{}: {}", list_names(of), hint));
+    }
     return {unknown_.front().second.code, fmt::format("unknown flags {}", list_names(names)),
             fmt::format("{}", fmt::join(hints, "; "))};
   }

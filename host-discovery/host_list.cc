@@ -8,6 +8,7 @@
 #include "host-discovery/host_grammar.h"
 #include "host-discovery/hostlist.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::hosts {
 namespace {
@@ -34,12 +35,13 @@ std::string_view trim_blanks(std::string_view text) {  // a newline is no blank 
   return text;
 }
 
-// "n1 n2" as it is to be written; empty where nobody would retype it.
+// "n1 n2" with commas; empty where the words are no hosts.
 std::string with_commas(std::string_view item) {
   std::string out;
   if (item.size() > 256) return out;
   for (const auto word : split(item, ' ')) {
     if (trim(word).empty()) continue;
+    if (!parse_host_item(trim(word))) return {};
     out += out.empty() ? "" : ",";
     out += trim(word);
   }
@@ -57,7 +59,7 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
   if (const auto ranges = braces_as_ranges(text); !ranges.empty()) {
     return fail(Code::config,
                 fmt::format("{}: {}: braces are expanded by some shells, and not here", origin, quoted(text)),
-                fmt::format("write {} (in quotes, for the shell)", shell_quote(ranges)));
+                fmt::format("write {} (in quotes, for the shell)", harmless(shell_quote(ranges))));
   }
   auto items = split_items(text);
   if (items.size() > 1 && trim_blanks(items.back()).empty()) items.pop_back();
@@ -70,11 +72,12 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
                                     : fmt::format("{}: {}: nothing between two commas", origin, quoted(text)),
                   std::string(hint));
     }
-    if (item.find_first_of(" \t") != std::string_view::npos) {
-      return fail(Code::config, fmt::format("{}: {}: a blank between two hosts", origin, quoted(item)),
-                  fmt::format("commas stand between hosts: {}", with_commas(item)));
-    }
     auto more = parse_host_item(item);
+    const auto listed = more ? std::string() : with_commas(item);
+    if (listed.find(',') != std::string::npos) {
+      return fail(Code::config, fmt::format("{}: {}: a blank between two hosts", origin, quoted(item)),
+                  fmt::format("commas stand between hosts: {}", listed));
+    }
     if (!more) {
       return fail(more.error().code, fmt::format("{}: {}", origin, more.error().message), more.error().hint);
     }

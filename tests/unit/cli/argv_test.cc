@@ -224,6 +224,11 @@ TEST_CASE("all unknown flags are told at once") {
       {{"-l", "-np", "2", "--wdr", "x", "-l", "./t", "--lr", "1"},
        "unknown flags '-l' and '--wdr'",
        "'-l': write --tag rank; '--wdr': did you mean --wdir?"},
+      {{"--odd", "--npp", "2", "--strange=1", "./t"},
+       "unknown flags '--odd', '--npp' and '--strange'",
+       "'--odd' and '--strange': trainrun --help all lists every option; if it is the program's own, put it "
+       "after the "
+       "program; '--npp': did you mean --np?"},
       // the program's own flags are not ours to judge, also where nobody can tell where it begins
       {{"--npp", "./t", "--lr", "1"}, "unknown flag '--npp'", "did you mean --np?"},
       {{"--npp", "3", "t", "--lr", "1"}, "unknown flag '--npp'", "did you mean --np?"},
