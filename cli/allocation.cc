@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <set>
 
 #include "cli/program.h"
 #include "host-discovery/batch.h"
+#include "host-discovery/host_grammar.h"
+#include "host-discovery/host_key.h"
 #include "host-discovery/slurm.h"
 #include "launcher/base/strings.h"
 
@@ -104,6 +107,34 @@ Result<Allocation> read_allocation(std::string_view wanted, const Inputs& inputs
       Code::config,
       fmt::format("this is not inside a job of {} ({} or {} is not set)", last->name, last->job, last->list),
       fmt::format("start it with {}, or name the hosts with -H", last->start));
+}
+
+std::optional<std::string> note_on_hosts_outside(const std::vector<Host>& named, const std::string& origin,
+                                                 const Inputs& inputs,
+                                                 const std::function<bool(const Host&)>& is_here) {
+  const auto given = slurm(inputs);
+  if (!given || given->hosts.empty()) return std::nullopt;
+  // Slurm's names are often the first part of those in the DNS, and an address says nothing.
+  const auto first_part = [](const Host& host) {
+    const auto key = hosts::name_key(host.name);
+    return key.substr(0, key.find('.'));
+  };
+  std::set<std::string> own;
+  for (const auto& host : given->hosts) own.insert(first_part(host));
+  std::vector<std::string> outside;
+  for (const auto& host : named) {
+    const bool address = hosts::is_ipv4(host.name) || hosts::is_ipv6(host.name);
+    if (!address && !own.contains(first_part(host)) && !is_here(host)) outside.push_back(host.name);
+  }
+  if (outside.empty()) return std::nullopt;
+  return fmt::format(
+      "{}: {} {} not in the allocation of this Slurm job ({}); --hosts-from none if that is meant", origin,
+      list_names(outside), outside.size() == 1 ? "is" : "are", given->origin);
+}
+
+int slurm_threads(const std::vector<EnvVar>& environment) {
+  if (variable(environment, "SLURM_JOB_ID").empty() && variable(environment, "SLURM_JOBID").empty()) return 0;
+  return parse_unsigned<std::uint16_t>(variable(environment, "SLURM_CPUS_PER_TASK")).value_or(0);
 }
 
 }  // namespace trainrun::cli

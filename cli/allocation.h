@@ -1,6 +1,8 @@
 // The hosts that a batch system gave to the job which this process runs in. Pure.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +28,13 @@ Result<Allocation> read_allocation(std::string_view system, const Inputs& inputs
 
 // An error where srun runs several of us: the habit of writing `srun` before every program of a batch script.
 Result<void> check_started_once(const std::vector<EnvVar>& environment);
+
+// A line about hosts that were named inside a Slurm job and do not belong to it: they may be another job's.
+std::optional<std::string> note_on_hosts_outside(const std::vector<Host>& named, const std::string& origin,
+                                                 const Inputs& inputs,
+                                                 const std::function<bool(const Host&)>& is_here);
+
+// The threads that each rank of a Slurm job with `-c` may run: its CPUs. 0: nobody said.
+int slurm_threads(const std::vector<EnvVar>& environment);
 
 }  // namespace trainrun::cli

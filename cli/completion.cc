@@ -87,6 +87,12 @@ std::string bash() {
   const auto known = patterns();
   return fmt::format(
       R"(# bash completion for trainrun
+# the ids of the jobs that can be asked
+_trainrun_jobs() {{
+  local id ids=
+  while read -r id _; do [[ $id != +([0-9a-f]) ]] || ids+=" $id"; done < <("$1" ctl list 2>/dev/null)
+  mapfile -t COMPREPLY < <(compgen -W "$ids" -- "$cur")
+}}
 _trainrun() {{
   # bash cuts words at : and =, which are inside of ours (a:2, --np=4), so the line is cut again
   local words=() word cur= prev= before= at=1 left=0
@@ -115,6 +121,7 @@ _trainrun() {{
   done
   if ((at == 0)); then
     case ${{words[1]}} in
+      ctl) [[ ${{words[-1]}} != --job ]] || {{ _trainrun_jobs "${{words[0]}}"; return; }} ;;&
 {}      *) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
     esac
     return
@@ -197,6 +204,10 @@ std::string zsh() {
       "}}\n"
       "_trainrun() {{\n"
       "  if (( CURRENT > 2 )); then\n"
+      "    if [[ $words[2] == ctl && $words[CURRENT-1] == --job ]]; then\n"
+      "      compadd -- ${{${{(M)${{(f)\"$($words[1] ctl list 2>/dev/null)\"}}:#[0-9a-f][0-9a-f]*}}%% *}}; "
+      "return\n"
+      "    fi\n"
       "    case $words[2] in\n"
       "{}"
       "    esac\n"
@@ -268,11 +279,14 @@ function __trainrun_before_program
 end
 {}complete -c trainrun -n '__fish_prev_arg_in {}' -x -a all
 complete -c trainrun -n __fish_is_first_token -a '{}'
+complete -c trainrun -n 'string match -q ctl -- (commandline -opc)[2]; and __fish_prev_arg_in --job' -x \
+    -a '(trainrun ctl list 2>/dev/null | string match -r "^[0-9a-f]{{16}}")'
 {})",
       fmt::join(known.one_word, " "), fmt::join(known.two_words, " "), lines, fmt::join(known.topic, " "),
       for_each_subcommand("{} "),
-      for_each_subcommand(
-          "complete -c trainrun -n 'string match -q {} -- (commandline -opc)[2]' -x -a '{}'\n"));
+      for_each_subcommand("complete -c trainrun -n 'string match -q {} -- (commandline -opc)[2]; and not "
+                          "__fish_prev_arg_in --job' "
+                          "-x -a '{}'\n"));
 }
 
 }  // namespace

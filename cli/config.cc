@@ -9,7 +9,10 @@
 #include "cli/argv.h"
 #include "cli/completion.h"
 #include "cli/config_file.h"
+#include "cli/elastic.h"
 #include "cli/environment.h"
+#include "cli/host_choice.h"
+#include "cli/host_words.h"
 #include "cli/parse.h"
 #include "cli/parts.h"
 #include "cli/per_host.h"
@@ -125,6 +128,9 @@ Result<Request> read_request(const Inputs& inputs) {
   if (!parts) return tl::unexpected(parts.error());
   if (auto ready = answer(*parts, inputs.called_as)) return std::move(*ready);
 
+  for (const auto& part : *parts) {
+    if (auto ok = check_host_words(part, inputs); !ok) return tl::unexpected(ok.error());
+  }
   const auto left_out = notes_on_needless(*parts);
   auto flags = take_common(*parts);
   if (!flags) return tl::unexpected(flags.error());
@@ -165,6 +171,14 @@ Result<Request> read_request(const Inputs& inputs) {
                 "name them instead: trainrun --check-hosts -H a,b ...");
   }
   resolved->program_origin = program_origin;
+  if (!settings->has(Option::hosts_from) &&
+      (settings->has(Option::host) || settings->has(Option::hostfile))) {
+    auto note = note_on_hosts_outside(resolved->job.hosts.hosts, resolved->hosts_origin, inputs,
+                                      [&](const Host& host) { return is_this_host(host, inputs); });
+    if (note) out.notes.push_back(std::move(*note));
+  }
+  for (auto& line : notes_on_idle_flags(*settings, resolved->job.elastic))
+    out.notes.push_back(std::move(line));
   // Not what --print-config shows: it is to be a file that means the same elsewhere.
   if (out.action != Action::print_config && !resolved->this_host_alone &&
       settings->text(Option::resolve, "once") == "once") {

@@ -97,7 +97,7 @@ CtlAnswer several(const std::vector<RunningJob>& meant, const std::string& prefi
 
 Result<CtlAnswer> list(const control::RunningJobs& running, bool json) {
   const auto jobs = describe(running.jobs);
-  if (json) return CtlAnswer{fmt::format("{{\"jobs\":{}}}\n", json_rows(jobs))};
+  if (json) return CtlAnswer{fmt::format("{{\"ok\":true,\"jobs\":{}}}\n", json_rows(jobs))};
   if (!jobs.empty()) return CtlAnswer{jobs_text(jobs, local_time)};
   std::string text = "no job of yours on this host can be asked\n";
   for (const auto& problem : running.problems) text += problem + "\n";
@@ -152,9 +152,9 @@ Result<CtlAnswer> answer_to(const CtlWords& wanted, const std::vector<std::strin
 
 Result<CtlAnswer> ctl_answer(const std::vector<std::string>& words, const std::vector<std::string>& places) {
   const auto wanted = parse_ctl(words);
-  if (!wanted) return tl::unexpected(wanted.error());
-  auto answer = answer_to(*wanted, places);
-  if (answer || !wanted->json) return answer;
+  auto answer = wanted ? answer_to(*wanted, places) : tl::unexpected(wanted.error());
+  const bool json = wanted ? wanted->json : std::find(words.begin(), words.end(), "--json") != words.end();
+  if (answer || !json) return answer;
   // A program that asked for JSON gets JSON, also when nobody can be asked.
   return CtlAnswer{control::error_reply(answer.error()) + "\n", exit_code_of(answer.error().code)};
 }

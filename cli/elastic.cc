@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 
+#include "cli/discovery_script.h"
 #include "cli/elastic_value.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"
@@ -56,27 +58,6 @@ Result<void> not_both(const Settings& settings, Option first, Option second, std
               "keep one of them");
 }
 
-// A command that plainly names a file can be looked at before anything starts; a line for a real shell
-// cannot.
-Result<void> check_script(const Setting& setting, const std::string& command, const Inputs& inputs) {
-  const std::string word = command.substr(0, command.find_first_of(" \t"));
-  const bool plain = std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("/._-+").find(c) != std::string_view::npos;
-  });
-  if (!plain || word.find('/') == std::string::npos) return {};
-  const std::string path = absolute_path(word, inputs);
-  if (!inputs.is_file(path)) {
-    return fail(Code::config, fmt::format("{}: {} does not exist", setting.origin, quoted(path)),
-                "a relative path is taken from where you are");
-  }
-  if (!inputs.is_executable(path)) {
-    return fail(Code::config, fmt::format("{}: {} is not executable", setting.origin, quoted(path)),
-                fmt::format("chmod +x {}", shell_quote(word)));
-  }
-  return {};
-}
-
 Result<DiscoverySpec> read_discovery(const Settings& settings, const Inputs& inputs) {
   if (auto ok =
           not_both(settings, Option::host_discovery_script, Option::discover, "where the hosts come from");
@@ -110,7 +91,8 @@ Result<DiscoverySpec> read_discovery(const Settings& settings, const Inputs& inp
         "start it with sbatch or salloc, or write --discover script:CMD");
   }
   if (out.kind == DiscoveryKind::script) {
-    if (auto ok = check_script(*setting, out.source, inputs); !ok) return tl::unexpected(ok.error());
+    if (auto ok = check_discovery_script(setting->origin, out.source, inputs); !ok)
+      return tl::unexpected(ok.error());
   }
   return out;
 }
@@ -248,6 +230,35 @@ std::string elastic_origin(const Settings& settings) {
   if (settings.has(Option::on_failure)) return origin_of(settings, Option::on_failure);
   const auto option = asks_for_elastic(settings);
   return option ? origin_of(settings, *option) : std::string();
+}
+
+std::vector<std::string> notes_on_idle_flags(const Settings& settings, const Elastic& elastic) {
+  const auto given = [&](std::initializer_list<Option> options) {
+    std::vector<std::string> flags;
+    for (const auto option : options) {
+      if (settings.has(option) && origin_of(settings, option).starts_with('-'))
+        flags.push_back(origin_of(settings, option));
+    }
+    return flags;
+  };
+  std::vector<std::string> notes;
+  const auto say = [&](const std::vector<std::string>& flags, std::string_view why) {
+    if (flags.empty()) return;
+    notes.push_back(
+        fmt::format("{} {} nothing: {}", list_names(flags), flags.size() == 1 ? "changes" : "change", why));
+  };
+  if (!elastic.enabled()) {
+    say(given({Option::reset_limit, Option::max_restarts, Option::blacklist_cooldown_range, Option::spares,
+               Option::elastic_timeout, Option::settle, Option::leave_signal}),
+        settings.has(Option::on_failure)
+            ? "--on-failure abort ends the job at its first failure"
+            : "the job ends at its first failure; --min-np, --max-restarts or a discovery make it elastic");
+  }
+  if (elastic.discovery.kind == DiscoveryKind::none) {
+    say(given({Option::discovery_interval}),
+        "nobody is asked for hosts; --host-discovery-script or --discover say who is");
+  }
+  return notes;
 }
 
 Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {

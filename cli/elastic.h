@@ -21,6 +21,10 @@ Result<Elastic> read_elastic(const Settings& settings, const Inputs& inputs);
 // The setting that made the job elastic, as its user wrote it; empty when none did.
 std::string elastic_origin(const Settings& settings);
 
+// Lines about flags of an elastic job that change nothing in this one. What a file or TRAINRUN_* says may be
+// meant for other jobs.
+std::vector<std::string> notes_on_idle_flags(const Settings& settings, const Elastic& elastic);
+
 // What is known when the sizes are chosen.
 struct SizeFacts {
   bool elastic = false;      // Elastic::enabled()

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "cli/allocation.h"
 #include "cli/env_file.h"
 #include "cli/program.h"
 #include "cli/value.h"
@@ -61,6 +64,20 @@ Result<std::vector<EnvVar>> from_file(const Settings& settings, const Inputs& in
   return read;
 }
 
+// The share of cores that ranks get otherwise knows nothing of `-c`. Where they are bound to one core each,
+// or
+// --cpus-per-rank says how many they have, that counts.
+void add_slurm_threads(const std::vector<EnvVar>& environment, JobSpec& job) {
+  constexpr std::string_view name = "OMP_NUM_THREADS";
+  const int threads = slurm_threads(environment);
+  if (threads == 0 || job.cpus_per_rank > 0 || job.bind_to == BindTo::core) return;
+  const auto place =
+      std::lower_bound(job.env.begin(), job.env.end(), name,
+                       [](const EnvVar& one, std::string_view wanted) { return one.first < wanted; });
+  if (place == job.env.end() || place->first != name)
+    job.env.insert(place, {std::string(name), std::to_string(threads)});
+}
+
 }  // namespace
 
 Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& parts, bool this_host_alone,
@@ -77,6 +94,7 @@ Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& part
   job.not_forwarded = std::move(forwarded.left_behind);
   job.inherit_all = this_host_alone && policy != EnvPolicy::none;
   say_missing(forwarded.missing, notes);
+  if (settings.text(Option::hosts_from, "") != "none") add_slurm_threads(inputs.environment, job);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto own = exports(parts[i].settings, notes);
     if (own.empty()) continue;

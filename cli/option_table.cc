@@ -46,7 +46,7 @@ const std::vector<OptionInfo>& option_table() {
        .group = Group::placement, .help = "more ranks than slots are fine", .common = true},
       {.option = bind_to, .name = "--bind-to", .aliases = {}, .toml = "placement.bind_to",
        .type = Type::choice, .value_name = "WHAT", .default_text = "none", .group = Group::placement,
-       .help = "bind ranks to none, core, numa or socket", .choices = {"none", "core", "numa", "socket"},
+       .help = "bind each rank to a core of its own, to a numa domain or a socket, or to none", .choices = {"none", "core", "numa", "socket"},
        .common = true},
       {.option = cpus_per_rank, .name = "--cpus-per-rank", .aliases = {},
        .toml = "placement.cpus_per_rank", .type = Type::integer, .value_name = "N",

@@ -1,8 +1,11 @@
 #include "cli/walk.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "launcher/base/strings.h"
 
@@ -10,7 +13,8 @@ namespace trainrun::cli {
 
 namespace {
 
-constexpr std::size_t longest_word = 128 * 1024;  // the kernel's own limit for one word of an argv
+constexpr std::size_t most_hints = 6, most_unknown = 32;  // of unknown flags, in one line
+constexpr std::size_t longest_word = 128 * 1024;          // the kernel's own limit for one word of an argv
 
 // A flag as it was typed, cut at its first '='.
 struct Typed {
@@ -28,8 +32,10 @@ class Walk {
 
   Result<Walked> run() {
     while (at_ < given_.size() && !ended_) {
-      if (auto ok = step(given_[at_]); !ok) return tl::unexpected(ok.error());
+      if (auto ok = step(given_[at_]); !ok)
+        return tl::unexpected(unknown_.empty() ? ok.error() : unknown_flags());
     }
+    if (!unknown_.empty()) return tl::unexpected(unknown_flags());
     out_.used = at_;
     return std::move(out_);
   }
@@ -62,7 +68,7 @@ class Walk {
     ended_ = flag->ends_flags;
     switch (flag->takes) {
       case Takes::nothing:
-        if (typed.has_value()) return tl::unexpected(line_.unknown(typed.word));
+        if (typed.has_value()) return unknown(typed);
         put(*flag, typed.spelled);
         return {};
       case Takes::yes_or_no:
@@ -79,13 +85,54 @@ class Walk {
     return {};
   }
 
+  // Who brings a line of another launcher hears of all that is foreign in it at once. Whether the next word
+  // is the value of such a flag nobody knows: one that looks like a program ends the search.
+  Result<void> unknown(const Typed& typed) {
+    auto error = line_.unknown(typed.word);
+    if (!line_.program) return tl::unexpected(std::move(error));
+    unknown_.emplace_back(typed.spelled, std::move(error));
+    if (unknown_.size() == most_unknown) return tl::unexpected(unknown_flags());
+    if (typed.has_value() || at_ == given_.size() || given_[at_].starts_with('-')) return {};
+    const auto meant = nearest_flag(line_, typed.spelled);
+    ended_ = looks_like_a_program(given_[at_]) || (meant && !find_flag(line_, *meant)->takes_value());
+    ++at_;
+    return {};
+  }
+
+  static bool looks_like_a_program(std::string_view word) {
+    return word.find('/') != std::string_view::npos || word.starts_with("python") || word.ends_with(".py") ||
+           word.ends_with(".sh");
+  }
+
+  [[nodiscard]] Error unknown_flags() const {
+    std::vector<std::string> names, hints;
+    std::vector<std::pair<std::string, std::vector<std::string>>> by_hint;
+    for (const auto& [spelled, error] : unknown_) {
+      auto name = quoted(spelled);
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      auto same = std::find_if(by_hint.begin(), by_hint.end(),
+                               [&](const auto& one) { return one.first == error.hint; });
+      if (same == by_hint.end()) same = by_hint.insert(same, {error.hint, {}});
+      same->second.push_back(name);
+      names.push_back(std::move(name));
+    }
+    if (names.size() == 1) return unknown_.front().second;
+    for (const auto& [hint, of] : by_hint) {
+      if (hints.size() < most_hints) hints.push_back(fmt::format("{}: {}", list_names(of), hint));
+    }
+    return {unknown_.front().second.code, fmt::format("unknown flags {}", list_names(names)),
+            fmt::format("{}", fmt::join(hints, "; "))};
+  }
+
   // -vv and -vvv
   Result<void> repeated_letter(const Typed& typed) {
     const auto& letters = typed.spelled;
     const Flag* flag = letters.size() < 3 ? nullptr : find_flag(line_, letters.substr(0, 2));
     if (flag == nullptr || flag->takes != Takes::a_count || letters.size() > 4 ||
-        letters.find_first_not_of(letters[1], 1) != std::string::npos)
-      return tl::unexpected(line_.unknown(typed.word));
+        letters.find_first_not_of(letters[1], 1) != std::string::npos) {
+      ++at_;
+      return unknown(typed);
+    }
     if (typed.has_value()) return fail(Code::usage, fmt::format("{} takes no value", letters));
     for (std::size_t i = 1; i < letters.size(); ++i) put(*flag, letters.substr(0, 2), "true");
     ++at_;
@@ -147,6 +194,7 @@ class Walk {
   const std::span<const std::string> given_;
   std::size_t at_ = 0;
   bool ended_ = false;
+  std::vector<std::pair<std::string, Error>> unknown_;  // as typed, and what is to be said
   Walked out_;
 };
 

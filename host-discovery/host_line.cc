@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "host-discovery/host_grammar.h"
+#include "host-discovery/hostlist.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::hosts {
 namespace {
@@ -205,6 +207,9 @@ std::vector<std::string> LineCutter::cut(std::string_view line) {
 }
 
 Result<std::vector<Host>> read_host_line(const std::vector<std::string>& words, LineRules rules) {
+  if (const auto ranges = braces_as_ranges(words.front()); !ranges.empty())
+    return bad(fmt::format("{}: braces are a shell's, and not expanded here", quoted(words.front())),
+               "write " + harmless(ranges));
   auto hosts = parse_host_item(words.front());
   if (!hosts) return hosts;
   Given given;

@@ -8,6 +8,7 @@
 #include "host-discovery/host_grammar.h"
 #include "host-discovery/hostlist.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 
 namespace trainrun::hosts {
 namespace {
@@ -34,6 +35,19 @@ std::string_view trim_blanks(std::string_view text) {  // a newline is no blank 
   return text;
 }
 
+// "n1 n2" with commas; empty where the words are no hosts.
+std::string with_commas(std::string_view item) {
+  std::string out;
+  if (item.size() > 256) return out;
+  for (const auto word : split(item, ' ')) {
+    if (trim(word).empty()) continue;
+    if (!parse_host_item(trim(word))) return {};
+    out += out.empty() ? "" : ",";
+    out += trim(word);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_view origin) {
@@ -41,6 +55,11 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
   if (text.size() > longest_text) {
     return fail(Code::config, fmt::format("{}: longer than {} bytes", origin, longest_text),
                 "put the hosts into a file, and name it with --hostfile");
+  }
+  if (const auto ranges = braces_as_ranges(text); !ranges.empty()) {
+    return fail(Code::config,
+                fmt::format("{}: {}: braces are expanded by some shells, and not here", origin, quoted(text)),
+                fmt::format("write {} (in quotes, for the shell)", harmless(shell_quote(ranges))));
   }
   auto items = split_items(text);
   if (items.size() > 1 && trim_blanks(items.back()).empty()) items.pop_back();
@@ -54,6 +73,11 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
                   std::string(hint));
     }
     auto more = parse_host_item(item);
+    const auto listed = more ? std::string() : with_commas(item);
+    if (listed.find(',') != std::string::npos) {
+      return fail(Code::config, fmt::format("{}: {}: a blank between two hosts", origin, quoted(item)),
+                  fmt::format("commas stand between hosts: {}", listed));
+    }
     if (!more) {
       return fail(more.error().code, fmt::format("{}: {}", origin, more.error().message), more.error().hint);
     }

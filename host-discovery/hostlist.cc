@@ -134,4 +134,28 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
   return names;
 }
 
+std::string braces_as_ranges(std::string_view text) {
+  if (text.size() > 256 || text.find('{') == std::string_view::npos ||
+      text.find_first_of("[]$") != std::string_view::npos)
+    return {};
+  std::string out;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '{' || c == '}') {
+      if (inside == (c == '{')) return {};
+      inside = !inside;
+      out += inside ? '[' : ']';
+    } else if (inside && text.substr(i, 2) == "..") {
+      out += '-';
+      ++i;
+    } else if (inside && c != ',' && (c < '0' || c > '9')) {
+      return {};
+    } else {
+      out += c;
+    }
+  }
+  return inside ? std::string() : out;
+}
+
 }  // namespace trainrun::hosts

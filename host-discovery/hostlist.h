@@ -24,4 +24,8 @@ Result<std::vector<std::string>> expand_item(std::string_view item);
 // skipped. An empty list is no error.
 Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 
+// `node{01..04,7}`, which the shell did not expand, as it is written here: `node[01-04,7]`. Empty: it is
+// nothing of that kind.
+std::string braces_as_ranges(std::string_view text);
+
 }  // namespace trainrun::hosts

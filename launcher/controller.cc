@@ -110,12 +110,16 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       return handle(static_cast<wire::NotStarted*>(nullptr), [this](const auto& it) {
         event(core::WorkerNotStarted{it.worker, ExitStatus::not_started(it.stage, it.error)});
       });
+    case wire::ErrorFile::type:
+      return handle(static_cast<wire::ErrorFile*>(nullptr), [this](const auto& it) {
+        if (auto error = output::read_recorded_error(it.text)) recorded_[it.worker] = std::move(*error);
+      });
     case wire::Exited::type:
       return exited(host, frame);
     case wire::Finished::type:
       return handle(static_cast<wire::Finished*>(nullptr), [this](const auto& it) {
         console_.worker_finished(it.worker);
-        event(core::WorkerFinished{it.worker, core::sounds_like_lost_peer(console_.last_words(it.worker))});
+        event(core::WorkerFinished{it.worker, core::sounds_like_lost_peer(words_of(it.worker))});
       });
     case wire::Swept::type:
       return handle(static_cast<wire::Swept*>(nullptr), [this, host](const auto& it) {
@@ -185,6 +189,15 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
   if (console_.backlog() <= most_backlog) session.pay_credit();
 }
 
+// Why it ended, as far as it said so: the last one says it best.
+std::vector<std::string> Controller::words_of(WorkerId worker) const {
+  auto words = console_.last_words(worker);
+  const auto recorded = recorded_.find(worker);
+  if (recorded != recorded_.end())
+    words.insert(words.end(), recorded->second.what.rbegin(), recorded->second.what.rend());
+  return words;
+}
+
 void Controller::exited(HostIndex host, const wire::Frame& frame) {
   const auto message = wire::from_frame<wire::Exited>(frame);
   if (!message || seat_on(host, message->worker) == nullptr) return;
@@ -193,7 +206,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   auto status = ExitStatus::from_wait(message->raw_status);
   if (message->in_mpi && status.success())
     status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
-  const auto words = console_.last_words(message->worker);
+  const auto words = words_of(message->worker);
   event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory,
                            words.empty() ? std::string{} : words.back(), message->signalled,
                            core::sounds_like_lost_peer(words)});

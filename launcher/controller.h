@@ -21,6 +21,7 @@
 #include "launcher/output/console.h"
 #include "launcher/output/event_line.h"
 #include "launcher/output/events_file.h"
+#include "launcher/output/recorded_error.h"
 #include "launcher/rendezvous_hub.h"
 #include "rendezvous/exchange.h"
 
@@ -77,6 +78,7 @@ class Controller {
 
   // The seat of a worker, if it is one of that host: an agent has no say about others.
   [[nodiscard]] const core::Seat* seat_on(HostIndex host, WorkerId worker) const;
+  [[nodiscard]] std::vector<std::string> words_of(WorkerId worker) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
   [[nodiscard]] RendezvousHub::Events members();
   void cannot_bind(const core::StartWorker& order, const Error& error);
@@ -134,9 +136,10 @@ class Controller {
   std::uint32_t inspection_ = 0;
   std::map<WorkerId, std::string> last_operation_;  // of workers on `comm`, for the evidence
   std::map<WorkerId, Instant> last_output_;
-  std::vector<core::Look> looks_;  // of the inspection that runs
-  Generation progressed_{};        // whose first pulse was heard
-  Instant last_life_{};            // output of any worker, or progress of one on `comm`
+  std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
+  std::vector<core::Look> looks_;                       // of the inspection that runs
+  Generation progressed_{};                             // whose first pulse was heard
+  Instant last_life_{};                                 // output of any worker, or progress of one on `comm`
   io::Timer life_;
   bool suspending_ = false;
 

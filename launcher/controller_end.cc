@@ -66,7 +66,10 @@ void Controller::last_report() {
   if (outcome.cause) {
     facts.last_words = console_.last_words(outcome.cause->worker);
     facts.wall_clock = wall_clock_of(outcome.cause->at);
+    const auto recorded = recorded_.find(outcome.cause->worker);
+    if (recorded != recorded_.end()) facts.recorded = recorded->second;
   }
+  facts.this_host = outcome.kind == core::Outcome::Kind::host_lost && fleet_.is_local(outcome.host);
   auto lines = output::report_lines(job_, outcome, facts);
   if (const auto lost = console_.lost_output(); !lost.empty()) {
     exit_code_ = with_output_lost(exit_code_, console_.reader_left());

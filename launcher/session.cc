@@ -68,6 +68,7 @@ void Session::receive(const wire::Frame& frame) {
       const auto hello = wire::from_frame<wire::Hello>(frame);
       if (!hello || hello->version != wire::protocol_version)
         return lose("its agent speaks another protocol");
+      agent_pid_ = hello->pid;
       return;
     }
     case wire::Prepared::type: {
@@ -184,10 +185,17 @@ void Session::lose(const std::string& reason) {
   } else if (!ours.empty()) {
     lost({ours, heard, true, true});
   } else {
-    lost({reason == "the connection was closed" ? "its agent or the connection to it ended" : reason, heard,
-          false, !silent});
+    lost({why_lost(reason, silent), heard, false, !silent});
   }
   if (pause_heard) pause_heard();
+}
+
+// An agent of this machine has no connection that could fail: it is the process that ended or stands still.
+std::string Session::why_lost(const std::string& reason, bool silent) const {
+  const bool ended = reason == "the connection was closed";
+  if (same_clock_ && agent_pid_ != 0 && (ended || silent))
+    return fmt::format("process {} (trainrun-agent) {}", agent_pid_, ended ? "ended" : "gave " + reason);
+  return ended ? "its agent or the connection to it ended" : reason;
 }
 
 // An agent that hears nothing of us for the time-out ends its workers. One whose Link is gone after a stop of

@@ -73,6 +73,7 @@ class Session {
   void measure_clock(std::int64_t agent_ns);
   void lose(const std::string& reason);
   [[nodiscard]] std::string why_given_up() const;
+  [[nodiscard]] std::string why_lost(const std::string& reason, bool silent) const;
   void ping();
   [[nodiscard]] Duration clock_error() const;
 
@@ -92,6 +93,7 @@ class Session {
   io::Timer ping_timer_;
   std::uint32_t ping_sequence_ = 0;
   Instant ping_sent_, last_heard_;
+  std::uint32_t agent_pid_ = 0;  // on its host
   // Of the kernel's clock, as the agent's is: stops of ours move neither.
   Instant ping_sent_real_, answered_real_;  // the latter: when the latest ping that was answered was sent
   std::int64_t offset_ns_ = 0;              // our clock minus the agent's

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,6 +90,8 @@ std::optional<std::pair<pid_t, std::string>> victim_in(std::string_view record) 
   return std::pair(static_cast<pid_t>(*pid), std::string(line.substr(0, line.find('\n'))));
 }
 
+bool tells_of_sigkill(int exit_code) { return exit_code == 128 + SIGKILL || exit_code == 256 - SIGKILL; }
+
 OutOfMemory::OutOfMemory(std::string proc, std::string log)
     : proc_(std::move(proc)), log_path_(std::move(log)) {}
 
@@ -142,9 +145,24 @@ std::string OutOfMemory::evidence(pid_t pid, Instant now) {
   if (const auto victim = victims_.extract(pid))
     return std::string(wire::kernel_named_it) + victim.mapped().words;
   if (log_ && now - log_torn_ > recent) return {};
-  auto risen = rise(std::to_string(pid), now);
+  return risen(pid, now);
+}
+
+std::string OutOfMemory::evidence_within(pid_t pid, Instant now) {
+  read_log(now);
+  for (const auto& [victim, told] : victims_) {
+    if (now - told.at > recent) continue;
+    auto words = "the kernel has just killed a process: " + told.words;
+    victims_.erase(victim);  // one death explains one end
+    return words;
+  }
+  return log_ && now - log_torn_ > recent ? std::string() : risen(pid, now);
+}
+
+std::string OutOfMemory::risen(pid_t pid, Instant now) {
+  auto own = rise(std::to_string(pid), now);
   // The kernel may have moved the dead one to the root group.
-  return risen.empty() ? rise("self", now) : risen;
+  return own.empty() ? rise("self", now) : own;
 }
 
 void OutOfMemory::count(Kills& known, std::uint64_t kills, Instant now) const {

@@ -30,6 +30,10 @@ std::optional<std::uint64_t> kills_in(std::string_view counters);
 // only a part.
 std::vector<std::string> counter_files(std::string_view cgroups, std::string_view mountinfo);
 
+// Whether a program that ran another says by its own exit code that SIGKILL ended it: a shell says 128 and
+// the signal, Python's sys.exit(subprocess.run(...).returncode) 256 less it.
+bool tells_of_sigkill(int exit_code);
+
 class OutOfMemory {
  public:
   // Where the kernel tells it; tests have places of their own.
@@ -42,6 +46,9 @@ class OutOfMemory {
   // To be asked while `pid` is a zombie (/proc still tells its cgroup). Empty: no evidence. It begins with
   // wire::kernel_named_it if it is certain.
   std::string evidence(pid_t pid, Instant now);
+  // The same of a zombie that says by its exit code that a process which it ran was killed: a kill of now may
+  // have been that one. Never certain.
+  std::string evidence_within(pid_t pid, Instant now);
 
  private:
   struct Kills {
@@ -60,6 +67,7 @@ class OutOfMemory {
   void count(Kills& known, std::uint64_t kills, Instant now) const;
   void read_log(Instant now);
   std::string rise(const std::string& process, Instant now);
+  std::string risen(pid_t pid, Instant now);
 
   std::string proc_, log_path_;
   std::map<std::string, Kills> counters_;  // by the file that holds the counter

@@ -12,6 +12,7 @@
 
 #include "launcher/agent/addressees.h"
 #include "launcher/agent/asked_to_end.h"
+#include "launcher/agent/error_file.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/base/fault.h"
@@ -59,6 +60,7 @@ struct Supervisor::Worker {
   pid_t leader = -1;         // the same number, also later
   bool forgettable = false;  // the launcher will not speak of it any more
   SignalSet signalled;       // while it lived
+  std::string error_file;    // where it may say why it ended
   WorkerMachine machine;
   AskedToEnd asked;
   bool was_asked = false;
@@ -152,6 +154,7 @@ void Supervisor::start(const wire::Start& order) {
   if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);
 
   worker->pid = worker->leader = spawned.pid;
+  worker->error_file = value_of(order.env, "TORCHELASTIC_ERROR_FILE");
   worker->machine.step(WorkerMachine::Event::spawned);
   by_pid_[spawned.pid] = order.worker;
   link_.send(wire::Started{order.worker, static_cast<std::uint32_t>(spawned.pid), now_ns()});
@@ -216,6 +219,8 @@ bool Supervisor::reap_one() {
   std::string evidence;
   if (it != by_pid_.end() && info.si_code == CLD_KILLED && info.si_status == SIGKILL) {
     evidence = out_of_memory_.evidence(info.si_pid, io::Loop::now());
+  } else if (it != by_pid_.end() && info.si_code == CLD_EXITED && tells_of_sigkill(info.si_status)) {
+    evidence = out_of_memory_.evidence_within(info.si_pid, io::Loop::now());
   }
   // A tool of ours, or an orphan that fell to us.
   if (it == by_pid_.end() && other_child_(info.si_pid)) return true;
@@ -246,6 +251,10 @@ void Supervisor::ended(Worker& worker, int raw_status, std::uint64_t peak_rss_ki
   const bool in_mpi = by_pmi || by_pmix;
   // What it printed last says why it ended, and comes first.
   for (const auto& pipe : {worker.out, worker.err}) pipe->read_now();
+  if (raw_status != 0) {
+    if (auto text = read_error_file(worker.error_file); !text.empty())
+      link_.send(wire::ErrorFile{worker.id, std::move(text)});
+  }
   link_.send(wire::Exited{worker.id, raw_status, now_ns(), peak_rss_kib, std::move(evidence), in_mpi,
                           worker.signalled});
   pmi_.left(worker.id);

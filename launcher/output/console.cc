@@ -180,6 +180,7 @@ void Console::worker_output(WorkerId worker, wire::Output stream, std::string_vi
   if (it == lanes_.end()) return;
   const auto& lane = it->second;
   logs_.write(lane.rank, stream, bytes);
+  if (asking_ == lane.number) asking_.reset();
   std::string shown;
   mux_.feed(lane.number, stream, bytes, shown);
   show(stream, shown);
@@ -212,6 +213,7 @@ void Console::cut_bars() {
 void Console::show_prompt(std::uint32_t lane) {
   std::string out, err;
   mux_.prompt(lane, out, err);
+  if (!out.empty() || !err.empty()) asking_ = lane;
   show(wire::Output::out, out);
   show(wire::Output::err, err);
 }
@@ -220,6 +222,7 @@ void Console::worker_finished(WorkerId worker) {
   const auto it = lanes_.find(worker);
   if (it == lanes_.end()) return;
   it->second.finished = true;
+  if (asking_ == it->second.number) asking_.reset();
   for (const auto stream : {wire::Output::out, wire::Output::err}) {
     std::string shown;
     mux_.finish(it->second.number, stream, shown);
@@ -266,7 +269,8 @@ void Console::tick() {
 void Console::draw() {
   const auto elapsed = io::Loop::now() - started_;
   if (elapsed < redraw_interval || waiting_for_readers() > 0) return;  // a short job needs no status line
-  if (!line_ended_) return;  // a worker's prompt or bar stands there
+  if (!line_ended_ || asking_)
+    return;  // a worker's prompt or bar stands there, or what is typed for an answer
   if (!in_foreground()) {
     drawn_ = false;  // the shell has written since
     return;

@@ -101,6 +101,7 @@ class Console {
   bool same_terminal_ = false;
   bool line_ended_ = true;  // on the terminal that is stderr: the cursor is at the start of a line
   bool drawn_ = false;
+  std::optional<std::uint32_t> asking_;  // the lane whose unfinished line is on the terminal, for an answer
   Instant started_, last_output_;
   core::JobMachine::Progress progress_;
   bool logs_full_ = false;

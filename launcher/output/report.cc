@@ -40,12 +40,23 @@ std::string hint_when_not_started(SpawnStage stage, int error) {
   return {};
 }
 
-// A shell tells in its own exit code by which signal the program that it ran was killed.
+// A program that ran another tells in its own exit code by which signal that was killed: a shell as 128 and
+// the signal, Python's sys.exit(subprocess.run(...).returncode) as 256 less it, where only what no program
+// sends itself is taken for that.
+int signal_in(const ExitStatus& status) {
+  const int of_shell = status.number - exit_code_of_signal(0), of_python = 256 - status.number;
+  if (of_shell > 0 && of_shell <= SIGSYS) return of_shell;
+  return of_python == SIGKILL || of_python == SIGSEGV || of_python == SIGBUS ? of_python : 0;
+}
+
 std::string describe_exit(const ExitStatus& status) {
-  const int signal = status.number - exit_code_of_signal(0);
-  if (signal <= 0 || signal > SIGSYS) return status.describe();
+  const int signal = signal_in(status);
+  if (signal == 0) return status.describe();
   return fmt::format("{} (something in it was killed by {})", status.describe(), signal_name(signal));
 }
+
+constexpr std::string_view against_memory =
+    "use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, or a larger memory limit";
 
 Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
               const std::vector<std::string>& words) {
@@ -56,8 +67,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
         return {cause.out_of_memory.starts_with(wire::kernel_named_it)
                     ? "was killed by the kernel: out of memory"
                     : status.describe() + ", perhaps by the kernel: out of memory",
-                "use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, or a larger "
-                "memory limit"};
+                std::string(against_memory)};
       }
       if (status.number == SIGABRT && any_line_has(words, "terminate called without an active exception")) {
         return {
@@ -82,6 +92,9 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
     case ExitStatus::Kind::not_started:
       return {status.describe(), hint_when_not_started(status.stage, status.number)};
     case ExitStatus::Kind::exited:
+      if (!cause.out_of_memory.empty())
+        return {describe_exit(status) + ", perhaps by the kernel: out of memory",
+                std::string(against_memory)};
       if (status.number == 127 && any_line_has(words, "error while loading shared libraries")) {
         return {"could not load a shared library (exit code 127)",
                 "set LD_LIBRARY_PATH here (it is forwarded), or install the library there"};
@@ -110,7 +123,23 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
   return {};
 }
 
-std::string what_became_of_others(const core::Tally& tally) {
+// What the rank wrote down about its end, and of its last words what they say besides: Python prints the same
+// exception there.
+void last_words(std::vector<std::string>& lines, const ReportFacts& facts) {
+  const auto add = [&lines](std::string_view head, const std::vector<std::string>& words) {
+    for (std::size_t i = 0; i < words.size(); ++i)
+      lines.push_back(fmt::format("{:<14}{}", i == 0 ? head : "", words[i]));
+  };
+  if (facts.recorded) {
+    auto said = facts.recorded->what;
+    if (!facts.recorded->where.empty()) said.push_back("at " + facts.recorded->where);
+    add("  exception", said);
+    if (any_line_has(facts.last_words, facts.recorded->what.front())) return;
+  }
+  add("  last words", facts.last_words);
+}
+
+std::string what_became_of_others(const core::Tally& tally, bool this_host = false) {
   std::vector<std::string> parts;
   const auto add = [&parts](int count, std::string_view what) {
     if (count > 0) parts.push_back(fmt::format("{} {}", counted(count, "rank"), what));
@@ -118,7 +147,9 @@ std::string what_became_of_others(const core::Tally& tally) {
   add(tally.terminated, "ended by SIGTERM");
   add(tally.killed, "needed SIGKILL");
   add(tally.failed, "failed too");
-  add(tally.lost, tally.lost == 1 ? "lost with its host" : "lost with their host");
+  add(tally.lost, this_host         ? "ended with it"
+                  : tally.lost == 1 ? "lost with its host"
+                                    : "lost with their host");
   add(tally.left, tally.left == 1 ? "left for its agent to end" : "left for their agents to end");
   add(tally.finished, "had finished");
   add(tally.not_started, "never started");
@@ -148,7 +179,9 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
                    const ReportFacts& facts) {
   const auto& cause = *outcome.cause;
   const auto& host = job.hosts.hosts[cause.host.value].name;
-  const auto advice = advise(job, cause, host, facts.last_words);
+  auto words = facts.last_words;
+  if (facts.recorded) words.insert(words.end(), facts.recorded->what.begin(), facts.recorded->what.end());
+  const auto advice = advise(job, cause, host, words);
   lines.push_back(fmt::format("trainrun: rank {} on {} {}, {} after the start", cause.rank.value, host,
                               advice.how, format_duration(outcome.after)));
   lines.push_back(fmt::format("  first       rank {}  host {}{}{}", cause.rank.value, host,
@@ -157,8 +190,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   if (cause.error > milliseconds(1))
     lines.back() += fmt::format(" (±{} ms)", std::chrono::duration_cast<milliseconds>(cause.error).count());
   if (!cause.out_of_memory.empty()) lines.push_back("  evidence    " + cause.out_of_memory);
-  for (std::size_t i = 0; i < facts.last_words.size(); ++i)
-    lines.push_back((i == 0 ? "  last words  " : "              ") + facts.last_words[i]);
+  last_words(lines, facts);
   const auto others = what_became_of_others(outcome.others);
   if (!others.empty()) lines.push_back("  then        " + others);
   also_failed(lines, job, outcome.also_failed);
@@ -212,7 +244,7 @@ void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome&
 
 std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome, const ReportFacts& facts) {
   std::vector<std::string> lines;
-  const auto others = what_became_of_others(outcome.others);
+  const auto others = what_became_of_others(outcome.others, facts.this_host);
   const auto name = [&job](HostIndex host) { return job.hosts.hosts[host.value].name; };
   const auto reason = outcome.why ? words(*outcome.why) : std::string{};
   const auto advice = outcome.why ? hint(*outcome.why) : std::string{};
@@ -230,6 +262,15 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
         add_hint(lines,
                  "if it was stopped: with ^Z or `kill -TSTP` agents are told of it. If it was too busy: give "
                  "--host-timeout more, or start fewer ranks");
+        break;
+      }
+      if (facts.this_host) {
+        lines.push_back(fmt::format("trainrun: {} was lost {} after the start: {}{}",
+                                    core::name_with_ranks("this host's agent", outcome.ranks),
+                                    format_duration(outcome.after), outcome.reason, then));
+        add_hint(
+            lines,
+            "see who ended or stopped it: the kernel for want of memory (dmesg), a limit, an administrator");
         break;
       }
       lines.push_back(

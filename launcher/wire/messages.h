@@ -16,7 +16,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 4;
+constexpr std::uint32_t protocol_version = 5;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -290,6 +290,13 @@ struct Exited {
     v("worker", worker), v("raw_status", raw_status), v("at_ns", at_ns), v("peak_rss_kib", peak_rss_kib);
     v("out_of_memory", out_of_memory), v("in_mpi", in_mpi), v("signalled", signalled.bits);
   }
+};
+
+// Before Exited, of a worker that ended badly: what it wrote into the file named by TORCHELASTIC_ERROR_FILE.
+struct ErrorFile {
+  WorkerId worker;
+  std::string text;  // at most 64 KiB
+  TRAINRUN_MESSAGE(60) { v("worker", worker), v("text", text); }
 };
 
 // The program asks for the end of all ranks (MPI_Abort). Its own end is told as any other.

@@ -95,6 +95,33 @@ class Completion(unittest.TestCase):
                               text=True, timeout=DEADLINE, check=True)
         self.assertEqual(done.stdout.split(), ["twice"])
 
+    def test_the_ids_of_jobs_are_offered(self):
+        """By each shell as far as it can be asked without a terminal."""
+        listed = "job               pid  started              command\n0a1f00000000000b  12   2026-01-01 00:00:00  trainrun\n"
+        stub = pathlib.Path(self.folder, "trainrun")
+        stub.write_text(f"#!/bin/sh\n[ \"$*\" = 'ctl list' ] && /bin/cat {self.folder}/.list\n")
+        stub.chmod(0o755)
+        pathlib.Path(self.folder, ".list").write_text(listed)
+        ids = ["0a1f00000000000b"]
+        with self.subTest(shell="bash"):
+            program, path = self.script("bash")
+            line = "trainrun ctl --job "
+            done = subprocess.run([program, "-c", f'. {path}; COMP_LINE="{line}" COMP_POINT={len(line)} _trainrun; '
+                                   'printf "%s\n" "${COMPREPLY[@]}"'], env=self.env, cwd=self.folder,
+                                  capture_output=True, text=True, timeout=DEADLINE, check=True)
+            self.assertEqual(done.stdout.split(), ids)
+        with self.subTest(shell="fish"):
+            program, path = self.script("fish")
+            done = subprocess.run([program, "--no-config", "-c", f"source {path}; complete -C 'trainrun ctl --job '"],
+                                  env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE, check=True)
+            self.assertEqual([row.split("\t")[0] for row in done.stdout.splitlines()], ids)
+        with self.subTest(shell="zsh"):
+            program, path = self.script("zsh")
+            done = subprocess.run([program, "-f", "-c", f"compdef() {{ : }}; compadd() {{ print -l -- $@ }}; . {path}; "
+                                   "words=(trainrun ctl --job '') CURRENT=4; _trainrun"], env=self.env, cwd=self.folder,
+                                  capture_output=True, text=True, timeout=DEADLINE, check=True)
+            self.assertEqual(done.stdout.split(), ["--", *ids])
+
     def test_fish(self):
         program, path = self.script("fish")
         def offered(line):

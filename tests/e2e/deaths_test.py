@@ -81,8 +81,9 @@ class Deaths(LocalTest):
         for verb in (("wait",), ("stubborn",), ("daemon", "wait"), ("holder", "wait")):
             with self.subTest(worker=verb):
                 job = self.ready(*verb)
-                os.kill(self.agent(job), signal.SIGKILL)
-                self.assertSays(self.assertEnds(job.wait(), 69), "agent|lost")
+                agent = self.agent(job)
+                os.kill(agent, signal.SIGKILL)
+                self.assertSays(self.assertEnds(job.wait(), 69), rf"this host's agent .*: process {agent} \(trainrun-agent\) ended")
                 self.assertAllGone()
 
     def test_kill_9_of_all_of_ours_but_the_watcher_still_ends_every_worker(self):

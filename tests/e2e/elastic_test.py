@@ -134,7 +134,7 @@ class Restarts(ElasticTest):
         os.kill(self.agents(job)[0], signal.SIGKILL)
         self.await_generation(job, 2)
         self.finish()
-        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(its agent or the connection to it ended\)",
+        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(process \d+ \(trainrun-agent\) ended\)",
                         r"1 restart \(host lost 1\)")
         self.assertGenerationsFit([0, 1])
 
@@ -148,7 +148,7 @@ class Restarts(ElasticTest):
         job.wait_until(lambda: not set(old + [agent]) & {pid for pid, _ in self.processes()},
                        "the old agent and its workers are gone")
         self.finish()
-        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(no answer for ", r"\(host lost 1\)")
+        self.assertSays(self.assertEnds(job.wait(), 0), r"lost \(process \d+ \(trainrun-agent\) gave no answer for ", r"\(host lost 1\)")
         self.assertGenerationsFit([0, 1])
 
 

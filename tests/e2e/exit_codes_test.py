@@ -183,6 +183,15 @@ class ExitCodes(LocalTest):
         done = self.assertEnds(job.wait(DEADLINE), 137)
         self.assertSays(done, r"rank 0\b", "(?i)out of memory")
 
+    def test_a_shell_whose_program_met_the_limit_is_told_so_too(self):
+        group = self.memory_cgroup(limit=64 << 20)
+        for end, code in (("exit $?", 137), ("[ $? = 137 ] && exit 247", 247)):
+            with self.subTest(code=code):
+                done = self.run_job("-np", 2, "sh", "-c", '[ "$RANK" = 1 ] && exec "$0" wait; '
+                                    f'echo $$ > {group}/cgroup.procs && "$0" memory; {end}', WORKER)
+                self.assertSays(self.assertEnds(done, code), r"rank 0\b.* exited with code", "(?i)out of memory",
+                                "  evidence ")
+
     def test_a_kill_by_hand_is_not_told_as_out_of_memory_because_another_program_met_the_limit(self):
         group = self.memory_cgroup(limit=400 << 20)  # sanitizers need much
         job = self.start("-c", f'echo $$ > {group}/cgroup.procs; exec "$0" "$@"', TRAINRUN, "-np", 1, "--grace", 2, WORKER,
@@ -232,6 +241,27 @@ class ExitCodes(LocalTest):
             except OSError:
                 continue
         raise unittest.SkipTest("there is no memory cgroup that can be made here")
+
+
+# As torch's @record writes it; what is in it may be anything.
+RECORDS = r"""
+import json, os, sys
+if os.environ["RANK"] == "1":
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump({"message": {"message": "ValueError: bad \x1b[31mbatch", "extraInfo": {"py_callstack":
+                   'Traceback\n  File "/home/u/train.py", line 12, in step\n    x\n', "timestamp": "1"}}}, file)
+    sys.exit(1)
+open("go").read()
+"""
+
+
+class Recorded(LocalTest):
+    def test_the_exception_that_a_rank_recorded_is_the_cause(self):
+        os.mkfifo(self.folder + "/go")
+        done = self.assertEnds(self.run_job("-np", 2, "python3", "-c", RECORDS), 1)
+        self.assertSays(done, r"^trainrun: rank 1 on .* exited with code 1", r"^  exception   ValueError: bad \S*batch$",
+                        r"^              at /home/u/train.py:12, in step$")
+        self.assertNotIn("\x1b", done.err)
 
 
 if __name__ == "__main__":

@@ -197,32 +197,6 @@ class Output(LocalTest):
         self.assertNotIn(b"\x1b[2J", shown)
 
 
-class StatusLine(LocalTest):
-    def shown_on_a_terminal(self, both):
-        """What a job of a second draws on stderr, a terminal."""
-        leader, follower = pty.openpty()
-        try:
-            job = self.start("-np", 2, "sh", "-c", "sleep 1", env={"TERM": "xterm"}, stderr=follower,
-                             **({"stdout": follower} if both else {}))
-            os.close(follower)
-            shown = b""
-            while True:
-                try:
-                    shown += os.read(leader, 65536)
-                except OSError:
-                    break
-            self.assertEnds(job.wait(), 0)
-            return shown
-        finally:
-            os.close(leader)
-
-    def test_it_is_drawn_when_all_goes_to_a_terminal(self):
-        self.assertIn(b"2 of 2 ranks running", self.shown_on_a_terminal(both=True))
-
-    def test_it_is_not_drawn_where_another_program_shows_our_stdout(self):
-        self.assertEqual(self.shown_on_a_terminal(both=False), b"")
-
-
 def an_ssh_server_that_disconnects(listener, words):
     """Before any key was exchanged, with these words: nobody knows who says them."""
     payload = struct.pack(">BII", 1, 2, len(words)) + words + struct.pack(">I", 0)

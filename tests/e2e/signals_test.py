@@ -243,7 +243,7 @@ class Forwarding(LocalTest):
             os.kill(pid, signal.SIGSTOP)
             self.addCleanup(self.wake, pid)
         job.signal(signal.SIGTSTP)
-        self.assertSays(self.assertEnds(ended(), 69), r"was lost .* after the start: no answer for [\d.]+ s")
+        self.assertSays(self.assertEnds(ended(), 69), r"this host's agent .* was lost .* after the start: process \d+ .* gave no answer for [\d.]+ s")
         for pid in stopped:
             self.wake(pid)
         self.assertAllGone()

@@ -105,24 +105,32 @@ class Installed(unittest.TestCase):
         out = self.run_program(self.prefix + "/bin/trainrun", "-np", "3", "--tag", "none", consumer + "/consumer")
         self.assertEqual(out.splitlines(), ["sum 3 of 3"] * 3)
 
-    def test_the_package_has_all_of_it_and_runs_unpacked(self):
+    def test_the_packages_have_all_of_it_and_the_launcher_needs_no_gloo(self):
         folder = self.folder + "/package"
         # gzip is quick, and what is compressed does not matter here.
         self.run_program(os.path.dirname(CMAKE) + "/cpack", "-G", "DEB", "--config", BUILD + "/CPackConfig.cmake",
                          "-B", folder, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip")
-        [package] = glob.glob(folder + "/*.deb")
-        self.assertRegex(os.path.basename(package), r"^trainrun_\d+\.\d+\.\d+_\w+\.deb$")
-        fields = dict(line.split(": ", 1) for line in self.run_program("dpkg-deb", "-f", package).splitlines()
-                      if re.match(r"[A-Z]\S*: ", line))
-        self.assertEqual(fields["Package"], "trainrun")
-        self.assertIn("libc6", fields["Depends"])
-        self.assertEqual(fields["Recommends"], "libssh-4, openssh-client")
-        self.run_program("dpkg-deb", "-e", package, folder + "/control")
+        packages = {os.path.basename(path).split("_")[0]: path for path in glob.glob(folder + "/*.deb")}
+        self.assertEqual(sorted(packages), ["libtrainrun-comm", "trainrun"])
+        fields, files = {}, {}
+        for name, path in packages.items():
+            self.assertRegex(os.path.basename(path), r"^[a-z-]+_\d+\.\d+\.\d+_\w+\.deb$")
+            fields[name] = dict(line.split(": ", 1) for line in self.run_program("dpkg-deb", "-f", path).splitlines()
+                                if re.match(r"[A-Z]\S*: ", line))
+            self.assertEqual(fields[name]["Package"], name)
+            self.assertIn("libc6", fields[name]["Depends"])
+            listing = [line.split() for line in self.run_program("dpkg-deb", "-c", path).splitlines()]
+            self.assertEqual({row[1] for row in listing}, {"root/root"})
+            files[name] = {row[5] for row in listing if not row[5].endswith("/")}
+            self.run_program("dpkg-deb", "-x", path, folder + "/unpacked")
+        self.assertNotIn("gloo", fields["trainrun"]["Depends"])
+        self.assertEqual(fields["trainrun"]["Recommends"], "libssh-4, openssh-client")
+        self.assertIn("gloo", fields["libtrainrun-comm"]["Depends"])
+        self.assertEqual(files["trainrun"] & files["libtrainrun-comm"], set())
+        self.assertTrue(all("comm" not in name or "share" in name for name in files["trainrun"]), files["trainrun"])
+        self.run_program("dpkg-deb", "-e", packages["libtrainrun-comm"], folder + "/control")
         with open(folder + "/control/postinst") as file:
             self.assertIn("ldconfig", file.read())
-        owners = {line.split()[1] for line in self.run_program("dpkg-deb", "-c", package).splitlines()}
-        self.assertEqual(owners, {"root/root"})
-        self.run_program("dpkg-deb", "-x", package, folder + "/unpacked")
         self.assert_complete(folder + "/unpacked/usr")
         self.assert_runs(folder + "/unpacked/usr/bin/trainrun")
 

@@ -73,8 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   check_all<Setup, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep, Inspect, World,
             StreamData, StreamTaken, Gather, Gathered, GatherFailed, Ask, Answer, ExchangeLost, Aborted,
-            Hello, Prepared, Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note, StdinWanted,
-            PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, Inspected, InspectionDone>(
-      data[0], text_of(data, size).substr(1));
+            ErrorFile, Hello, Prepared, Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note,
+            StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, Inspected,
+            InspectionDone>(data[0], text_of(data, size).substr(1));
   return 0;
 }

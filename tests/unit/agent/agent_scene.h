@@ -179,6 +179,12 @@ struct AgentScene {
         said.push_back("exited " + id(message));
         break;
       }
+      case wire::ErrorFile::type: {
+        const auto message = wire::from_frame<wire::ErrorFile>(frame);
+        error_files[message->worker.value] = message->text;
+        said.push_back("error file of " + id(message));
+        break;
+      }
       case wire::Aborted::type: {
         const auto message = wire::from_frame<wire::Aborted>(frame);
         said.push_back("aborted " + id(message) + " with " + std::to_string(message->code));
@@ -234,6 +240,7 @@ struct AgentScene {
   std::vector<std::string> said;
   std::map<std::uint32_t, pid_t> pids;
   std::map<std::uint32_t, std::string> output;
+  std::map<std::uint32_t, std::string> error_files;
   std::map<std::uint32_t, bool> in_mpi;          // of those that have ended
   std::map<std::uint32_t, SignalSet> signalled;  // the same
   std::map<std::uint32_t, wire::Swept> sweeps;

@@ -90,6 +90,27 @@ TEST_SUITE("out of memory") {
     CHECK(memory.evidence(77, start).empty());  // its number may be given again
   }
 
+  TEST_CASE("the killed process may be one that a worker ran: a guess, told once") {
+    Kernel kernel;
+    OutOfMemory memory(kernel.place, kernel.place + "/log");
+    memory.remember(start);
+    CHECK(memory.evidence_within(77, start).empty());
+    kernel.log("6,3,3,-;Killed process 78 (train)\n");
+    const auto evidence = memory.evidence_within(77, start);
+    CHECK(evidence == "the kernel has just killed a process: Killed process 78 (train)");
+    CHECK_FALSE(evidence.starts_with(wire::kernel_named_it));
+    CHECK(memory.evidence_within(77, start).empty());
+    kernel.log("6,3,3,-;Killed process 79 (train)\n");
+    memory.look(start);
+    CHECK(memory.evidence_within(77, start + seconds(20)).empty());
+
+    OutOfMemory blind(kernel.place, "/no/such/log");
+    blind.remember(start);
+    CHECK(blind.evidence_within(77, start).empty());
+    kernel.kills(5);
+    CHECK(blind.evidence_within(77, start).find("killed 1 process ") != std::string::npos);
+  }
+
   TEST_CASE("what the log said long ago of a process with this number is forgotten") {
     Kernel kernel;
     OutOfMemory memory(kernel.place, kernel.place + "/log");

@@ -89,3 +89,64 @@ TEST_CASE("--hosts-from a system that has no job here is an error") {
   CHECK(error_of({"--hosts-from", "lsf", "--hostfile", "hosts.txt", "./train"}) ==
         "--hostfile and --hosts-from lsf both say which hosts | keep one of them");
 }
+
+namespace {
+
+World in_slurm() {
+  World world;
+  world.environment.insert(world.environment.end(), {{"SLURM_JOB_ID", "7"},
+                                                     {"SLURM_JOB_NODELIST", "n[1-2]"},
+                                                     {"SLURM_TASKS_PER_NODE", "2(x2)"},
+                                                     {"SLURM_CPUS_PER_TASK", "6"}});
+  return world;
+}
+
+std::string threads(World& world, Words words) {
+  words.emplace_back("./train");
+  const auto job = job_of(world, std::move(words));
+  CHECK(std::is_sorted(job.env.begin(), job.env.end()));
+  for (const auto& [name, value] : job.env) {
+    if (name == "OMP_NUM_THREADS") return value;
+  }
+  return "a share of the cores";
+}
+
+}  // namespace
+
+TEST_CASE("ranks of a Slurm job with -c have as many threads, unless somebody says otherwise") {
+  auto world = in_slurm();
+  CHECK(threads(world, {}) == "6");
+  CHECK(threads(world, {"-H", "n1"}) == "6");
+  CHECK(threads(world, {"-x", "OMP_NUM_THREADS=2"}) == "2");
+  for (const Words& words :
+       {Words{"--cpus-per-rank", "3"}, Words{"--bind-to", "core"}, Words{"--hosts-from", "none"}})
+    CHECK(threads(world, words) == "a share of the cores");
+  world.environment.emplace_back("OMP_NUM_THREADS", "9");
+  CHECK(threads(world, {}) == "9");
+  World elsewhere;
+  elsewhere.environment.emplace_back("SLURM_CPUS_PER_TASK", "6");
+  CHECK(threads(elsewhere, {"-np", "2"}) == "a share of the cores");
+  elsewhere.environment.insert(elsewhere.environment.end(),
+                               {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n1"}});
+  CHECK(threads(elsewhere, {"-np", "1"}) == "6");
+}
+
+TEST_CASE("hosts that are named inside a Slurm job and do not belong to it are said") {
+  auto world = in_slurm();
+  const auto notes = [&](Words words) {
+    words.emplace_back("./train");
+    return world.read(std::move(words))->notes;
+  };
+  CHECK(notes({"-H", "n1,other,n9"}) == Words{"-H: other and n9 are not in the allocation of this Slurm job "
+                                              "(SLURM_JOB_NODELIST); --hosts-from none if "
+                                              "that is meant"});
+  CHECK(notes({"--hostfile", "hosts.txt", "-H", "gpu1"}) ==
+        Words{"hosts.txt: gpu1 is not in the allocation of this Slurm job (SLURM_JOB_NODELIST); --hosts-from "
+              "none if "
+              "that is meant"});
+  for (const Words& words : {Words{}, Words{"-H", "n2.site.org,N1"}, Words{"-H", "n1,localhost"},
+                             Words{"-H", "10.0.0.3"}, Words{"--hosts-from", "none", "-H", "other"}}) {
+    CAPTURE(words);
+    CHECK(notes(words).empty());
+  }
+}

@@ -216,6 +216,43 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
   }
 }
 
+TEST_CASE("all unknown flags are told at once") {
+  const std::tuple<Words, std::string, std::string> rows[] = {
+      {{"--npp", "3", "--log-dir=x", "./t"},
+       "unknown flags '--npp' and '--log-dir'",
+       "'--npp': did you mean --np?; '--log-dir': write --output-filename DIR"},
+      {{"-l", "-np", "2", "--wdr", "x", "-l", "./t", "--lr", "1"},
+       "unknown flags '-l' and '--wdr'",
+       "'-l': write --tag rank; '--wdr': did you mean --wdir?"},
+      {{"--odd", "--npp", "2", "--strange=1", "./t"},
+       "unknown flags '--odd', '--npp' and '--strange'",
+       "'--odd' and '--strange': trainrun --help all lists every option; if it is the program's own, put it "
+       "after the "
+       "program; '--npp': did you mean --np?"},
+      // the program's own flags are not ours to judge, also where nobody can tell where it begins
+      {{"--npp", "./t", "--lr", "1"}, "unknown flag '--npp'", "did you mean --np?"},
+      {{"--npp", "3", "t", "--lr", "1"}, "unknown flag '--npp'", "did you mean --np?"},
+      {{"--quit", "t", "--lr", "1"}, "unknown flag '--quit'", "did you mean --quiet?"},
+      {{"--npp", "python3.12", "--lr", "1"}, "unknown flag '--npp'", "did you mean --np?"},
+      {{"--npp", "--", "--lr", "1"}, "unknown flag '--npp'", "did you mean --np?"},
+      // what else is wrong is told when these are corrected
+      {{"--npp", "3", "--grace"}, "unknown flag '--npp'", "did you mean --np?"},
+      {{"-l", "-l", "./t"}, "unknown flag '-l'", "write --tag rank"},
+  };
+  for (const auto& [words, message, hint] : rows) {
+    const auto parts = split_argv(words);
+    REQUIRE_FALSE(parts.has_value());
+    CHECK(parts.error().message == message);
+    CHECK(parts.error().hint == hint);
+  }
+  Words many;
+  for (int i = 0; i < 1000; ++i) many.push_back("--odd-" + std::to_string(i));
+  const auto parts = split_argv(many);
+  REQUIRE_FALSE(parts.has_value());
+  CHECK(parts.error().message.size() < 400);
+  CHECK(parts.error().hint.size() < 1000);
+}
+
 TEST_CASE("a lone colon needs a program on both sides") {
   for (const Words& words : {Words{":", "./a"}, Words{"-np", "2", ":", "./a"}, Words{"./a", ":"},
                              Words{"./a", ":", ":", "./b"}, Words{"--", ":"}, Words{"-np", ":"}}) {

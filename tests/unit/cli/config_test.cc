@@ -122,6 +122,26 @@ TEST_CASE("exports of all layers come together and the stronger wins for a name"
   CHECK(value("D") == "two");
 }
 
+TEST_CASE("a host after a blank is no program") {
+  const std::pair<Words, std::string> rows[] = {
+      {{"-H", "node1", "node2", "node3", "./train"},
+       "-H 'node1' 'node2': a blank between two hosts | commas stand between hosts: -H node1,node2,node3"},
+      {{"-np", "2", "-H", "a:2,b1:2", "b2:2", "./train"},
+       "-H 'a:2,b1:2' 'b2:2': a blank between two hosts | commas stand between hosts: -H a:2,b1:2,b2:2"},
+      {{"-H", "node1 node2", "./train"},
+       "-H: 'node1 node2': a blank between two hosts | commas stand between hosts: node1,node2"},
+      {{"-H", "node1", "node2x", "./train"}, "no error"},
+      {{"-H", "node1", "node", "./train"}, "no error"},
+      {{"-H", "train1", "./train2"}, "no error"},
+      {{"-H", "python1", "python3"}, "no error"},
+      {{"-H", "node1", "-np", "1", "node2"}, "no error"},
+  };
+  for (const auto& [words, expected] : rows) {
+    CAPTURE(words);
+    CHECK(error_of(words) == expected);
+  }
+}
+
 TEST_CASE("a Slurm job's hosts are taken when none are named") {
   World world;
   world.environment.insert(

@@ -20,7 +20,7 @@ TEST_CASE("no job: said, with 69") {
   CHECK(exit_code_of(answer.error().code) == ExitCode::unreachable);
   CHECK(answer.error().message == "no job of yours on this host can be asked");
   CHECK(ctl_answer({"list"}, {place / "trainrun"})->text == "no job of yours on this host can be asked\n");
-  CHECK(ctl_answer({"list", "--json"}, {place / "trainrun"})->text == "{\"jobs\":[]}\n");
+  CHECK(ctl_answer({"list", "--json"}, {place / "trainrun"})->text == "{\"ok\":true,\"jobs\":[]}\n");
 }
 
 TEST_CASE("--json: one object, also when nobody can be asked") {
@@ -143,12 +143,30 @@ TEST_CASE("the list names jobs, also one that does not answer") {
   CHECK(text.find("0a1f  " + std::to_string(::getpid())) != std::string::npos);
   CHECK(text.find("(does not answer)") != std::string::npos);
   const auto json = nlohmann::json::parse(ctl_answer({"list", "--json"}, {place / "trainrun"})->text);
+  CHECK(json["ok"] == true);
   REQUIRE(json["jobs"].size() == 2);
   CHECK(json["jobs"][0]["job"] == "0a1f");
   CHECK(json["jobs"][0]["ok"] == true);
   CHECK(json["jobs"][1]["job"] == "0b2e");
   CHECK(json["jobs"][1]["ok"] == false);
   CHECK(job.told().empty());
+}
+
+TEST_CASE("who asked for JSON gets it, also about words that are wrong") {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--json"},
+                                             {"--json", "stop"},
+                                             {"--json", "foo"},
+                                             {"--job", "zz", "world", "--json"},
+                                             {"--json", "--odd"}}) {
+    const auto answer = ctl_answer(words, {});
+    REQUIRE(answer.has_value());
+    CHECK(answer->code == ExitCode::usage);
+    const auto json = nlohmann::json::parse(answer->text);
+    CHECK(json["ok"] == false);
+    CHECK(json["code"] == "usage");
+    CHECK_FALSE(json["error"].get<std::string>().empty());
+  }
 }
 
 TEST_CASE("help is text, and bad words are errors before anybody is asked") {

@@ -29,7 +29,7 @@ std::string sizes(Words words) {
 
 World with_scripts() {
   World world;
-  world.executables.insert("/home/u/hosts.sh");
+  world.executables.insert({"/home/u/hosts.sh", "/usr/bin/curl"});
   world.files["/home/u/notes.sh"] = "";
   return world;
 }
@@ -282,6 +282,26 @@ TEST_CASE("ranks are named up to the largest world") {
         std::vector<int>{3});
   CHECK(error_of({"-np", "2", "--max-np", "4", "--only-rank", "4", "./train"}) ==
         "--only-rank: there is no rank 4; the job has ranks 0 to 3");
+}
+
+TEST_CASE("a flag of elastic jobs that changes nothing in this job is said, once") {
+  CHECK(notes_of({"-np", "2", "--elastic-timeout", "5"}) ==
+        Words{"--elastic-timeout changes nothing: the job ends at its first failure; --min-np, "
+              "--max-restarts or a "
+              "discovery make it elastic"});
+  CHECK(notes_of({"-np", "2", "--settle", "1", "--discovery-interval", "3", "--leave-signal", "USR1"}) ==
+        Words{"--settle and --leave-signal change nothing: the job ends at its first failure; --min-np, "
+              "--max-restarts or a discovery make it elastic",
+              "--discovery-interval changes nothing: nobody is asked for hosts; --host-discovery-script or "
+              "--discover "
+              "say who is"});
+  CHECK(notes_of({"-np", "2", "--on-failure", "abort", "--max-restarts", "3"}) ==
+        Words{"--max-restarts changes nothing: --on-failure abort ends the job at its first failure"});
+  CHECK(notes_of({"-np", "2", "--min-np", "1", "--settle", "1", "--elastic-timeout", "5"}).empty());
+  CHECK(notes_of({"--host-discovery-script", "./hosts.sh", "-np", "2", "--discovery-interval", "3"}).empty());
+  World world;
+  world.environment.emplace_back("TRAINRUN_SETTLE", "1");
+  CHECK(world.read({"-np", "2", "./train"})->notes.empty());
 }
 
 TEST_CASE("what does not fit together is an error that says both sides and a cure") {

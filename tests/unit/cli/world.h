@@ -18,9 +18,9 @@ struct World {
                                               {"/home/u/plain.txt", ""},
                                               {"/home/u/k", ""},
                                               {"/home/u/.ssh/id", ""}};
-  std::set<std::string> executables = {"/home/u/train",  "/home/u/server", "/home/u/client",
-                                       "/home/u/run.py", "/bin/true",      "/usr/bin/python3",
-                                       "/usr/bin/env"};
+  std::set<std::string> executables = {"/home/u/train",    "/home/u/server", "/home/u/client",
+                                       "/home/u/run.py",   "/bin/true",      "/bin/cat",
+                                       "/usr/bin/python3", "/usr/bin/env"};
   std::set<std::string> directories = {"/home/u", "/home/u/sub", "/tmp", "/"};
   std::vector<trainrun::EnvVar> environment = {{"PATH", "/usr/bin:/bin"}, {"HOME", "/home/u"}};
   trainrun::cli::LocalFacts facts{.cores = 4, .gpus = 0};

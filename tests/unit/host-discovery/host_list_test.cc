@@ -134,6 +134,12 @@ TEST_CASE("an error says where the list came from, which item is wrong and what 
       {"10.1", "not an IPv4 address", "letters"},
       {"a:2x", "'2x' is not a number of slots", "name:slots"},
       {"n[1-2", "'[' without its ']'", "node[01-08,11]"},
+      {"node{01..04}:2", "'node{01..04}:2': braces are expanded by some shells, and not here",
+       "write 'node[01-04]:2'"},
+      {"a,node{1,3}", "braces are expanded by some shells", "write 'a,node[1,3]'"},
+      {"node{a,b}", "'{' cannot be in a host name", "letters"},
+      {"node1 node2:2", "'node1 node2:2': a blank between two hosts",
+       "commas stand between hosts: node1,node2:2"},
   };
   for (const auto& row : table) {
     CAPTURE(row.text);

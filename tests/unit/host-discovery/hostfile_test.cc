@@ -75,6 +75,7 @@ TEST_CASE("an error names file and line and what was expected") {
       {"a slots=2 slots=2", "hosts:1: slots= is given twice", ""},
       {"a:2 slots=2", "hosts:1: the slots are given twice", ""},
       {"a slots=4 max_slots=2", "hosts:1: 4 slots, but at most 2", ""},
+      {"node{1..4} slots=2", "hosts:1: 'node{1..4}': braces are a shell's", "write node[1-4]"},
       {"a b", "hosts:1: 'b' where key=value was expected", "one host a line"},
       {"a,b", "hosts:1: 'a,b': ',' cannot be in a host name", ""},
       {"bob@a user=eve", "hosts:1: two users, 'bob' and 'eve'", ""},

@@ -78,6 +78,11 @@ TEST_SUITE("report") {
          "--only-rank 3",
          {}},
         {ExitStatus::exited(255), "exited with code 255,", "--only-rank 3", {}},
+        {ExitStatus::exited(247),
+         "exited with code 247 (something in it was killed by SIGKILL),",
+         "--only-rank 3",
+         {}},
+        {ExitStatus::exited(241), "exited with code 241,", "--only-rank 3", {}},
         {ExitStatus::not_started(SpawnStage::exec, ENOENT),
          "could not be started (exec): No such file or directory",
          "the interpreter in the first line",
@@ -143,6 +148,48 @@ TEST_SUITE("report") {
     outcome.cause->out_of_memory = "the kernel has just killed 1 process in this cgroup for want of memory";
     CHECK(text(outcome).starts_with(
         "trainrun: rank 3 on gpu2 was killed by SIGKILL, perhaps by the kernel: out of memory, 3.0 s after"));
+  }
+
+  TEST_CASE("what the rank wrote down about its end comes before its last words, which do not repeat it") {
+    const auto report = [](std::vector<std::string> words, output::RecordedError error) {
+      return fmt::format("{}", fmt::join(output::report_lines(job_of_two(), failed(ExitStatus::exited(1)),
+                                                              {std::move(words), {}, std::move(error)}),
+                                         "\n"));
+    };
+    const std::string head = "trainrun: rank 3 on gpu2 exited with code 1, 3.0 s after the start\n" + first;
+    const std::string end = "\n  try         to see this rank alone: --only-rank 3";
+    CHECK(report({"ValueError: x"}, {{"ValueError: x", "more"}, "t.py:3, in f"}) ==
+          head + "\n  exception   ValueError: x\n              more\n              at t.py:3, in f" + end);
+    CHECK(report({"bye"}, {{"ValueError: x"}}) ==
+          head + "\n  exception   ValueError: x\n  last words  bye" + end);
+    CHECK(report({}, {{"OutOfMemoryError: CUDA out of memory. Tried"}}).find("the GPU is out of memory") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("a shell or Python that ran what the kernel killed for memory says so as well") {
+    auto outcome = failed(ExitStatus::exited(137));
+    outcome.cause->out_of_memory = "the kernel has just killed 1 process";
+    CHECK(text(outcome).starts_with(
+        "trainrun: rank 3 on gpu2 exited with code 137 (something in it was killed by "
+        "SIGKILL), perhaps by the kernel: out of memory, 3.0 s after the start\n" +
+        first + "\n  evidence    the kernel has just killed 1 process\n"));
+    CHECK(text(outcome).ends_with("or a larger memory limit"));
+  }
+
+  TEST_CASE("of this host it is the agent that was lost") {
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::host_lost;
+    outcome.reason = "process 77 (trainrun-agent) ended";
+    outcome.after = seconds(2);
+    outcome.ranks = {Rank{0}, Rank{1}};
+    outcome.others.lost = 2;
+    const auto lines = output::report_lines(job_of_two(), outcome, {{}, {}, {}, true});
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0] ==
+          "trainrun: this host's agent (ranks 0-1) was lost 2.0 s after the start: process 77 "
+          "(trainrun-agent) ended; "
+          "2 ranks ended with it");
+    CHECK(lines[1].starts_with("  try         see who ended or stopped it"));
   }
 
   TEST_CASE("a lost host is named with the reason and what was lost with it") {

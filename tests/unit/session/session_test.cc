@@ -233,6 +233,11 @@ TEST_SUITE("session") {
     scene.until_events(2);
     CHECK(scene.events == Events{"ready", "lost"});
     CHECK(scene.reason == "its agent or the connection to it ended");
+    Scene here(true);
+    here.until_events(1);
+    here.agent.reset();
+    here.until_events(2);
+    CHECK(here.reason == "process 1 (trainrun-agent) ended");
     scene.session->send(wire::Ping{});
     scene.session->stop();
     CHECK(scene.session->state() == Session::State::closed);
