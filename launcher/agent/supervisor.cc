@@ -14,6 +14,7 @@
 #include "launcher/agent/asked_to_end.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
+#include "launcher/agent/pty.h"
 #include "launcher/base/fault.h"
 #include "launcher/base/pipe.h"
 #include "launcher/io/spawn.h"
@@ -113,7 +114,10 @@ void Supervisor::start(const wire::Start& order) {
   };
   auto worker = std::make_unique<Worker>(loop_, order.worker);
   FdPair out, err;
+  // A host without terminals, or whose terminals are all taken, has pipes.
+  const bool has_pty = order.pty && open_pty(out) == 0;
   for (auto* pipe : {&out, &err}) {
+    if (pipe == &out && has_pty) continue;
     if (const int error = open_pipe(*pipe); error != 0) return refuse(SpawnStage::files, error);
   }
   Fd null, stdin_read, stdin_write;
