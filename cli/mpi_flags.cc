@@ -217,7 +217,8 @@ std::span<const MpiFlag> mpi_flags() {
 
 std::span<const MpiDefault> mpi_defaults() {
   static constexpr MpiDefault all[] = {
-      {Ways::open_mpi, Option::tag, "none"},        {Ways::open_mpi, Option::bind_to, "auto"},
+      {Ways::open_mpi, Option::pty, "true"},        {Ways::open_mpi, Option::tag, "none"},
+      {Ways::open_mpi, Option::bind_to, "auto"},    {Ways::hydra, Option::pty, "true"},
       {Ways::hydra, Option::tag, "none"},           {Ways::hydra, Option::env, "all"},
       {Ways::hydra, Option::oversubscribe, "true"},
   };
@@ -231,6 +232,7 @@ std::span<const MpiConflict> mpi_conflicts() {
       {"more ranks than slots", "an error without --oversubscribe", "hosts take more than their slots"},
       {"a host of a file without a count", "as many slots as this host has cores", "1 slot"},
       {"the environment", "what -x names goes to other hosts", "all of it goes to all hosts"},
+      {"neither -np nor hosts", "a rank a core", "1 rank"},
       {"several programs", "each has its -np", "one without -np has 1 rank"},
       {"-wdir before one of several programs", "for that program", "for all"},
       {"--debug", "refused", "as -v"},

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cli/allocation.h"
+#include "cli/host_choice.h"
 #include "cli/mpi_values.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"
@@ -16,9 +18,11 @@ std::size_t row_count() { return mpi_flags().size(); }
 
 Error unknown_flag(std::string_view word) {
   const auto spelled = word.substr(0, word.find('='));
-  const auto near = nearest_flag(mpi_line(), spelled);
-  return {Code::usage, fmt::format("unknown flag {}", quoted(spelled)),
-          near ? fmt::format("did you mean {}?", *near) : hint_for_unknown_flag(spelled)};
+  std::string hint = hint_for_unknown_flag(spelled);
+  // "write -np 2" of -np2 is better than a name that is near.
+  if (const auto near = nearest_flag(mpi_line(), spelled); near && !hint.starts_with("write "))
+    hint = fmt::format("did you mean {}?", *near);
+  return {Code::usage, fmt::format("unknown flag {}", quoted(spelled)), std::move(hint)};
 }
 
 CommandLine make_line() {
@@ -172,12 +176,26 @@ class Reader {
   std::vector<Setting> for_all_;
 };
 
+bool has(const MpiLine& line, Option option) {
+  return std::any_of(line.parts.begin(), line.parts.end(), [&](const ArgvPart& part) {
+    return std::any_of(part.settings.begin(), part.settings.end(),
+                       [&](const Setting& one) { return one.option == option; });
+  });
+}
+
 bool names_hosts_in_a_file(const MpiLine& line, const Inputs& inputs) {
-  const auto is_file = [](const Setting& setting) { return setting.option == Option::hostfile; };
-  return !variable(inputs.environment, "TRAINRUN_HOSTFILE").empty() ||
-         std::any_of(line.parts.begin(), line.parts.end(), [&](const ArgvPart& part) {
-           return std::any_of(part.settings.begin(), part.settings.end(), is_file);
-         });
+  return has(line, Option::hostfile) || !variable(inputs.environment, "TRAINRUN_HOSTFILE").empty();
+}
+
+// Hosts that a file or a discovery would name count as named.
+bool names_no_hosts(const MpiLine& line, const Inputs& inputs) {
+  for (const auto option : {Option::host, Option::hostfile, Option::hosts_from, Option::ppn, Option::map_by,
+                            Option::config, Option::discover, Option::host_discovery_script}) {
+    if (has(line, option) || !variable(inputs.environment, info(option).environment()).empty()) return false;
+  }
+  const auto allocation =
+      read_allocation("", inputs, [&](const Host& host) { return is_this_host(host, inputs); });
+  return allocation && allocation->hosts.empty();
 }
 
 void add_defaults(MpiLine& line, const Inputs& inputs) {
@@ -190,7 +208,11 @@ void add_defaults(MpiLine& line, const Inputs& inputs) {
   }
   if (line.ways == Ways::open_mpi && names_hosts_in_a_file(line, inputs))
     put(Option::slots_per_host, std::to_string(std::max(1U, inputs.local_facts().cores)));
-  if (line.ways != Ways::hydra || line.parts.size() == 1) return;
+  if (line.ways != Ways::hydra) return;
+  if (line.parts.size() == 1) {
+    if (!has(line, Option::np) && names_no_hosts(line, inputs)) put(Option::np, "1");
+    return;
+  }
   for (auto& part : line.parts) {
     const bool counted = std::any_of(part.settings.begin(), part.settings.end(),
                                      [](const Setting& one) { return one.option == Option::np; });

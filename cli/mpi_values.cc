@@ -48,7 +48,8 @@ class Reader {
       case How::map_by:
         return map_by();
       case How::rank_by:
-        if (value_ == "slot") return {};
+        // All but this are orders within a host.
+        if (!is_one_of(lower(value_.substr(0, value_.find(':'))), {"node", "seq"})) return {};
         return refuse("ranks follow the order of placement: write --map-by slot or --map-by node");
       case How::ppr:
         return per(value_);

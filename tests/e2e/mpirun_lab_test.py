@@ -51,6 +51,7 @@ class AsMpirun(SshTest):
             with self.subTest(line=line):
                 done = self.assertEnds(self.run_line(line, program), 0)
                 self.assertEqual(len(re.findall(rf"^rank \d+ of {size}\b", done.out, re.M)), size, done)
+                self.assertNotIn("and left", done.err)  # the helper of Open MPI's ranks is none of theirs
 
     def test_lines_of_open_mpi(self):
         self.check(open_mpi(), [
@@ -71,6 +72,7 @@ class AsMpirun(SshTest):
 
     def test_lines_of_mpich(self):
         self.check(mpich(), [
+            ("mpiexec ./prog hello", 1),
             ("mpiexec -n 2 ./prog hello", 2),
             ("mpiexec -n 4 -hosts node1,node2 ./prog hello", 4),
             ("mpiexec -f hydra -n 4 -genv VAR 1 ./prog hello", 4),

@@ -28,6 +28,15 @@ class Pty(LocalTest):
         self.assertEqual(done.out.count("controlling No such device or address\n"), 2, done)
         self.assertEqual(done.out.count("tab\tand\rreturn\n"), 2, done)
 
+    def test_called_as_mpirun_ranks_have_it(self):
+        for whose in ("openmpi", "hydra"):
+            done = self.assertEnds(self.run_job("--compat-cli", whose, "-np", 2, PRINTER, "terminal"), 0)
+            self.assertEqual(done.out.count("terminals 010\n"), 2, done)
+        done = self.assertEnds(self.run_job("--compat-cli", "openmpi", "-np", 2, "--pty=no", PRINTER, "terminal"), 0)
+        self.assertEqual(done.out.count("terminals 000\n"), 2, done)
+        done = self.assertEnds(self.run_job("-np", 2, "--tag", "none", PRINTER, "terminal"), 0)
+        self.assertEqual(done.out.count("terminals 000\n"), 2, done)
+
     def test_all_of_it_comes_in_order(self):
         done = self.assertEnds(self.run_job("-np", 1, "--pty", PRINTER, "order", 5000), 0)
         self.assertEqual(done.out, "".join(f"line {i}\n" for i in range(5000)))

@@ -146,6 +146,7 @@ TEST_CASE("lines of Open MPI's mpirun") {
   CHECK(shown(job) == "a:2 b:2 np 4");
   CHECK(job.bind_to == BindTo::none);
   CHECK(job.tag == Tag::none);
+  CHECK(job.pty == true);
   const auto has = [&](const EnvVar& wanted) {
     return std::find(job.env.begin(), job.env.end(), wanted) != job.env.end();
   };
@@ -171,6 +172,10 @@ TEST_CASE("lines of Open MPI's mpirun") {
   CHECK(error_of(world, {"--rankfile", "r", "./train"}).find("--rankfile is not to be had | ") == 0);
   CHECK(error_of(world, {"--map-by", "ppr:2:socket", "./train"}).find("ppr:N:node") != std::string::npos);
   CHECK(error_of(world, {"--bind-to", "core:4", "./train"}).find("no qualifier") != std::string::npos);
+  CHECK(error_of(world, {"-np4", "./train"}) == "unknown flag '-np4' | write -np 4");
+  CHECK(job_of(world, {"-np", "2", "--rank-by", "core", "./train"}).world_size() == 2);
+  CHECK(error_of(world, {"--rank-by", "node", "./train"}).find("--map-by node") != std::string::npos);
+  CHECK(job_of(world, {"./train"}).world_size() == 4);  // a rank a core
   CHECK(error_of(world, {"--displaymap", "./train"}).find("--display-map") != std::string::npos);
 }
 
@@ -190,6 +195,8 @@ TEST_CASE("lines of Hydra's mpiexec") {
   CHECK(has({"EMPTY", ""}));
   CHECK(has({"OWN", "1"}));
   CHECK(shown(job_of(world, {"-n", "5", "-hosts", "a:2,b:2", "./train"})) == "a:2 b:2 np 5");
+  CHECK(job_of(world, {"./train"}).world_size() == 1);
+  CHECK(job_of(world, {"-hosts", "a:2,b", "./train"}).world_size() == 3);
   job = job_of(world, {"-bind-to", "core:2", "-n", "1", "./train"});
   CHECK(job.bind_to == BindTo::core);
   CHECK(job.cpus_per_rank == 2);
