@@ -234,6 +234,7 @@ std::span<const MpiConflict> mpi_conflicts() {
       {"the environment", "what -x names goes to other hosts", "all of it goes to all hosts"},
       {"neither -np nor hosts", "a rank a core", "1 rank"},
       {"several programs", "each has its -np", "one without -np has 1 rank"},
+      {"a program of the working directory", "found without ./", "written ./program"},
       {"-wdir before one of several programs", "for that program", "for all"},
       {"--debug", "refused", "as -v"},
       {"--bind-to core:N", "refused", "N cores a rank"},

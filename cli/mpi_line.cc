@@ -8,6 +8,7 @@
 #include "cli/host_choice.h"
 #include "cli/mpi_values.h"
 #include "cli/program.h"
+#include "cli/program_search.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -220,6 +221,24 @@ void add_defaults(MpiLine& line, const Inputs& inputs) {
   }
 }
 
+// Open MPI's mpirun finds a program of the working directory without ./ before it, after those of PATH.
+void find_in_directory(MpiLine& line, const Inputs& inputs) {
+  if (line.ways != Ways::open_mpi) return;
+  for (auto& part : line.parts) {
+    if (part.program.empty() || part.program.front().empty() ||
+        part.program.front().find('/') != std::string::npos)
+      continue;
+    std::string directory = inputs.directory;
+    for (const auto& setting : part.settings) {
+      if (setting.option == Option::wdir) directory = absolute_path(setting.value, inputs);
+    }
+    auto& name = part.program.front();
+    if (search_path(name, variable(inputs.environment, "PATH"), directory, inputs).empty() &&
+        inputs.is_executable(directory + "/" + name))
+      name = "./" + name;
+  }
+}
+
 // --compat-cli and its value, or TRAINRUN_COMPAT_CLI; empty: neither. `used` are the words that it took.
 Result<std::string> compat_cli(const Inputs& inputs, std::size_t& used) {
   const auto& words = inputs.argv;
@@ -279,6 +298,7 @@ Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs) {
     out.parts[i].program = std::move((*given)[i].program);
   }
   reader.finish();
+  find_in_directory(out, inputs);
   add_defaults(out, inputs);
   return out;
 }

@@ -57,7 +57,7 @@ class AsMpirun(SshTest):
         self.check(open_mpi(), [
             ("mpirun -np 2 ./prog hello", 2),
             ("mpirun -np 4 -host node1:2,node2:2 -x VAR ./prog hello", 4),
-            ("mpirun --hostfile hosts ./prog hello", 4),
+            ("mpirun --hostfile hosts prog hello", 4),
             ("mpirun -np 4 --hostfile bare ./prog hello", 4),
             ("mpirun -hostfile hosts -npernode 1 ./prog hello", 2),
             ("mpirun -np 4 --map-by ppr:2:node -H node1:2,node2:2 ./prog hello", 4),
