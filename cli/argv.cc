@@ -15,32 +15,15 @@ namespace {
 
 using Words = std::span<const std::string>;
 
-Result<ArgvPart> parse_part(Words words) {
-  auto parsed = parse(job_line(), words);
+Result<GivenPart> parse_part(const CommandLine& line, Words words) {
+  auto parsed = parse(line, words);
   if (!parsed) return tl::unexpected(parsed.error());
-  ArgvPart part;
-  for (auto& given : parsed->flags) {
-    if (const auto option = option_of(*given.flag)) {
-      part.settings.push_back({*option, std::move(given.value), std::move(given.spelled)});
-      continue;
-    }
-    const auto why = why_needless(*given.flag, given.value);
-    if (why.empty())
-      return fail(Code::usage, fmt::format("unknown flag {}", quoted(given.spelled)),
-                  hint_for_unknown_flag(given.spelled));
-    // Inside an allocation of Slurm this host alone must be asked for.
-    if (given.flag->name == "--standalone")
-      part.settings.push_back({Option::hosts_from, "none", given.spelled});
-    part.left_out.push_back({std::move(given.spelled), why});
-  }
   const auto rest = words.subspan(parsed->used);
-  part.program.assign(rest.begin(), rest.end());
-  return part;
+  return GivenPart{std::move(parsed->flags), {rest.begin(), rest.end()}};
 }
 
-bool has_program(const ArgvPart& part) {
-  return !part.program.empty() ||
-         (!part.settings.empty() && part.settings.back().option == Option::module);  // which ends the flags
+bool has_program(const GivenPart& part) {
+  return !part.program.empty() || (!part.flags.empty() && part.flags.back().flag->ends_flags);
 }
 
 Result<void> missing_program(bool after) {
@@ -51,24 +34,54 @@ Result<void> missing_program(bool after) {
 
 }  // namespace
 
-Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words) {
+Result<std::vector<GivenPart>> split_parts(const CommandLine& line, const std::vector<std::string>& words) {
   for (const auto& word : words) {
     if (word.find('\0') != std::string::npos)
       return fail(Code::usage, fmt::format("a word of the command line holds a NUL byte: {}", quoted(word)));
   }
-  std::vector<ArgvPart> parts;
+  std::vector<GivenPart> parts;
   Words left(words);
   for (bool last = false; !last;) {
     const auto colon = std::find(left.begin(), left.end(), ":");
     last = colon == left.end();
     const auto length = static_cast<std::size_t>(colon - left.begin());
-    auto part = parse_part(left.first(length));
+    auto part = parse_part(line, left.first(length));
     if (!part) return tl::unexpected(part.error());
     parts.push_back(std::move(*part));
     if (last) break;
     if (!has_program(parts.back())) return tl::unexpected(missing_program(false).error());
     left = left.subspan(length + 1);
     if (left.empty()) return tl::unexpected(missing_program(true).error());
+  }
+  return parts;
+}
+
+Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part) {
+  if (const auto option = option_of(flag)) {
+    part.settings.push_back({*option, std::move(given.value), std::move(given.spelled)});
+    return {};
+  }
+  const auto why = why_needless(flag, given.value);
+  if (why.empty())
+    return fail(Code::usage, fmt::format("unknown flag {}", quoted(given.spelled)),
+                hint_for_unknown_flag(given.spelled));
+  // Inside an allocation of Slurm this host alone must be asked for.
+  if (flag.name == "--standalone") part.settings.push_back({Option::hosts_from, "none", given.spelled});
+  part.left_out.push_back({std::move(given.spelled), why});
+  return {};
+}
+
+Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words) {
+  auto given = split_parts(job_line(), words);
+  if (!given) return tl::unexpected(given.error());
+  std::vector<ArgvPart> parts;
+  for (auto& one : *given) {
+    auto& part = parts.emplace_back();
+    for (auto& flag : one.flags) {
+      const Flag& known = *flag.flag;
+      if (auto ok = take_flag(known, std::move(flag), part); !ok) return tl::unexpected(ok.error());
+    }
+    part.program = std::move(one.program);
   }
   return parts;
 }

@@ -13,6 +13,7 @@
 
 #include "cli/command_line.h"
 #include "cli/options.h"
+#include "cli/parse.h"
 #include "launcher/base/error.h"
 
 namespace trainrun::cli {
@@ -41,7 +42,19 @@ struct ArgvPart {
   friend bool operator==(const ArgvPart&, const ArgvPart&) = default;
 };
 
+// A part as it was read, before its flags have a meaning.
+struct GivenPart {
+  std::vector<Given> flags;          // of the line by which it was read
+  std::vector<std::string> program;  // as in ArgvPart
+};
+
 // `words` without our own name. There is always at least one part.
+Result<std::vector<GivenPart>> split_parts(const CommandLine& line, const std::vector<std::string>& words);
+
+// What `given`, a flag of job_line(), means for `part`.
+Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part);
+
+// The parts of our own command line.
 Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words);
 
 }  // namespace trainrun::cli

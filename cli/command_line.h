@@ -18,6 +18,7 @@ enum class Takes : std::uint8_t {
   a_count,     // the same, and -vv is -v twice
   a_value,     // after a '=', or the next word
   two_values,  // the next two words; or one word with a blank or comma inside
+  a_pair,      // NAME=VALUE as one word, or both as two
   a_topic,     // nothing, or the word "all"
 };
 
@@ -31,7 +32,9 @@ struct Flag {
   bool hidden = false;            // not in help and completion
   bool ends_flags = false;        // what follows its value belongs to the program
 
-  [[nodiscard]] bool takes_value() const { return takes == Takes::a_value || takes == Takes::two_values; }
+  [[nodiscard]] bool takes_value() const {
+    return takes == Takes::a_value || takes == Takes::two_values || takes == Takes::a_pair;
+  }
 };
 
 struct CommandLine {

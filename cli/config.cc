@@ -13,6 +13,7 @@
 #include "cli/environment.h"
 #include "cli/host_choice.h"
 #include "cli/host_words.h"
+#include "cli/mpi_line.h"
 #include "cli/parse.h"
 #include "cli/parts.h"
 #include "cli/per_host.h"
@@ -26,6 +27,7 @@
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/core/rank_ranges.h"
 
 namespace trainrun::cli {
 
@@ -78,13 +80,13 @@ const Setting* find(const std::vector<Setting>& settings, Option option) {
 }
 
 // --help, --version and --print-options answer at once, whatever else is wrong.
-std::optional<Request> answer(const std::vector<ArgvPart>& parts, const std::string& called_as) {
-  for (const auto& part : parts) {
+std::optional<Request> answer(const MpiLine& line, bool as_mpi, const std::string& called_as) {
+  for (const auto& part : line.parts) {
     for (const auto& setting : part.settings) {
       Request out;
       if (setting.option == Option::help) {
         out.action = Action::help;
-        out.text = setting.value == "all" ? long_help() : short_help();
+        out.text = as_mpi ? mpi_help() : setting.value == "all" ? long_help() : short_help();
         return out;
       }
       if (setting.option == Option::print_options) {
@@ -94,7 +96,7 @@ std::optional<Request> answer(const std::vector<ArgvPart>& parts, const std::str
       }
       if (setting.option == Option::version) {
         out.action = Action::version;
-        out.text = version_text(called_as);
+        out.text = version_text(as_mpi ? called_as : "", line.ways == Ways::open_mpi && line.ways_named);
         return out;
       }
     }
@@ -120,24 +122,64 @@ Action action_of(const Settings& settings) {
   return Action::run;
 }
 
+Result<MpiLine> own_line(const Inputs& inputs) {
+  // TRAINRUN_COMPAT_CLI=none, or --compat-cli none, which is the first word.
+  auto words = inputs.argv;
+  const auto* first = words.empty() ? nullptr : find_option(words.front().substr(0, words.front().find('=')));
+  if (first != nullptr && first->option == Option::compat_cli)
+    words.erase(words.begin(), words.begin() + (words.front().find('=') == std::string::npos ? 2 : 1));
+  auto parts = split_argv(words);
+  if (!parts) return tl::unexpected(parts.error());
+  return MpiLine{.parts = std::move(*parts)};
+}
+
+// --display-map and --display-allocation.
+void add_plan(const MpiLine& line, Request& out) {
+  const JobSpec& job = out.job;
+  if (!line.show_hosts && !line.show_ranks) return;
+  const auto placed = first_world(job);
+  for (std::size_t i = 0; i < job.hosts.hosts.size(); ++i) {
+    std::vector<std::uint32_t> ranks;
+    for (std::size_t at = 0; placed && at < placed->seats.size(); ++at) {
+      if (placed->seats[at].host.value == i) ranks.push_back(placed->seats[at].rank.value);
+    }
+    const auto& host = job.hosts.hosts[i];
+    std::string text = fmt::format("host {}:", harmless(host.name));
+    if (line.show_hosts) text += " " + counted(host.slots, "slot");
+    if (line.show_ranks)
+      text += fmt::format("{} {} {}", line.show_hosts ? "," : "", ranks.size() == 1 ? "rank" : "ranks",
+                          ranks.empty() ? "none" : core::as_ranges(ranks));
+    out.notes.push_back(std::move(text));
+  }
+}
+
 }  // namespace
 
 Result<Request> read_request(const Inputs& inputs) {
-  if (is_subcommand(inputs.argv)) return subcommand(inputs.argv);
-  auto parts = split_argv(inputs.argv);
-  if (!parts) return tl::unexpected(parts.error());
-  if (auto ready = answer(*parts, inputs.called_as)) return std::move(*ready);
+  const auto call = mpi_call(inputs);
+  if (!call) return tl::unexpected(call.error());
+  // An agent is started by the path of this file, which may be called mpirun.
+  if (is_subcommand(inputs.argv) && (!*call || inputs.argv.front() == "agent"))
+    return subcommand(inputs.argv);
+  auto line = *call ? read_mpi_line(**call, inputs) : own_line(inputs);
+  if (!line) return tl::unexpected(line.error());
+  if (auto ready = answer(*line, call->has_value(), inputs.called_as)) return std::move(*ready);
 
+  auto* parts = &line->parts;
   for (const auto& part : *parts) {
     if (auto ok = check_host_words(part, inputs); !ok) return tl::unexpected(ok.error());
   }
-  const auto left_out = notes_on_needless(*parts);
+  auto left_out = notes_on_needless(*parts);
+  left_out.insert(left_out.end(), line->notes.begin(), line->notes.end());
   auto flags = take_common(*parts);
   if (!flags) return tl::unexpected(flags.error());
+  if (const auto* late = find(*flags, Option::compat_cli))
+    return fail(Code::usage, fmt::format("{} stands behind other words", late->origin),
+                "write it first: it says how they are read");
   auto environment = read_environment(inputs.environment);
   auto file = config_file(*flags, environment.settings, inputs);
   if (!file) return tl::unexpected(file.error());
-  auto settings = Settings::merge({*flags, environment.settings, file->settings});
+  auto settings = Settings::merge({*flags, environment.settings, file->settings, line->defaults});
   if (!settings) return tl::unexpected(settings.error());
 
   Request out;
@@ -194,6 +236,7 @@ Result<Request> read_request(const Inputs& inputs) {
   out.job = std::move(resolved->job);
   out.notes.insert(out.notes.begin(), environment.notes.begin(), environment.notes.end());
   out.notes.insert(out.notes.end(), resolved->notes.begin(), resolved->notes.end());
+  add_plan(*line, out);
   return out;
 }
 

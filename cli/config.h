@@ -23,7 +23,9 @@ struct Inputs {
   std::vector<EnvVar> environment;
   std::string directory;  // the caller's, absolute
   std::function<Result<std::string>(const std::string& path)> read_file;
-  std::function<LocalFacts()> local_facts;                    // called only when needed
+  std::function<LocalFacts()> local_facts;  // called only when needed
+  // Whose MPI a program's files say it needs: open_mpi, mpich, or none for what is not known. May be empty.
+  std::function<Compat(const std::vector<std::string>& words, const std::string& directory)> mpi_of{};
   std::function<bool(const std::string& host)> is_this_host;  // own names and addresses only, no DNS
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
   std::function<std::string(const std::string& path)>

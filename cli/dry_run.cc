@@ -12,6 +12,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
 #include "launcher/core/env_var.h"
+#include "launcher/core/rank_ranges.h"
 #include "launcher/core/worker_env.h"
 
 namespace trainrun::cli {
@@ -45,6 +46,8 @@ const char* name_of(BindTo bind_to) {
       return "numa";
     case BindTo::socket:
       return "socket";
+    case BindTo::automatic:
+      return "auto";
   }
   return "";
 }
@@ -55,6 +58,9 @@ std::string binding_rule(const JobSpec& job) {
   switch (job.bind_to) {
     case BindTo::none:
       return "none";
+    case BindTo::automatic:
+      return job.world_size() <= 2 ? "each rank gets a core of its own, where the host has so many"
+                                   : "each rank gets a socket, where the host has a core for each";
     case BindTo::core:
       return fmt::format("each rank gets {}, ranks are spread over the host's NUMA nodes", cores);
     case BindTo::numa:
@@ -138,19 +144,6 @@ std::map<std::uint32_t, std::vector<std::uint32_t>> ranks_by_host(const core::Pl
   return out;
 }
 
-// {0,1,2,5} -> "0-2,5"
-std::string as_ranges(const std::vector<std::uint32_t>& ranks) {
-  std::string out;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    out += fmt::format("{}{}", out.empty() ? "" : ",", ranks[i]);
-    if (end - i > 1) out += fmt::format("-{}", ranks[end - 1]);
-    i = end;
-  }
-  return out;
-}
-
 // A value must not be able to steer the terminal or to look like a line of ours.
 std::string for_terminal(const std::string& value) {
   const bool plain = value.size() <= longest_shown && std::none_of(value.begin(), value.end(), [](char c) {
@@ -195,7 +188,7 @@ void print_hosts(std::string& out, const JobSpec& job, const core::Placement& pl
     out += fmt::format("  {}: {} slot{}, {}", host.name, host.slots, host.slots == 1 ? "" : "s",
                        ranks == by_host.end() ? "no rank"
                                               : fmt::format("rank{} {}", ranks->second.size() == 1 ? "" : "s",
-                                                            as_ranges(ranks->second)));
+                                                            core::as_ranges(ranks->second)));
     if (!host.user.empty()) out += fmt::format(", user {}", host.user);
     if (host.port != 0) out += fmt::format(", port {}", host.port);
     if (!host.identity.empty()) out += fmt::format(", key {}", for_terminal(host.identity));

@@ -12,7 +12,7 @@
 //                ranks[] (rank numbers), remote_command (what the login shell there is given; empty: no
 //                login)
 //   map_by       "slot", "host" or "ppr"; ranks_per_host (0: the slots), oversubscribe
-//   binding      bind_to ("none", "core", "numa", "socket"), cpus_per_rank, gpus_per_rank (0: not
+//   binding      bind_to ("none", "core", "numa", "socket", "auto"), cpus_per_rank, gpus_per_rank (0: not
 //                given), rule (a sentence)
 //   elastic      null: the job ends at its first failure; else on_failure ("auto", "restart-world",
 //                "in-place"), min_np, max_np, spares, discovery {kind ("none", "script", "file", "dns",

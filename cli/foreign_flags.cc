@@ -66,7 +66,6 @@ constexpr Foreign foreign[] = {
     {"tcp", "not needed: leave it out; --network-interface chooses the network"},
     {"app", "write the programs on the line, with ':' between them, or as [[program]] of a --config file"},
     {"timestamp-output", "write --timestamp"},
-    {"report-bindings", "write --dry-run: it prints the rule of binding; each rank can see its own CPUs"},
     {"display-map", "write --dry-run: it prints hosts, ranks and placement"},
     {"display-allocation", "write --dry-run: it prints hosts, ranks and placement"},
     {"display", "write --dry-run: it prints hosts, ranks, placement and the rule of binding"},

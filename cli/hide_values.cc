@@ -19,6 +19,13 @@ bool is_export(std::string_view spelled) {
                                                     [&](auto alias) { return name == bare_name(alias); });
 }
 
+// Hydra's -genv NAME VALUE and -env NAME VALUE; `name` tells the latter from our own --env.
+bool is_pair(std::string_view spelled, std::string_view name) {
+  if (spelled.size() < 2 || spelled.front() != '-') return false;
+  const std::string flag = bare_name(spelled);
+  return flag == "genv" || (flag == "env" && name != "all" && name != "none" && name != "default");
+}
+
 // After the first '=' of "NAME=VALUE".
 void blot(char* text) {
   char* value = std::strchr(text, '=');
@@ -33,6 +40,16 @@ void hide_values(std::span<char* const> words) {
     char* equals = std::strchr(words[i], '=');
     const auto length =
         equals == nullptr ? std::strlen(words[i]) : static_cast<std::size_t>(equals - words[i]);
+    if (equals == nullptr && i + 1 < words.size() && is_pair(words[i], words[i + 1])) {
+      char* name = words[++i];
+      if (std::strchr(name, '=') != nullptr) {
+        blot(name);
+      } else if (i + 1 < words.size()) {
+        char* value = words[++i];
+        std::fill_n(value, std::strlen(value), '*');
+      }
+      continue;
+    }
     if (!is_export({words[i], length})) continue;
     if (equals != nullptr) {
       blot(equals + 1);

@@ -85,6 +85,17 @@ bool is_this_host(const Host& host, const Inputs& inputs) {
   return host.port == 0 && as_we_are && inputs.is_this_host(host.name);
 }
 
+// A public key alone will do: its other half may be in an ssh-agent. With a %, ssh makes the name of the
+// file.
+Result<void> key_is_there(const Settings& settings, const std::string& path, const Inputs& inputs) {
+  const Setting* setting = settings.get(Option::ssh_identity_file);
+  if (setting == nullptr || path.find('%') != std::string::npos || inputs.is_file(path) ||
+      inputs.is_file(path + ".pub"))
+    return {};
+  return fail(Code::config, fmt::format("{}: there is no key {}", setting->origin, quoted(path)),
+              "ls ~/.ssh shows the keys that there are");
+}
+
 Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) {
   const auto here = [&](const Host& host) { return is_this_host(host, inputs); };
   const int default_slots = settings.number(Option::slots_per_host, settings.number(Option::ppn, 1));

@@ -16,6 +16,7 @@
 #include "cli/hide_values.h"
 #include "host-discovery/host_grammar.h"
 #include "launcher/agent/host_facts.h"
+#include "launcher/agent/mpi_program.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 #include "launcher/transport/own_names.h"
@@ -111,6 +112,18 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
     const auto [entry, fresh] = known->try_emplace(host, false);
     if (fresh) entry->second = transport::is_this_host(host);
     return entry->second;
+  };
+  in.mpi_of = [variables = in.environment](const std::vector<std::string>& words,
+                                           const std::string& directory) {
+    switch (agent::recognise(words, directory, variables).family) {
+      case agent::MpiFamily::open_mpi:
+        return Compat::open_mpi;
+      case agent::MpiFamily::mpich:
+        return Compat::mpich;
+      case agent::MpiFamily::none:
+        break;
+    }
+    return Compat::none;
   };
   in.is_executable = [](const std::string& path) {
     return is_kind(path, S_IFREG) && ::access(path.c_str(), X_OK) == 0;

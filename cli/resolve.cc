@@ -45,7 +45,7 @@ class Resolver {
   Result<Resolved> run() {
     out_.job.id = inputs_.job_id;
     options();
-    Result<void> ok = key_is_there();
+    Result<void> ok = key_is_there(settings_, out_.job.ssh.identity, inputs_);
     if (ok) ok = elastic();
     if (ok) ok = hosts();
     if (ok) ok = programs();
@@ -81,9 +81,13 @@ class Resolver {
       job.ppr = way->per_host;
     }
     job.oversubscribe = settings_.flag(Option::oversubscribe);
-    constexpr std::pair<std::string_view, BindTo> binds[] = {
-        {"none", BindTo::none}, {"core", BindTo::core}, {"numa", BindTo::numa}, {"socket", BindTo::socket}};
+    constexpr std::pair<std::string_view, BindTo> binds[] = {{"none", BindTo::none},
+                                                             {"core", BindTo::core},
+                                                             {"numa", BindTo::numa},
+                                                             {"socket", BindTo::socket},
+                                                             {"auto", BindTo::automatic}};
     job.bind_to = choice(Option::bind_to, binds);
+    job.report_bindings = settings_.flag(Option::report_bindings);
     job.cpus_per_rank = settings_.number(Option::cpus_per_rank, 0);
     job.gpus_per_rank = settings_.number(Option::gpus_per_rank, 0);
     constexpr std::pair<std::string_view, Compat> compats[] = {{"auto", Compat::automatic},
@@ -116,6 +120,7 @@ class Resolver {
         {"", Tag::automatic}, {"none", Tag::none}, {"rank", Tag::rank}, {"host", Tag::host}};
     job.tag = choice(Option::tag, tags);
     job.timestamp = settings_.flag(Option::timestamp);
+    if (settings_.has(Option::pty)) job.pty = settings_.flag(Option::pty);
     job.output_directory = path(Option::output_filename);
     const auto events = settings_.text(Option::events, "");
     job.events = parse_descriptor(events) ? events : path(Option::events);
@@ -140,18 +145,6 @@ class Resolver {
       if (word == text) return value;
     }
     return rows[0].second;  // not reached: the setting was checked
-  }
-
-  // A key that is not there would be noticed only as a login that fails. A public key alone will do: its
-  // other half may be in an ssh-agent. With a %, ssh makes the name of the file.
-  [[nodiscard]] Result<void> key_is_there() const {
-    const Setting* setting = settings_.get(Option::ssh_identity_file);
-    const std::string& path = out_.job.ssh.identity;
-    if (setting == nullptr || path.find('%') != std::string::npos || inputs_.is_file(path) ||
-        inputs_.is_file(path + ".pub"))
-      return {};
-    return fail(Code::config, fmt::format("{}: there is no key {}", setting->origin, quoted(path)),
-                "ls ~/.ssh shows the keys that there are");
   }
 
   Result<void> elastic() {

@@ -116,11 +116,12 @@ std::string long_help() {
   return out;
 }
 
-std::string version_text(const std::string& called_as) {
+std::string version_text(const std::string& called_as, bool open_mpi) {
   std::string text = "trainrun " TRAINRUN_VERSION "\n";
-  if (called_as.starts_with("mpirun") || called_as.starts_with("mpiexec"))
+  if (!called_as.empty())
     text += "called as " + called_as.substr(0, 40) +
-            ": starts programs of MPICH and Intel MPI as HYDRA does (PMI-1)\n";
+            (open_mpi ? ": starts programs of Open MPI as its mpirun does (PMIx)\n"
+                      : ": starts programs of MPICH and Intel MPI as HYDRA does (PMI-1)\n");
   return text;
 }
 

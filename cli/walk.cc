@@ -80,6 +80,7 @@ class Walk {
         return topic(*flag, typed);
       case Takes::a_value:
       case Takes::two_values:
+      case Takes::a_pair:
         return value(*flag, typed);
     }
     return {};
@@ -153,6 +154,10 @@ class Walk {
         text.find_first_of(" ,") == std::string::npos) {
       if (at_ == given_.size() || given_[at_].starts_with('-')) return missing(flag, typed, " more");
       text += " " + given_[at_++];
+    }
+    if (flag.takes == Takes::a_pair && text.find('=') == std::string::npos) {
+      if (at_ == given_.size()) return missing(flag, typed, " more");
+      text += "=" + given_[at_++];  // which may begin with a dash, or be empty
     }
     if (text.size() > longest_word)
       return fail(

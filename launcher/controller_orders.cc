@@ -181,9 +181,13 @@ void Controller::perform(const core::StartWorker& order) {
   } else {
     return cannot_bind(order, cpus.error());
   }
+  if (job_.report_bindings)
+    console_.say(fmt::format("rank {} on {}: {}", order.rank.value, job_.hosts.hosts[seat.host.value].name,
+                             core::binding_words(start.cpus, session.facts())));
   start.stdin_mode = stdin_mode(seat);
   start.pmi = core::offers_pmi(job_, world);
   start.pmix = core::offers_pmix(job_, world);
+  start.pty = job_.pty.value_or(start.pmix);
   if (start.pmix) introduce_world(seat.host, order);
   if (start.pmi || start.pmix)
     start.place = {seat.rank, static_cast<std::uint32_t>(world_.seats.size()), seat.local_size,

@@ -197,7 +197,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   setup.faults = fault::configured();
   const bool may_grow = job_.elastic.discovery.kind != DiscoveryKind::none;
   setup.want_addresses = hosts > 1 || may_grow || !job_.network_interface.empty();
-  setup.want_topology = job_.bind_to != BindTo::none;
+  setup.want_topology = job_.bind_to != BindTo::none || job_.report_bindings;
   setup.env = job_.env;
   const auto look_for = [&](const std::string& path, const Program& program, const std::string& script) {
     for (std::size_t i = 0; i < setup.programs.size(); ++i)

@@ -11,6 +11,7 @@
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/spared.h"
 #include "launcher/base/fault.h"
+#include "launcher/wire/env_pairs.h"
 
 namespace trainrun::agent {
 namespace {
@@ -23,13 +24,6 @@ constexpr std::size_t most_names = 8;
 constexpr Duration leaving_slack = seconds(2);
 // Between two signs of life, also where the time-out is long.
 constexpr Duration longest_beat = milliseconds(2500);
-
-std::string value_of(const wire::EnvPairs& env, std::string_view name) {
-  for (const auto& [key, value] : env) {
-    if (key == name) return value;
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -180,7 +174,7 @@ void Agent::setup(const wire::Setup& setup) {
   wire::Prepared prepared;
   prepared.problems = check_setup(setup);
   if (setup.own_directory) {
-    const auto places = places_for_job_directory(value_of(setup.env, "TMPDIR"), own_tmpdir());
+    const auto places = places_for_job_directory(wire::value_of(setup.env, "TMPDIR"), own_tmpdir());
     for (const auto& place : places) {
       // Only the hosts of an elastic job are dialled a second time.
       if (elastic_) tell_cleared(clear_after_predecessors(place, setup.job_id, setup.host));
@@ -198,7 +192,7 @@ void Agent::setup(const wire::Setup& setup) {
   supervisor_.setup(setup);
   pmi_.setup(setup.job_id);
   pmix_.begin(directory_.path());
-  inspector_.setup(value_of(setup.env, "PATH"));
+  inspector_.setup(wire::value_of(setup.env, "PATH"));
   beat();
   watch_silence();
 }

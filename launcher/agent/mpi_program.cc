@@ -14,6 +14,7 @@
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 #include "launcher/io/spawn.h"
+#include "launcher/wire/env_pairs.h"
 
 namespace trainrun::agent {
 namespace {
@@ -30,12 +31,6 @@ constexpr const char* system_folders[] = {"/lib/x86_64-linux-gnu",
                                           "/lib",
                                           "/usr/lib",
                                           "/usr/local/lib"};
-
-std::string value_of(const wire::EnvPairs& env, std::string_view name) {
-  for (const auto& [key, value] : env)
-    if (key == name) return value;
-  return {};
-}
 
 std::vector<std::string> cut(std::string_view text, std::string_view separators) {
   std::vector<std::string> parts;
@@ -72,7 +67,7 @@ std::vector<std::string> folders_of(const ElfNeeds& needs, const std::string& fi
                                     const wire::EnvPairs& env) {
   std::vector<std::string> folders;
   for (const auto& folder : needs.search) folders.push_back(with_origin(folder, file));
-  for (auto& folder : cut(value_of(env, "LD_LIBRARY_PATH"), ":")) folders.push_back(std::move(folder));
+  for (auto& folder : cut(wire::value_of(env, "LD_LIBRARY_PATH"), ":")) folders.push_back(std::move(folder));
   return folders;
 }
 
@@ -126,10 +121,10 @@ std::vector<std::string> entries(const std::string& folder, std::string_view pat
 // find, by these names in this order (mpi4py 4.1, _mpiabi.py).
 MpiProgram recognise_mpi4py(const std::string& extension, const std::string& prefix,
                             const wire::EnvPairs& env) {
-  std::vector<std::string> folders = cut(value_of(env, "MPI4PY_LIBMPI"), ":");
+  std::vector<std::string> folders = cut(wire::value_of(env, "MPI4PY_LIBMPI"), ":");
   folders.push_back(prefix + "/lib");
-  folders.push_back(value_of(env, "HOME") + "/.local/lib");
-  for (auto& folder : cut(value_of(env, "LD_LIBRARY_PATH"), ":")) folders.push_back(std::move(folder));
+  folders.push_back(wire::value_of(env, "HOME") + "/.local/lib");
+  for (auto& folder : cut(wire::value_of(env, "LD_LIBRARY_PATH"), ":")) folders.push_back(std::move(folder));
   folders.insert(folders.end(), std::begin(system_folders), std::end(system_folders));
   for (const auto& folder : folders) {
     for (const std::string name : {"", "/libmpi.so", "/libmpi.so.12", "/libmpi.so.40"}) {
@@ -146,9 +141,9 @@ MpiProgram recognise_mpi4py(const std::string& extension, const std::string& pre
 
 // An interpreter of Python is what its mpi4py is.
 MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) {
-  std::vector<std::string> folders = cut(value_of(env, "PYTHONPATH"), ":");
+  std::vector<std::string> folders = cut(wire::value_of(env, "PYTHONPATH"), ":");
   const auto prefix = folder_of(folder_of(path));
-  for (const auto& base : {prefix, prefix + "/local", value_of(env, "HOME") + "/.local"})
+  for (const auto& base : {prefix, prefix + "/local", wire::value_of(env, "HOME") + "/.local"})
     for (const auto& version : entries(base + "/lib", "python3*"))
       for (const char* const place : {"/site-packages", "/dist-packages"}) folders.push_back(version + place);
   for (const auto& folder : folders) {
@@ -176,7 +171,7 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
     auto words = cut(line.substr(2), " \t\r");
     if (words.size() > 1 && name_of(words[0]) == "env") words.erase(words.begin());
     const auto interpreter =
-        words.empty() ? io::Found{{}, ENOENT} : io::find_program(words[0], value_of(env, "PATH"), "/");
+        words.empty() ? io::Found{{}, ENOENT} : io::find_program(words[0], wire::value_of(env, "PATH"), "/");
     if (interpreter.error == 0 && name_of(interpreter.path).starts_with("python"))
       return recognise_python(interpreter.path, env);
     return {MpiFamily::none, path, false, {}};
@@ -208,7 +203,7 @@ std::vector<std::string> words_of_script(const std::string& path) {
 MpiProgram recognise_by_script(const std::string& script, const std::string& directory,
                                const wire::EnvPairs& env) {
   for (const auto& word : words_of_script(script)) {
-    const auto found = io::find_program(word, value_of(env, "PATH"), directory);
+    const auto found = io::find_program(word, wire::value_of(env, "PATH"), directory);
     if (found.error != 0) continue;
     if (auto program = recognise_file(found.path, env); program.family != MpiFamily::none) return program;
   }
@@ -243,7 +238,7 @@ MpiFamily family_of_library(const std::string& name) {
 
 MpiProgram recognise(const std::vector<std::string>& words, const std::string& directory,
                      const wire::EnvPairs& env) {
-  const auto path = value_of(env, "PATH");
+  const auto path = wire::value_of(env, "PATH");
   MpiProgram best;
   std::size_t looked_at = 0;
   for (std::size_t i = 0; i < words.size() && looked_at < most_words; ++i) {
@@ -273,7 +268,7 @@ std::vector<std::string> pmix_libraries(const MpiProgram& program, const wire::E
       found.push_back(std::move(path));
   };
   for (const auto& folder : program.libraries) add(folder);
-  for (const auto& folder : cut(value_of(env, "LD_LIBRARY_PATH"), ":")) add(folder);
+  for (const auto& folder : cut(wire::value_of(env, "LD_LIBRARY_PATH"), ":")) add(folder);
   if (loader_knows(pmix_name)) found.emplace_back(pmix_name);
   for (const auto* const folder : system_folders) add(folder);
   return found;

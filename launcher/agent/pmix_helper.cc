@@ -14,6 +14,7 @@
 #include "launcher/agent/process_stat.h"
 #include "launcher/base/pipe.h"
 #include "launcher/base/strings.h"
+#include "launcher/wire/env_pairs.h"
 
 namespace trainrun::agent {
 namespace {
@@ -31,12 +32,6 @@ MpiProgram recognise_all(const wire::Setup& setup) {
     if (program.family > best.family) best = std::move(program);
   }
   return best;
-}
-
-std::string_view value_of(const wire::EnvPairs& env, std::string_view name) {
-  for (const auto& [key, value] : env)
-    if (key == name) return value;
-  return {};
 }
 
 std::string last_line(std::string_view text) {
@@ -98,7 +93,7 @@ void PmixHelper::spawn() {
     request.env.push_back(name + "=" + value);
   }
   // libpmix looks for settings there, and crashes where it is not.
-  if (value_of(env_, "HOME").empty()) request.env.push_back("HOME=" + open_.directory);
+  if (wire::value_of(env_, "HOME").empty()) request.env.push_back("HOME=" + open_.directory);
   request.directory = "/";
   request.stdin_fd = ends.second.get();
   const auto hear = [this](std::string_view bytes) {

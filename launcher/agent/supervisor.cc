@@ -15,9 +15,11 @@
 #include "launcher/agent/error_file.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
+#include "launcher/agent/pty.h"
 #include "launcher/base/fault.h"
 #include "launcher/base/pipe.h"
 #include "launcher/io/spawn.h"
+#include "launcher/wire/env_pairs.h"
 
 namespace trainrun::agent {
 namespace {
@@ -43,12 +45,6 @@ std::map<std::string_view, std::string> own_words(const wire::Start& order) {
   for (const auto& [name, value] : order.env) words[name] = word_of(name, value);
   words["TRAINRUN_WORKER"] = word_of("TRAINRUN_WORKER", std::to_string(order.worker.value));
   return words;
-}
-
-std::string value_of(const wire::EnvPairs& env, std::string_view name) {
-  const auto it =
-      std::find_if(env.rbegin(), env.rend(), [name](const auto& pair) { return pair.first == name; });
-  return it == env.rend() ? std::string{} : it->second;
 }
 
 }  // namespace
@@ -115,7 +111,10 @@ void Supervisor::start(const wire::Start& order) {
   };
   auto worker = std::make_unique<Worker>(loop_, order.worker);
   FdPair out, err;
+  // A host without terminals, or whose terminals are all taken, has pipes.
+  const bool has_pty = order.pty && open_pty(out) == 0;
   for (auto* pipe : {&out, &err}) {
+    if (pipe == &out && has_pty) continue;
     if (const int error = open_pipe(*pipe); error != 0) return refuse(SpawnStage::files, error);
   }
   Fd null, stdin_read, stdin_write;
@@ -141,8 +140,8 @@ void Supervisor::start(const wire::Start& order) {
   if (const int error = order.pmi ? open_socket_pair(pmi) : 0; error != 0)
     return refuse(SpawnStage::files, error);
   const auto own = own_words(order);
-  const auto path =
-      !value_of(order.env, "PATH").empty() ? value_of(order.env, "PATH") : value_of(base_env_, "PATH");
+  const auto path = !wire::value_of(order.env, "PATH").empty() ? wire::value_of(order.env, "PATH")
+                                                               : wire::value_of(base_env_, "PATH");
   const auto program = io::find_program(order.argv.empty() ? "" : order.argv.front(), path, order.directory);
   if (program.error != 0) return refuse(SpawnStage::exec, program.error);
 
@@ -154,7 +153,7 @@ void Supervisor::start(const wire::Start& order) {
   if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);
 
   worker->pid = worker->leader = spawned.pid;
-  worker->error_file = value_of(order.env, "TORCHELASTIC_ERROR_FILE");
+  worker->error_file = wire::value_of(order.env, "TORCHELASTIC_ERROR_FILE");
   worker->machine.step(WorkerMachine::Event::spawned);
   by_pid_[spawned.pid] = order.worker;
   link_.send(wire::Started{order.worker, static_cast<std::uint32_t>(spawned.pid), now_ns()});
@@ -376,7 +375,7 @@ void Supervisor::give_stdin(const wire::Stdin& data) {
 
 std::vector<wire::Problem> check_setup(const wire::Setup& setup) {
   std::vector<wire::Problem> problems;
-  const auto path = value_of(setup.env, "PATH");
+  const auto path = wire::value_of(setup.env, "PATH");
   for (std::size_t i = 0; i < setup.directories.size(); ++i) {
     const auto& directory = setup.directories[i];
     struct stat info {};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "launcher/base/strings.h"
@@ -72,15 +73,34 @@ std::vector<std::string_view> own_gpu_list(const JobSpec& job, std::string_view&
 
 }  // namespace
 
+BindTo binding_of(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t local_size) {
+  if (job.bind_to != BindTo::automatic) return job.bind_to;
+  constexpr int few = 2;
+  if (facts.cpus.empty() || local_size > usable_cores(facts)) return BindTo::none;
+  return job.world_size() <= few ? BindTo::core : BindTo::socket;
+}
+
+std::string binding_words(const std::vector<std::uint32_t>& cpus, const wire::HostFacts& facts) {
+  if (cpus.empty()) return "not bound";
+  std::set<std::tuple<std::uint32_t, std::uint32_t>> all, own;
+  for (const auto& cpu : facts.cpus) {
+    all.emplace(cpu.socket, cpu.core);
+    if (std::find(cpus.begin(), cpus.end(), cpu.cpu) != cpus.end()) own.emplace(cpu.socket, cpu.core);
+  }
+  return fmt::format("CPU{} {}: {} of {}", cpus.size() == 1 ? "" : "s", fmt::join(cpus, ","), own.size(),
+                     counted(static_cast<int>(all.size()), "core"));
+}
+
 Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::HostFacts& facts,
                                             std::uint32_t local_rank, std::uint32_t local_size) {
-  if (job.bind_to == BindTo::none) return std::vector<std::uint32_t>{};
-  auto domains = domains_of(facts, job.bind_to == BindTo::socket);
+  const BindTo bind_to = binding_of(job, facts, local_size);
+  if (bind_to == BindTo::none) return std::vector<std::uint32_t>{};
+  auto domains = domains_of(facts, bind_to == BindTo::socket);
   if (domains.empty()) {
     return fail(Code::usage, "the host does not tell its cores, so ranks cannot be bound",
                 "use --bind-to none");
   }
-  if (job.bind_to != BindTo::core && job.cpus_per_rank == 0) {
+  if (bind_to != BindTo::core && job.cpus_per_rank == 0) {
     const auto& whole = domains[std::size_t{local_rank} * domains.size() / local_size];
     return cpus_of(whole.begin(), whole.end());
   }
@@ -94,12 +114,12 @@ Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::Host
                 "lower --cpus-per-rank, give the host fewer slots, or use --bind-to none");
   }
   auto shares = spread(local_size, each, domains);
-  if (shares.empty() && job.bind_to != BindTo::core) {
+  if (shares.empty() && bind_to != BindTo::core) {
     std::vector<std::size_t> sizes;
     for (const auto& domain : domains) sizes.push_back(domain.size());
     return fail(Code::usage,
                 fmt::format("{} ranks with {} cores each do not fit into {}s of {} cores", local_size, each,
-                            job.bind_to == BindTo::numa ? "NUMA node" : "socket", fmt::join(sizes, ", ")),
+                            bind_to == BindTo::numa ? "NUMA node" : "socket", fmt::join(sizes, ", ")),
                 "lower --cpus-per-rank, or use --bind-to core");
   }
   if (shares.empty()) {  // enough cores, but some rank has to straddle two NUMA nodes

@@ -13,12 +13,19 @@ namespace trainrun::core {
 
 // The logical CPUs for one rank of a host, ascending; empty: no binding.
 //   core          cpus_per_rank cores (1 if not given) of its own, with all their hardware threads
+//   automatic     see binding_of(); not bound where the host does not tell its cores
 //   numa, socket  a whole NUMA node or socket, shared by the ranks that fall on it; with cpus_per_rank that
 //                 many cores of its own inside one
 // Ranks are spread over the NUMA nodes (sockets for `socket`) as evenly as their cores allow, neighbours
 // staying together. An Error (Code::usage, without the host's name) counts what is missing.
 Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::HostFacts& facts,
                                             std::uint32_t local_rank, std::uint32_t local_size);
+
+// What --bind-to auto comes to on a host with so many ranks of the job.
+BindTo binding_of(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t local_size);
+
+// "CPUs 0,32: 1 of 16 cores" of what cpus_for() gave; "not bound" for none.
+std::string binding_words(const std::vector<std::uint32_t>& cpus, const wire::HostFacts& facts);
 
 // Physical cores that may be used: those of the affinity mask, at most the cgroup's quota rounded up; at
 // least 1.

@@ -14,7 +14,9 @@
 namespace trainrun {
 
 enum class MapBy : std::uint8_t { slot, host, ppr };
-enum class BindTo : std::uint8_t { none, core, numa, socket };
+// automatic: as Open MPI's mpirun binds: a core up to 2 ranks, else a socket, and none on a host that has
+// fewer cores than ranks.
+enum class BindTo : std::uint8_t { none, core, numa, socket, automatic };
 enum class Tag : std::uint8_t { automatic, none, rank, host };  // automatic: rank when there is more than one
 enum class StdinTo : std::uint8_t { rank, all, none };
 enum class EnvPolicy : std::uint8_t { by_default, all, none };
@@ -107,6 +109,7 @@ struct JobSpec {
   int ppr = 0;  // --map-by ppr:N:host, --ppn; 0: no limit but the slots
   bool oversubscribe = false;
   BindTo bind_to = BindTo::none;
+  bool report_bindings = false;
   int cpus_per_rank = 0;  // 0: not given
   int gpus_per_rank = 0;  // 0: all visible to every rank
 
@@ -130,6 +133,7 @@ struct JobSpec {
   std::vector<int> only_ranks{};   // empty: all are shown
   std::string events{};            // --events: a path, or fd:N; empty: none
   Elastic elastic;
+  std::optional<bool> pty{};  // stdout of ranks is a terminal; nothing: that of Open MPI programs
   StdinTo stdin_to = StdinTo::rank;
   int stdin_rank = 0;
   bool quiet = false;

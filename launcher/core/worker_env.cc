@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
 #include "launcher/core/env_var.h"
 
@@ -19,7 +20,8 @@ constexpr Duration survivors_wait_on = std::chrono::minutes(1);
 std::string thread_count(const JobSpec& job, const Seat& seat, const std::string& host,
                          const wire::HostFacts* facts) {
   if (job.cpus_per_rank > 0) return std::to_string(job.cpus_per_rank);
-  if (job.bind_to == BindTo::core) return "1";
+  const auto bound = facts == nullptr ? job.bind_to : binding_of(job, *facts, seat.local_size);
+  if (bound == BindTo::core) return "1";
   if (facts == nullptr) return fmt::format("<usable cores of {} / {}, at least 1>", host, seat.local_size);
   return std::to_string(std::max(1U, usable_cores(*facts) / seat.local_size));
 }
@@ -62,6 +64,10 @@ void add_defaults(Env& env, const JobSpec& job, const Placement& placement, cons
   if (!job.network_interface.empty()) {
     env["GLOO_SOCKET_IFNAME"] = job.network_interface;
     env["NCCL_SOCKET_IFNAME"] = job.network_interface;
+    // What MPI programs take instead: Open MPI, libfabric, UCX.
+    if (offers_pmix(job, world)) env["OMPI_MCA_btl_tcp_if_include"] = job.network_interface;
+    if (offers_pmi(job, world) || offers_pmix(job, world))
+      env["FI_TCP_IFACE"] = env["UCX_NET_DEVICES"] = job.network_interface;
   } else if (placement.groups > 1) {
     if (auto name = gloo_interface(host, world.address, facts); !name.empty()) {
       env["GLOO_SOCKET_IFNAME"] = std::move(name);
@@ -71,6 +77,22 @@ void add_defaults(Env& env, const JobSpec& job, const Placement& placement, cons
     env["PMI_HOSTNAME"] = env["MPIR_CVAR_CH3_INTERFACE_HOSTNAME"] = world.address;
   if (offers_pmix(job, world)) add_open_mpi_defaults(env, job, seat, world, facts);
   std::erase_if(env, [&](const auto& var) { return find_variable(job.env, var.first) != nullptr; });
+}
+
+// The door is on loopback, and no proxy knows the way to it.
+void add_no_proxy(Env& env, const JobSpec& job) {
+  constexpr std::string_view loopback = "127.0.0.1";
+  const bool any = std::any_of(job.env.begin(), job.env.end(), [](const EnvVar& var) {
+    return var.first.ends_with("_proxy") || var.first.ends_with("_PROXY");
+  });
+  if (!any) return;
+  for (const auto* name : {"no_proxy", "NO_PROXY"}) {
+    const auto* before = find_variable(job.env, name);
+    const std::string list = before == nullptr ? "" : *before;
+    const auto names = split(list, ',');
+    if (list == "*" || std::find(names.begin(), names.end(), loopback) != names.end()) continue;
+    env[name] = list.empty() ? std::string(loopback) : fmt::format("{},{}", list, loopback);
+  }
 }
 
 void add_torchelastic(Env& env, const JobSpec& job, const Placement& placement, const Seat& seat,
@@ -149,6 +171,7 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
   if (job.gpus_per_rank > 0) {
     env["CUDA_VISIBLE_DEVICES"] = env["HIP_VISIBLE_DEVICES"] = visible_gpus(job, seat.slot);
   }
+  add_no_proxy(env, job);
   for (const auto& [name, value] : job.programs[seat.program].env) env[name] = value;
   add_torchelastic(env, job, placement, seat, world);
   add_deepspeed(env, seat);

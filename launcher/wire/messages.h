@@ -107,11 +107,12 @@ struct Start {
   bool pmi = false;  // io::spawn_fourth is a socket on which the agent speaks PMI-1
   Place place;
   bool pmix = false;  // it gets the variables of the agent's helper; its World came before
+  bool pty = false;   // its stdout is a terminal, where the host has any
   TRAINRUN_MESSAGE(2) {
     v("worker", worker), v("generation", generation), v("argv", argv), v("env", env),
         v("directory", directory);
     v("cpus", cpus), v("stdin_mode", stdin_mode), v("pmi", pmi), v("place", place);
-    v("pmix", pmix);
+    v("pmix", pmix), v("pty", pty);
   }
 };
 

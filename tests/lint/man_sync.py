@@ -128,17 +128,33 @@ def events_of_page(page):
                     yield from (f"{kind} {name} {field}" for field in fields)
 
 
+def mpi_of_page(page):
+    """The options of other launchers: `.It Fl -mca Ar NAME VALUE` of trainrun-mpi, in the spelling of the program."""
+    return {"-" + name for line in page.splitlines() if line.startswith(".It Fl ")
+            for name in re.findall(r"\bFl (-?[A-Za-z][\w-]*)", line)}
+
+
+def mpi_of_program(trainrun):
+    """`mpirun --help` lists them by what becomes of them."""
+    text = subprocess.run([trainrun, "--compat-cli", "openmpi", "--help"], check=True, capture_output=True, text=True,
+                          timeout=60).stdout
+    lists = text.split("These work:", 1)[1].split("\nWhat Open MPI", 1)[0]
+    return set(re.findall(r"(?<=\s)--?[A-Za-z][\w-]*", lists))
+
+
 def main():
     trainrun, source = sys.argv[1], pathlib.Path(sys.argv[2])
     page = (source / "man/trainrun.1").read_text()
     hosts = (source / "man/trainrun-hosts.5").read_text()
     ctl = (source / "man/trainrun-ctl.1").read_text()
+    mpi = (source / "man/trainrun-mpi.7").read_text()
     header = (source / "launcher/base/exit_code.h").read_text()
     spellings, keys = table(trainrun)
     wrong = [
         *differences("flag", flags_of(page), spellings),
         *differences("key", keys_of(hosts), keys),
         *differences("trainrun ctl:", ctl_of_page(ctl), ctl_of_program(trainrun)),
+        *differences("option of mpirun", mpi_of_page(mpi), mpi_of_program(trainrun)),
         *differences("exit code", codes_of_page(page), codes_of_header(header)),
     ]
     events = (source / "man/trainrun-events.7").read_text()
@@ -149,7 +165,7 @@ def main():
         wrong += [line.replace("the man page", "world_view.h")
                   for line in differences(f"trainrun ctl world: {key}", view.get(key, set()), words)]
     for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7",
-                 "man/trainrun-events.7"):
+                 "man/trainrun-events.7", "man/trainrun-mpi.7"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours
         noise = ("outdated mandoc.db", "referenced manual not found")

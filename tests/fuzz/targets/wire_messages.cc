@@ -37,7 +37,7 @@ void check_meaning(const Prepared& prepared) {
   job.hosts.hosts = {Host{"gpu1"}, Host{"gpu2"}};
   const core::FactsByHost by_host{{HostIndex{0}, &facts}, {HostIndex{1}, &facts}};
   static_cast<void>(core::address_of(HostIndex{0}, by_host, job));
-  for (const auto bind : {BindTo::none, BindTo::core, BindTo::numa, BindTo::socket}) {
+  for (const auto bind : {BindTo::none, BindTo::core, BindTo::numa, BindTo::socket, BindTo::automatic}) {
     job.bind_to = bind;
     job.cpus_per_rank = static_cast<int>(bind) % 3;
     job.gpus_per_rank = 1;

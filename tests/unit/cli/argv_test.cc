@@ -86,8 +86,7 @@ TEST_CASE("ordinary lines of mpirun, horovodrun, torchrun and hydra are understo
 }
 
 TEST_CASE("the commonest flags of other launchers are answered, in one line") {
-  for (const std::string flag : {"--report-bindings",
-                                 "--display-map",
+  for (const std::string flag : {"--display-map",
                                  "--display-allocation",
                                  "-l",
                                  "--bynode",

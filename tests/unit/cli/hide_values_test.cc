@@ -29,6 +29,8 @@ TEST_CASE("values of variables are hidden in every spelling of -x, and nothing e
       {{"-x", "-x=A=b", "--export", "C=d"}, {"-x", "-x=***", "--export", "C=*"}},  // the first is refused
       {{"-np", "1", "./a", ":", "-x", "B=c", "./b"}, {"-np", "1", "./a", ":", "-x", "B=*", "./b"}},
       {{"-x", "NAME", "--export=NAME", "-x", "EMPTY="}, {"-x", "NAME", "--export=NAME", "-x", "EMPTY="}},
+      {{"-genv", "TOKEN", "abc", "-env", "A=b", "./t"}, {"-genv", "TOKEN", "***", "-env", "A=*", "./t"}},
+      {{"--env", "all", "./t", "-genv"}, {"--env", "all", "./t", "-genv"}},
       {{"--grace=5", "-X", "A=b", "--env=all", "-", "x", "A=b", "-x"},
        {"--grace=5", "-X", "A=b", "--env=all", "-", "x", "A=b", "-x"}},
   };

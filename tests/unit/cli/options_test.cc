@@ -31,7 +31,8 @@ TEST_CASE("a file and the environment can set everything but what asks for help 
     if (row.toml.empty()) without_toml.insert(std::string(row.name));
     if (row.environment().empty()) without_variable.insert(std::string(row.name));
   }
-  CHECK(without_toml == std::set<std::string>{"--config", "--help", "--print-options", "--version"});
+  CHECK(without_toml ==
+        std::set<std::string>{"--compat-cli", "--config", "--help", "--print-options", "--version"});
   CHECK(without_variable == std::set<std::string>{"--help", "--module", "--print-options", "--version"});
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("values are checked by type and range") {
 
 TEST_CASE("an error of a value begins with its origin and says what was expected") {
   const auto error = check_setting({Option::bind_to, "cores", "TRAINRUN_BIND_TO"}).error();
-  CHECK(error.message == "TRAINRUN_BIND_TO: 'cores' is not one of none, core, numa, socket");
+  CHECK(error.message == "TRAINRUN_BIND_TO: 'cores' is not one of none, core, numa, socket, auto");
   CHECK(error.hint == "did you mean core?");
   CHECK(error.code == Code::config);
   CHECK(check_setting({Option::np, "x", "-np"}).error().code == Code::usage);

@@ -12,6 +12,8 @@
 #include "cli/config.h"
 #include "launcher/base/exit_code.h"
 
+using Words = std::vector<std::string>;
+
 struct World {
   std::map<std::string, std::string> files = {{"/home/u/hosts.txt", "gpu1 slots=2\ngpu2 slots=2\n"},
                                               {"/home/u/train.py", ""},
@@ -26,11 +28,13 @@ struct World {
   trainrun::cli::LocalFacts facts{.cores = 4, .gpus = 0};
   int facts_asked = 0;
   std::string called_as = "trainrun";
+  trainrun::Compat mpi = trainrun::Compat::none;  // of any program
 
   trainrun::Result<trainrun::cli::Request> read(std::vector<std::string> argv) {
     trainrun::cli::Inputs in;
     in.argv = std::move(argv);
     in.called_as = called_as;
+    in.mpi_of = [this](const Words&, const std::string&) { return mpi; };
     in.environment = environment;
     in.directory = "/home/u";
     in.job_id = "0123456789abcdef";
@@ -56,8 +60,6 @@ struct World {
     return trainrun::cli::read_request(in);
   }
 };
-
-using Words = std::vector<std::string>;
 
 inline trainrun::JobSpec job_of(World& world, Words words) {
   const auto request = world.read(std::move(words));

@@ -33,6 +33,25 @@ TEST_CASE("without binding, no CPUs are named") {
   CHECK(cpus_for(binding(BindTo::none, 4), wire::HostFacts{}, 0, 4)->empty());
 }
 
+TEST_CASE(
+    "auto binds as Open MPI does: a core up to two ranks, else a socket, nothing where cores are shared") {
+  JobSpec job = binding(BindTo::automatic);
+  job.programs = {Program{{"./a"}, 2, "/"}};
+  const auto facts = machine(2, 1, 4);
+  CHECK(*cpus_for(job, facts, 0, 2) == Cpus{0, 8});
+  CHECK(*cpus_for(job, facts, 0, 1) == Cpus{0, 8});
+  job.programs[0].np = 4;
+  CHECK(*cpus_for(job, facts, 3, 4) == Cpus{4, 5, 6, 7, 12, 13, 14, 15});
+  CHECK(cpus_for(job, facts, 0, 9)->empty());
+  CHECK(cpus_for(job, wire::HostFacts{}, 0, 2)->empty());
+}
+
+TEST_CASE("what a rank was bound to is said by CPUs and cores") {
+  CHECK(binding_words({}, machine(2, 1, 4)) == "not bound");
+  CHECK(binding_words({0, 8}, machine(2, 1, 4)) == "CPUs 0,8: 1 of 8 cores");
+  CHECK(binding_words({3}, machine(2, 1, 4)) == "CPU 3: 1 of 8 cores");
+}
+
 TEST_CASE("binding to cores gives whole cores and spreads ranks over the NUMA nodes, neighbours together") {
   const auto facts = machine(2, 1, 4);  // cores 0-3 and 4-7
   const Cpus expected[] = {{0, 8}, {1, 9}, {4, 12}, {5, 13}};

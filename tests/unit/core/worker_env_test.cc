@@ -165,6 +165,32 @@ TEST_CASE("--network-interface names the interface for Gloo and NCCL, unless the
   CHECK_FALSE(env.contains("NCCL_SOCKET_IFNAME"));
 }
 
+TEST_CASE("--network-interface reaches MPI programs of each kind that is served") {
+  auto job = two_hosts();
+  job.network_interface = "ib0";
+  job.compat = Compat::open_mpi;
+  auto env = env_of(job, 0, nullptr);
+  for (const auto* name : {"OMPI_MCA_btl_tcp_if_include", "FI_TCP_IFACE", "UCX_NET_DEVICES"})
+    CHECK(env.at(name) == "ib0");
+  job.compat = Compat::mpich;
+  env = env_of(job, 0, nullptr);
+  CHECK_FALSE(env.contains("OMPI_MCA_btl_tcp_if_include"));
+  CHECK(env.at("UCX_NET_DEVICES") == "ib0");
+  job.env = {{"UCX_NET_DEVICES", "mlx5_0:1"}};
+  CHECK_FALSE(env_of(job, 0, nullptr).contains("UCX_NET_DEVICES"));
+  job.compat = Compat::none;
+  CHECK_FALSE(env_of(job, 0, nullptr).contains("FI_TCP_IFACE"));
+}
+
+TEST_CASE("where there is a proxy, loopback is not reached by it") {
+  auto job = two_hosts();
+  CHECK_FALSE(env_of(job, 0, nullptr).contains("no_proxy"));
+  job.env = {{"NO_PROXY", "127.0.0.1"}, {"http_proxy", "http://proxy:3128"}, {"no_proxy", ".corp"}};
+  const auto env = env_of(job, 0, nullptr);
+  CHECK(env.at("no_proxy") == ".corp,127.0.0.1");
+  CHECK_FALSE(env.contains("NO_PROXY"));
+}
+
 TEST_CASE("--gpus-per-rank shows each rank its own GPUs, by both vendors' names") {
   auto job = two_hosts();
   CHECK_FALSE(env_of(job, 2, nullptr).contains("CUDA_VISIBLE_DEVICES"));

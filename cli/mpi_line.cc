@@ -1,0 +1,346 @@
+#include "cli/mpi_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/allocation.h"
+#include "cli/host_choice.h"
+#include "cli/mpi_values.h"
+#include "cli/program.h"
+#include "cli/program_search.h"
+#include "launcher/base/strings.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+std::size_t row_count() { return mpi_flags().size(); }
+
+Error unknown_flag(std::string_view word) {
+  const auto spelled = word.substr(0, word.find('='));
+  std::string hint = hint_for_unknown_flag(spelled);
+  // "write -np 2" of -np2 is better than a name that is near.
+  if (const auto near = nearest_flag(mpi_line(), spelled); near && !hint.starts_with("write "))
+    hint = fmt::format("did you mean {}?", *near);
+  return {Code::usage, fmt::format("unknown flag {}", quoted(spelled)), std::move(hint)};
+}
+
+CommandLine make_line() {
+  CommandLine line{.program = true, .unknown = unknown_flag};
+  for (const auto& row : mpi_flags())
+    line.flags.push_back({.name = row.names.front(),
+                          .aliases = {row.names.begin() + 1, row.names.end()},
+                          .takes = row.takes,
+                          .value_name = row.takes == Takes::a_value  ? "VALUE"
+                                        : row.takes == Takes::a_pair ? "NAME VALUE"
+                                                                     : ""});
+  line.flags.insert(line.flags.end(), job_line().flags.begin(), job_line().flags.end());
+  return line;
+}
+
+// The row of a flag of mpi_line(), or nothing for one of ours.
+const MpiFlag* row_of(const Flag& flag) {
+  const auto at = static_cast<std::size_t>(&flag - mpi_line().flags.data());
+  return at < row_count() ? &mpi_flags()[at] : nullptr;
+}
+
+const Flag& own_flag(const Flag& flag) {
+  return job_line().flags[static_cast<std::size_t>(&flag - mpi_line().flags.data()) - row_count()];
+}
+
+bool fits(Whose whose, Ways ways) {
+  return whose == Whose::both || whose == (ways == Ways::hydra ? Whose::hydra : Whose::open_mpi);
+}
+
+// That of two of the same name which is meant; one that only the other launcher has is obeyed as well.
+const MpiFlag& meant_row(const MpiFlag& row, Ways ways) {
+  if (fits(row.whose, ways)) return row;
+  const auto rows = mpi_flags();
+  const auto other = std::find_if(rows.begin(), rows.end(), [&](const MpiFlag& one) {
+    return one.names.front() == row.names.front() && fits(one.whose, ways);
+  });
+  return other == rows.end() ? row : *other;
+}
+
+bool has_two_meanings(const MpiFlag& row) {
+  const auto rows = mpi_flags();
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const MpiFlag& one) { return one.names.front() == row.names.front(); }) > 1;
+}
+
+// What the flags tell: nothing if there are none that only one launcher has, or some of both.
+std::optional<Ways> ways_of_flags(const std::vector<GivenPart>& parts) {
+  bool open_mpi = false, hydra = false;
+  for (const auto& part : parts) {
+    for (const auto& given : part.flags) {
+      const auto* row = row_of(*given.flag);
+      if (row == nullptr || row->whose == Whose::both || has_two_meanings(*row)) continue;
+      (row->whose == Whose::hydra ? hydra : open_mpi) = true;
+    }
+  }
+  if (open_mpi == hydra) return std::nullopt;
+  return hydra ? Ways::hydra : Ways::open_mpi;
+}
+
+std::optional<Ways> ways_of_programs(const std::vector<GivenPart>& parts, const Inputs& inputs) {
+  if (!inputs.mpi_of) return std::nullopt;
+  for (const auto& part : parts) {
+    if (part.program.empty()) continue;
+    std::string directory = inputs.directory;
+    for (const auto& given : part.flags) {
+      const auto* row = row_of(*given.flag);
+      if (row != nullptr && row->option == Option::wdir) directory = absolute_path(given.value, inputs);
+    }
+    const auto whose = inputs.mpi_of(part.program, directory);
+    if (whose == Compat::open_mpi) return Ways::open_mpi;
+    if (whose == Compat::mpich) return Ways::hydra;
+  }
+  return std::nullopt;
+}
+
+Ways decide(const MpiCall& call, const std::vector<GivenPart>& parts, const Inputs& inputs) {
+  if (call.ways) return *call.ways;
+  if (const auto ways = ways_of_flags(parts)) return *ways;
+  if (const auto ways = ways_of_programs(parts, inputs)) return *ways;
+  return inputs.called_as.starts_with("mpiexec") ? Ways::hydra : Ways::open_mpi;
+}
+
+// For a setting of all programs: one that has its own keeps it.
+void put_into_all(const Setting& setting, std::vector<ArgvPart>& parts) {
+  const auto name_of = [](const Setting& one) { return one.value.substr(0, one.value.find('=')); };
+  for (auto& part : parts) {
+    const bool own = std::any_of(part.settings.begin(), part.settings.end(), [&](const Setting& one) {
+      return one.option == setting.option &&
+             (setting.option != Option::export_name || name_of(one) == name_of(setting));
+    });
+    if (!own) part.settings.push_back(setting);
+  }
+}
+
+class Reader {
+ public:
+  Reader(MpiLine& out, const Inputs& inputs) : out_(out), inputs_(inputs) {}
+
+  Result<void> take(Given given, std::size_t part) {
+    const auto* named = row_of(*given.flag);
+    if (named == nullptr) return take_flag(own_flag(*given.flag), std::move(given), out_.parts[part]);
+    const auto& row = meant_row(*named, out_.ways);
+    switch (row.fate) {
+      case Fate::works:
+        put({row.option, row.value.empty() ? std::move(given.value) : std::string(row.value), given.spelled},
+            part, row.for_all);
+        return {};
+      case Fate::reads:
+        return read(row, given, part);
+      case Fate::needless:
+        out_.parts[part].left_out.push_back({std::move(given.spelled), row.why});
+        return {};
+      case Fate::refused:
+        return fail(Code::usage, fmt::format("{} is not to be had", given.spelled), std::string(row.why));
+    }
+    return {};
+  }
+
+  // After all parts: what each of them says itself goes before what is said for all.
+  void finish() {
+    for (const auto& setting : for_all_) put_into_all(setting, out_.parts);
+  }
+
+ private:
+  Result<void> read(const MpiFlag& row, const Given& given, std::size_t part) {
+    out_.show_hosts |= row.how == How::show_hosts;
+    out_.show_ranks |= row.how == How::show_ranks;
+    auto meant = meant_by(row, given.spelled, given.value, out_.ways, inputs_.environment);
+    if (!meant) return tl::unexpected(meant.error());
+    for (auto& setting : meant->settings) {
+      const bool for_all = meant->for_all && setting.option == Option::export_name;
+      put(std::move(setting), part, for_all);
+    }
+    for (auto& note : meant->notes) {
+      if (std::find(out_.notes.begin(), out_.notes.end(), note) == out_.notes.end())
+        out_.notes.push_back(std::move(note));
+    }
+    return {};
+  }
+
+  void put(Setting setting, std::size_t part, bool for_all) {
+    if (for_all && out_.parts.size() > 1) {
+      for_all_.push_back(std::move(setting));
+    } else {
+      out_.parts[part].settings.push_back(std::move(setting));
+    }
+  }
+
+  MpiLine& out_;
+  const Inputs& inputs_;
+  std::vector<Setting> for_all_;
+};
+
+bool has(const MpiLine& line, Option option) {
+  return std::any_of(line.parts.begin(), line.parts.end(), [&](const ArgvPart& part) {
+    return std::any_of(part.settings.begin(), part.settings.end(),
+                       [&](const Setting& one) { return one.option == option; });
+  });
+}
+
+bool names_hosts_in_a_file(const MpiLine& line, const Inputs& inputs) {
+  return has(line, Option::hostfile) || !variable(inputs.environment, "TRAINRUN_HOSTFILE").empty();
+}
+
+// Hosts that a file or a discovery would name count as named.
+bool names_no_hosts(const MpiLine& line, const Inputs& inputs) {
+  for (const auto option : {Option::host, Option::hostfile, Option::hosts_from, Option::ppn, Option::map_by,
+                            Option::config, Option::discover, Option::host_discovery_script}) {
+    if (has(line, option) || !variable(inputs.environment, info(option).environment()).empty()) return false;
+  }
+  const auto allocation =
+      read_allocation("", inputs, [&](const Host& host) { return is_this_host(host, inputs); });
+  return allocation && allocation->hosts.empty();
+}
+
+void add_defaults(MpiLine& line, const Inputs& inputs) {
+  constexpr std::string_view origin = "as mpirun does";
+  const auto put = [&](Option option, std::string value) {
+    line.defaults.push_back({option, std::move(value), std::string(origin)});
+  };
+  for (const auto& [ways, option, value] : mpi_defaults()) {
+    if (ways == line.ways) put(option, std::string(value));
+  }
+  if (line.ways == Ways::open_mpi && names_hosts_in_a_file(line, inputs))
+    put(Option::slots_per_host, std::to_string(std::max(1U, inputs.local_facts().cores)));
+  if (line.ways != Ways::hydra) return;
+  if (line.parts.size() == 1) {
+    if (!has(line, Option::np) && names_no_hosts(line, inputs)) put(Option::np, "1");
+    return;
+  }
+  for (auto& part : line.parts) {
+    const bool counted = std::any_of(part.settings.begin(), part.settings.end(),
+                                     [](const Setting& one) { return one.option == Option::np; });
+    if (!counted) part.settings.push_back({Option::np, "1", std::string(origin)});
+  }
+}
+
+// Open MPI's mpirun finds a program of the working directory without ./ before it, after those of PATH.
+void find_in_directory(MpiLine& line, const Inputs& inputs) {
+  if (line.ways != Ways::open_mpi) return;
+  for (auto& part : line.parts) {
+    if (part.program.empty() || part.program.front().empty() ||
+        part.program.front().find('/') != std::string::npos)
+      continue;
+    std::string directory = inputs.directory;
+    for (const auto& setting : part.settings) {
+      if (setting.option == Option::wdir) directory = absolute_path(setting.value, inputs);
+    }
+    auto& name = part.program.front();
+    if (search_path(name, variable(inputs.environment, "PATH"), directory, inputs).empty() &&
+        inputs.is_executable(directory + "/" + name))
+      name = "./" + name;
+  }
+}
+
+// --compat-cli and its value, or TRAINRUN_COMPAT_CLI; empty: neither. `used` are the words that it took.
+Result<std::string> compat_cli(const Inputs& inputs, std::size_t& used) {
+  const auto& words = inputs.argv;
+  if (!words.empty()) {
+    const auto equals = words.front().find('=');
+    const auto* option = find_option(words.front().substr(0, equals));
+    if (option != nullptr && option->option == Option::compat_cli) {
+      used = equals == std::string::npos ? 2 : 1;
+      if (used > words.size())
+        return fail(Code::usage, "--compat-cli needs a value", "write --compat-cli openmpi or hydra");
+      return equals == std::string::npos ? words[1] : words.front().substr(equals + 1);
+    }
+  }
+  return variable(inputs.environment, "TRAINRUN_COMPAT_CLI");
+}
+
+}  // namespace
+
+Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs) {
+  std::size_t used = 0;
+  const auto whose = compat_cli(inputs, used);
+  if (!whose) return tl::unexpected(whose.error());
+  MpiCall call;
+  call.words.assign(inputs.argv.begin() + static_cast<std::ptrdiff_t>(used), inputs.argv.end());
+  if (*whose == "none") return std::nullopt;
+  const auto& name = inputs.called_as;
+  const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
+  const bool by_name = name.starts_with("mpirun") || name.starts_with("mpiexec") ||
+                       name.starts_with("orterun") || name.starts_with("prterun");
+  if (*whose == "openmpi") {
+    call.ways = Ways::open_mpi;
+  } else if (*whose == "hydra") {
+    call.ways = Ways::hydra;
+  } else if (whose->empty() && !by_name) {
+    return std::nullopt;
+  } else if (!whose->empty() && *whose != "auto") {
+    return fail(Code::usage,
+                fmt::format("--compat-cli: {} is not one of auto, openmpi, hydra, none", quoted(*whose)));
+  } else if (has("openmpi") || has("terun")) {
+    call.ways = Ways::open_mpi;
+  } else if (has("hydra") || has("mpich") || has("intel")) {
+    call.ways = Ways::hydra;
+  }
+  return call;
+}
+
+Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs) {
+  auto given = split_parts(mpi_line(), call.words);
+  if (!given) return tl::unexpected(given.error());
+  MpiLine out{.ways = decide(call, *given, inputs), .ways_named = call.ways.has_value()};
+  out.parts.resize(given->size());
+  Reader reader(out, inputs);
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    for (auto& flag : (*given)[i].flags) {
+      if (auto ok = reader.take(std::move(flag), i); !ok) return tl::unexpected(ok.error());
+    }
+    out.parts[i].program = std::move((*given)[i].program);
+  }
+  reader.finish();
+  find_in_directory(out, inputs);
+  add_defaults(out, inputs);
+  return out;
+}
+
+const CommandLine& mpi_line() {
+  static const CommandLine line = make_line();
+  return line;
+}
+
+std::string mpi_help() {
+  std::string out =
+      "usage: mpirun [options] program [arguments] [: [options] program [arguments]]...\n\n"
+      "This mpirun is trainrun. The options of Open MPI's mpirun and of MPICH's mpiexec work, have no\n"
+      "effect, or are refused with what to write instead. trainrun's own may be given as well:\n"
+      "trainrun --help. More: man trainrun-mpi.\n";
+  const auto list = [&](std::string_view title, auto wanted) {
+    out += fmt::format("\n{}\n", title);
+    std::string line = " ";
+    std::string_view before;
+    for (const auto& row : mpi_flags()) {
+      if (!wanted(row.fate) || row.names.front() == before) continue;
+      before = row.names.front();
+      const auto words = fmt::format(" {}", fmt::join(row.names, " "));
+      if (line.size() + words.size() > 95) {
+        out += line + "\n";
+        line = " ";
+      }
+      line += words + ",";
+    }
+    line.pop_back();
+    out += line + "\n";
+  };
+  list("These work:", [](Fate fate) { return fate == Fate::works || fate == Fate::reads; });
+  list("These have no effect, which is said:", [](Fate fate) { return fate == Fate::needless; });
+  list("These are refused:", [](Fate fate) { return fate == Fate::refused; });
+  out += "\nWhat Open MPI and Hydra (MPICH, Intel MPI) mean differently:\n";
+  for (const auto& [what, open_mpi, hydra] : mpi_conflicts())
+    out += fmt::format("  {}\n    Open MPI: {}\n    Hydra:    {}\n", what, open_mpi, hydra);
+  return out +
+         "mpirun.openmpi, mpiexec.hydra and --compat-cli openmpi|hydra say which; else an option that only "
+         "one\n"
+         "has, then the program's MPI, then the name: mpirun is Open MPI's, mpiexec is Hydra's.\n";
+}
+
+}  // namespace trainrun::cli

@@ -1,0 +1,41 @@
+// A command line of mpirun or mpiexec, read as ours. Whose it is, where they disagree, is known by the name
+// that trainrun is called by or --compat-cli, else by flags that only one of them has, else by the program's
+// MPI, else by the name again. Pure; the options are in mpi_flags.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/argv.h"
+#include "cli/config.h"
+#include "cli/mpi_flags.h"
+#include "launcher/base/error.h"
+
+namespace trainrun::cli {
+
+struct MpiCall {
+  std::optional<Ways> ways{};      // nothing: the line has to tell
+  std::vector<std::string> words;  // what follows --compat-cli
+};
+
+// Nothing: this is trainrun's own command line.
+Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs);
+
+struct MpiLine {
+  Ways ways = Ways::open_mpi;
+  std::vector<ArgvPart> parts{};
+  std::vector<Setting> defaults{};   // the weakest layer
+  std::vector<std::string> notes{};  // of values that mean something else here
+  bool show_hosts = false, show_ranks = false;
+  bool ways_named = false;  // by the name that we are called by, or --compat-cli
+};
+Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs);
+
+// The flags of both, then those of ours that have another name.
+const CommandLine& mpi_line();
+
+// What --help answers.
+std::string mpi_help();
+
+}  // namespace trainrun::cli

@@ -1,0 +1,238 @@
+#include "cli/mpi_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "cli/program.h"
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_count(std::string_view text) {
+  const auto count = parse_unsigned<std::uint32_t>(text);
+  return count && *count > 0;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return out;
+}
+
+class Reader {
+ public:
+  Reader(const MpiFlag& row, const std::string& spelled, const std::string& value, Ways ways,
+         const std::vector<EnvVar>& environment)
+      : row_(row), spelled_(spelled), value_(value), ways_(ways), environment_(environment) {}
+
+  Result<Meant> read() {
+    if (auto ok = read_it(); !ok) return tl::unexpected(ok.error());
+    return std::move(out_);
+  }
+
+ private:
+  Result<void> read_it() {
+    switch (row_.how) {
+      case How::bind_to:
+        return bind_to();
+      case How::map_by:
+        return map_by();
+      case How::rank_by:
+        // All but this are orders within a host.
+        if (!is_one_of(lower(value_.substr(0, value_.find(':'))), {"node", "seq"})) return {};
+        return refuse("ranks follow the order of placement: write --map-by slot or --map-by node");
+      case How::ppr:
+        return per(value_);
+      case How::parameter:
+        return parameter();
+      case How::variable:
+      case How::all_variable:
+        put(Option::export_name, value_);
+        out_.for_all = row_.how == How::all_variable;
+        return {};
+      case How::variables:
+      case How::all_variables:
+        put(Option::env, "none");
+        for (const auto name : split(value_, ',')) put(Option::export_name, std::string(trim(name)));
+        out_.for_all = row_.how == How::all_variables;
+        return {};
+      case How::prefix:
+        prepend("PATH", value_ + "/bin");
+        prepend("LD_LIBRARY_PATH", value_ + "/lib");
+        out_.for_all = true;
+        return {};
+      case How::cpus:
+        put(Option::cpus_per_rank, value_);
+        put(Option::bind_to, "core");
+        return {};
+      case How::directory:
+        put(Option::output_filename, value_.substr(0, value_.find(':')));
+        return {};
+      case How::starter:
+        if (value_ == "ssh") return {};
+        if (value_ == "fork") return put(Option::transport, "local");
+        return refuse("hosts are reached by ssh: write --transport ssh, openssh or local");
+      case How::batch_system:
+        if (is_one_of(value_, {"slurm", "pbs", "lsf", "sge"})) return put(Option::hosts_from, value_);
+        if (value_ == "user") return put(Option::hosts_from, "none");
+        return refuse("the hosts of slurm, pbs, lsf and sge are known: name those of others with -f FILE");
+      case How::gpus:
+        if (is_one_of(value_, {"auto", "AUTO"})) return {};
+        return put(Option::gpus_per_rank, value_);
+      case How::none:
+      case How::show_hosts:
+      case How::show_ranks:
+        break;
+    }
+    return {};
+  }
+
+  Result<void> bind_to() {
+    auto words = split(value_, ':');
+    const auto what = lower(words.front());
+    words.erase(words.begin());
+    if (ways_ == Ways::hydra && is_one_of(what, {"user", "rr", "cpuset"}))
+      return refuse("ranks are bound to none, core, numa or socket; write taskset before the program");
+    std::string ours = what;
+    if (is_one_of(what, {"hwthread", "l1cache", "l2cache", "l1", "l2", "l1dcache"})) {
+      ours = "core";
+    } else if (is_one_of(what, {"l3cache", "l3"})) {
+      ours = "numa";
+    } else if (what == "package") {
+      ours = "socket";
+    } else if (is_one_of(what, {"board", "machine"})) {
+      ours = "none";
+    } else if (what == "cpu-list") {
+      return refuse("write taskset before the program, or --bind-to core and --cpus-per-rank N");
+    }
+    for (const auto word : words) {
+      const auto qualifier = lower(word);
+      if (is_count(qualifier) && ours == "core" && ways_ == Ways::hydra) {
+        put(Option::cpus_per_rank, qualifier);
+      } else if (is_one_of(qualifier, {"overload-allowed", "overload"})) {
+        ours = "auto";
+      } else if (!is_one_of(qualifier, {"if-supported", "no-overload", "ordered"})) {
+        return refuse(fmt::format("{} is no qualifier that is known here: leave it out", quoted(word)));
+      }
+    }
+    if (ours == "auto") {
+      note("ranks are bound as by default: to nothing where they share cores");
+    } else if (ours != what && what != "package") {
+      note(ours == "none"   ? "a whole host: ranks are not bound"
+           : ours == "core" ? "ranks are bound to cores, with all hardware threads of them"
+                            : "ranks are bound to NUMA nodes");
+    }
+    return put(Option::bind_to, ours);
+  }
+
+  Result<void> map_by() {
+    std::string what = lower(value_);
+    std::vector<std::string> qualifiers;
+    auto colon = what.find(':');
+    if (what.starts_with("ppr:")) {
+      colon = what.find(':', 4);
+      if (colon != std::string::npos) colon = what.find(':', colon + 1);
+    }
+    if (colon != std::string::npos) {
+      for (auto& c : what) c = c == ',' ? ':' : c;
+      for (const auto word : split(std::string_view(what).substr(colon + 1), ':'))
+        qualifiers.emplace_back(word);
+      what.resize(colon);
+    }
+    if (what.starts_with("ppr:")) {
+      if (auto ok = per(what.substr(4)); !ok) return ok;
+    } else if (is_one_of(what, {"node", "host"})) {
+      put(Option::map_by, "host");
+    } else if (is_one_of(what, {"slot", "hwthread", "core", "socket", "package", "numa", "board", "l1cache",
+                                "l2cache", "l3cache", "l1", "l2", "l3"})) {
+      put(Option::map_by, "slot");
+    } else if (!what.empty()) {
+      return refuse(
+          "write slot, node or ppr:N:node; the order of hosts in -H or the host file is that of ranks");
+    }
+    for (const auto& word : qualifiers) {
+      if (word.starts_with("pe=")) {
+        put(Option::cpus_per_rank, word.substr(3));
+        put(Option::bind_to, "core");
+      } else if (word == "oversubscribe") {
+        put(Option::oversubscribe, "true");
+      } else if (word == "nooversubscribe") {
+        put(Option::oversubscribe, "false");
+      } else if (!is_one_of(word, {"span", "overload-allowed", "if-supported", "inherit", "noinherit",
+                                   "corecpus"}) &&
+                 !(ways_ == Ways::hydra && is_count(word))) {
+        return refuse(fmt::format("{} is no qualifier that is known here: leave it out", quoted(word)));
+      }
+    }
+    return {};
+  }
+
+  Result<void> per(const std::string& count_and_place) {
+    const auto colon = count_and_place.find(':');
+    const auto place = colon == std::string::npos ? "" : count_and_place.substr(colon + 1);
+    if (is_one_of(place, {"node", "host"}) && is_count(count_and_place.substr(0, colon)))
+      return put(Option::map_by, fmt::format("ppr:{}:host", count_and_place.substr(0, colon)));
+    return refuse("ranks are counted by host: write ppr:N:node; --bind-to socket or numa binds them");
+  }
+
+  Result<void> parameter() {
+    // Of what Open MPI's own launcher would do.
+    constexpr std::string_view launchers[] = {"plm_", "ras_",  "rmaps_", "oob_",   "routed_",  "odls_",
+                                              "ess_", "orte_", "prte_",  "filem_", "grpcomm_", "schizo_"};
+    const auto name = value_.substr(0, value_.find('='));
+    if (row_.value == "OMPI_MCA_" &&
+        std::any_of(std::begin(launchers), std::end(launchers),
+                    [&](std::string_view prefix) { return name.starts_with(prefix); })) {
+      out_.notes.push_back(fmt::format("{} {} has no effect: it is a parameter of mpirun itself", spelled_,
+                                       harmless(name.substr(0, 60))));
+      return {};
+    }
+    out_.for_all = true;
+    return put(Option::export_name, std::string(row_.value) + value_);
+  }
+
+  void prepend(std::string_view name, const std::string& directory) {
+    const auto before = variable(environment_, name);
+    put(Option::export_name, fmt::format("{}={}{}{}", name, directory, before.empty() ? "" : ":", before));
+  }
+
+  Result<void> put(Option option, std::string value) {
+    out_.settings.push_back({option, std::move(value), spelled_});
+    return {};
+  }
+
+  void note(std::string_view text) {
+    out_.notes.push_back(fmt::format("{} {}: {}", spelled_, harmless(value_.substr(0, 60)), text));
+  }
+
+  [[nodiscard]] Result<void> refuse(std::string_view advice) const {
+    return fail(Code::usage, fmt::format("{} {} is not to be had", spelled_, quoted(value_, 60)),
+                std::string(advice));
+  }
+
+  const MpiFlag& row_;
+  const std::string& spelled_;
+  const std::string& value_;
+  const Ways ways_;
+  const std::vector<EnvVar>& environment_;
+  Meant out_;
+};
+
+}  // namespace
+
+Result<Meant> meant_by(const MpiFlag& row, const std::string& spelled, const std::string& value, Ways ways,
+                       const std::vector<EnvVar>& environment) {
+  return Reader(row, spelled, value, ways, environment).read();
+}
+
+}  // namespace trainrun::cli

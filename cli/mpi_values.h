@@ -1,0 +1,25 @@
+// Values of mpirun's and mpiexec's options, which are words of their own. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/argv.h"
+#include "cli/mpi_flags.h"
+#include "launcher/base/error.h"
+#include "launcher/core/job_spec.h"
+
+namespace trainrun::cli {
+
+struct Meant {
+  std::vector<Setting> settings{};
+  std::vector<std::string> notes{};
+  bool for_all = false;  // of several programs
+};
+
+// What `row.how` makes of `value`, which was given by `spelled`. An Error says what to write instead.
+Result<Meant> meant_by(const MpiFlag& row, const std::string& spelled, const std::string& value, Ways ways,
+                       const std::vector<EnvVar>& environment);
+
+}  // namespace trainrun::cli

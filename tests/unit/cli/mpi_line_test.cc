@@ -1,0 +1,254 @@
+#include "cli/mpi_line.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+namespace {
+
+struct Listed {
+  std::string_view names;  // with blanks between
+  Takes takes;
+};
+constexpr auto none = Takes::nothing;
+constexpr auto one = Takes::a_value;
+constexpr auto pair = Takes::a_pair;
+
+// All options that mpirun(1) and `mpirun --help full` of Open MPI 4.1 name, but -h.
+constexpr Listed of_open_mpi[] = {
+    {"--allow-run-as-root --bind-to-core --bind-to-socket --bycore --bynode --byslot --continuous --debug "
+     "-d --debug-devel --debug-daemons --debug-daemons-file --disable-recovery --display-allocation "
+     "--display-devel-allocation --display-devel-map --display-diffable-map --display-map --display-topo "
+     "--do-not-launch --do-not-resolve --dvm --enable-instant-on-support --enable-recovery --fwd-mpirun-port "
+     "--get-stack-traces --index-argv-by-rank --leave-session-attached --merge-stderr-to-stdout --nolocal "
+     "--nooversubscribe --noprefix --novm --output-proctable --oversubscribe --pernode -s --preload-binary "
+     "-q "
+     "--quiet --report-bindings --report-child-jobs-separately --report-state-on-timeout "
+     "--set-cwd-to-session-dir --show-progress --tag-output --terminate --timestamp-output --tv "
+     "--use-hwthread-cpus --use-regexp -v --verbose -V --version --xml",
+     none},
+    {"-am --app --bind-to -c -n --n -np --np --cf --cartofile --cpu-list --cpu-set --cpus-per-proc "
+     "--cpus-per-rank --debugger --default-hostfile -H --host --hnp --hostfile --launch-agent --machinefile "
+     "--map-by --max-restarts --max-vm-size -N --npernode --npersocket --ompi-server --output-filename "
+     "--path "
+     "--personality --ppr --prefix --preload-files --rank-by --report-events --report-pid --report-uri -rf "
+     "--rankfile --stdin --timeout -tune -wd --wdir -x --xml-file --xterm",
+     one},
+    {"-gmca --gmca -mca --mca", pair}};
+
+// All options that `mpiexec --help` of Hydra 4.0 names, and those that its older names are still in use of.
+constexpr Listed of_hydra[] = {
+    {"-genvnone -genvall -envnone -envall -enable-x -disable-x -verbose -info -print-all-exitcodes -profile "
+     "-prepend-rank -l -disable-auto-cleanup -disable-hostname-propagation -pmi-port -skip-launch-node "
+     "-debug "
+     "-version -print-rank-map",
+     none},
+    {"-genvlist -f -hosts -host -wdir -configfile -envlist -n -np -launcher -launcher-exec -bootstrap -rmk "
+     "-topolib "
+     "-bind-to -map-by -membind -demux -iface -ppn -perhost -prepend-pattern -outfile-pattern "
+     "-errfile-pattern "
+     "-nameserver -order-nodes -localhost -usize -gpus-per-proc -hostfile -machinefile",
+     one},
+    {"-genv -env", pair}};
+
+const Flag* of_table(std::string_view name) {
+  const Flag* flag = find_flag(mpi_line(), name);
+  if (flag == nullptr) return nullptr;
+  const auto at = static_cast<std::size_t>(flag - mpi_line().flags.data());
+  return at < mpi_flags().size() ? flag : nullptr;
+}
+
+template <std::size_t n>
+void check_all(const Listed (&lists)[n]) {
+  for (const auto& [names, takes] : lists) {
+    std::size_t at = 0;
+    while (at < names.size()) {
+      const auto end = std::min(names.find(' ', at), names.size());
+      const auto name = std::string(names.substr(at, end - at));
+      CAPTURE(name);
+      const Flag* flag = of_table(name);
+      CHECK(flag != nullptr);
+      if (flag != nullptr) CHECK(flag->takes == takes);
+      at = end + 1;
+    }
+  }
+}
+
+World called(const std::string& name) {
+  World world;
+  world.called_as = name;
+  return world;
+}
+
+}  // namespace
+
+TEST_CASE("every option of both manuals has a row, which takes as many words") {
+  check_all(of_open_mpi);
+  check_all(of_hydra);
+}
+
+TEST_CASE("a row says what becomes of its option, and two of one name read the same words") {
+  for (const auto& row : mpi_flags()) {
+    CAPTURE(row.names.front());
+    CHECK((row.fate == Fate::works || row.fate == Fate::reads) == row.why.empty());
+    CHECK((row.fate == Fate::reads) == (row.how != How::none));
+    if (row.fate == Fate::works && row.takes == Takes::nothing) CHECK_FALSE(row.value.empty());
+    for (const auto& other : mpi_flags()) {
+      if (&other == &row || other.names.front() != row.names.front()) continue;
+      CHECK(other.takes == row.takes);
+      CHECK(other.whose != row.whose);
+      CHECK(other.names == row.names);
+    }
+    for (const auto name : row.names) {
+      const auto* flag = find_flag(mpi_line(), name);
+      REQUIRE(flag != nullptr);
+      CHECK(flag->name == row.names.front());
+    }
+  }
+}
+
+TEST_CASE("the name, --compat-cli, the flags and the program say whose line it is") {
+  const auto ways = [](World world, Words words) {
+    const auto request = world.read(std::move(words));
+    REQUIRE(request.has_value());
+    return request->job.bind_to == BindTo::automatic ? "openmpi"
+           : request->job.oversubscribe              ? "hydra"
+                                                     : "ours";
+  };
+  CHECK(ways(called("trainrun"), {"./train"}) == std::string("ours"));
+  CHECK(ways(called("mpirun"), {"./train"}) == std::string("openmpi"));
+  CHECK(ways(called("mpiexec"), {"./train"}) == std::string("hydra"));
+  CHECK(ways(called("mpiexec.openmpi"), {"./train"}) == std::string("openmpi"));
+  CHECK(ways(called("mpirun.mpich"), {"./train"}) == std::string("hydra"));
+  CHECK(ways(called("mpirun"), {"-genv", "A", "1", "./train"}) == std::string("hydra"));
+  CHECK(ways(called("mpiexec"), {"--mca", "btl", "tcp,self", "./train"}) == std::string("openmpi"));
+  CHECK(ways(called("trainrun"), {"--compat-cli", "hydra", "./train"}) == std::string("hydra"));
+  CHECK(ways(called("mpirun"), {"--compat-cli=none", "./train"}) == std::string("ours"));
+  World world = called("trainrun");
+  world.environment.push_back({"TRAINRUN_COMPAT_CLI", "openmpi"});
+  CHECK(ways(world, {"./train"}) == std::string("openmpi"));
+  world = called("mpirun");
+  world.mpi = Compat::mpich;
+  CHECK(ways(world, {"./train"}) == std::string("hydra"));
+  CHECK(error_of({"-np", "2", "--compat-cli", "hydra", "./train"}).find("write it first") !=
+        std::string::npos);
+  CHECK(error_of({"--compat-cli", "mpd", "./train"}).find("not one of auto") != std::string::npos);
+}
+
+TEST_CASE("lines of Open MPI's mpirun") {
+  World world = called("mpirun.openmpi");
+  auto job =
+      job_of(world, {"-np", "4", "--allow-run-as-root", "-host", "a:2,b:2", "--mca", "btl", "tcp,self",
+                     "-mca", "btl_tcp_if_include", "eth0", "-x", "A=1", "--bind-to", "none", "./train"});
+  CHECK(shown(job) == "a:2 b:2 np 4");
+  CHECK(job.bind_to == BindTo::none);
+  CHECK(job.tag == Tag::none);
+  CHECK(job.pty == true);
+  const auto has = [&](const EnvVar& wanted) {
+    return std::find(job.env.begin(), job.env.end(), wanted) != job.env.end();
+  };
+  CHECK(has({"OMPI_MCA_btl", "tcp,self"}));
+  CHECK(has({"OMPI_MCA_btl_tcp_if_include", "eth0"}));
+  CHECK(has({"A", "1"}));
+  job = job_of(world, {"-npernode", "2", "-H", "a,b", "--tag-output", "--timestamp-output", "./train"});
+  CHECK(job.world_size() == 4);
+  CHECK(job.tag == Tag::rank);
+  CHECK(job.timestamp);
+  job = job_of(world, {"-np", "4", "--map-by", "ppr:2:node:PE=2", "-H", "a:4,b:4", "./train"});
+  CHECK(job.map_by == MapBy::ppr);
+  CHECK(job.ppr == 2);
+  CHECK(job.cpus_per_rank == 2);
+  CHECK(job.bind_to == BindTo::core);
+  job = job_of(world, {"-np", "4", "--map-by", "node:OVERSUBSCRIBE", "-H", "a,b", "./train"});
+  CHECK(job.map_by == MapBy::host);
+  CHECK(job.oversubscribe);
+  // a host of a file has as many slots as this host has cores
+  world.files["/home/u/h"] = "a\nb\n";
+  CHECK(shown(job_of(world, {"-np", "8", "--hostfile", "h", "./train"})) == "a:4 b:4 np 8");
+  CHECK(error_of(world, {"-np", "4", "-host", "a,b", "./train"}).find("-H a:2,b:2") != std::string::npos);
+  CHECK(error_of(world, {"--rankfile", "r", "./train"}).find("--rankfile is not to be had | ") == 0);
+  CHECK(error_of(world, {"--map-by", "ppr:2:socket", "./train"}).find("ppr:N:node") != std::string::npos);
+  CHECK(error_of(world, {"--bind-to", "core:4", "./train"}).find("no qualifier") != std::string::npos);
+  CHECK(error_of(world, {"-np4", "./train"}) == "unknown flag '-np4' | write -np 4");
+  CHECK(job_of(world, {"-np", "2", "--rank-by", "core", "./train"}).world_size() == 2);
+  CHECK(error_of(world, {"--rank-by", "node", "./train"}).find("--map-by node") != std::string::npos);
+  CHECK(job_of(world, {"-np", "1", "train"}).programs[0].argv == Words{"./train"});
+  CHECK(job_of(world, {"-np", "1", "true"}).programs[0].argv == Words{"true"});
+  CHECK(job_of(world, {"./train"}).world_size() == 4);  // a rank a core
+  CHECK(error_of(world, {"--displaymap", "./train"}).find("--display-map") != std::string::npos);
+}
+
+TEST_CASE("lines of Hydra's mpiexec") {
+  World world = called("mpiexec.hydra");
+  world.environment.push_back({"OWN", "1"});
+  auto job = job_of(world, {"-n", "5", "-hosts", "a,b", "-genv", "OPT", "-O2 -g", "-env", "EMPTY", "", "-ppn",
+                            "3", "-iface", "eth0", "-l", "./train"});
+  CHECK(shown(job) == "a:3 b:3 np 5");
+  CHECK(job.network_interface == "eth0");
+  CHECK(job.tag == Tag::rank);
+  CHECK(job.bind_to == BindTo::none);
+  const auto has = [&](const EnvVar& wanted) {
+    return std::find(job.env.begin(), job.env.end(), wanted) != job.env.end();
+  };
+  CHECK(has({"OPT", "-O2 -g"}));
+  CHECK(has({"EMPTY", ""}));
+  CHECK(has({"OWN", "1"}));
+  CHECK(shown(job_of(world, {"-n", "5", "-hosts", "a:2,b:2", "./train"})) == "a:2 b:2 np 5");
+  CHECK(job_of(world, {"./train"}).world_size() == 1);
+  CHECK(job_of(world, {"-hosts", "a:2,b", "./train"}).world_size() == 3);
+  job = job_of(world, {"-bind-to", "core:2", "-n", "1", "./train"});
+  CHECK(job.bind_to == BindTo::core);
+  CHECK(job.cpus_per_rank == 2);
+  CHECK(job_of(world, {"-launcher", "fork", "-n", "2", "./train"}).transport == TransportKind::local);
+  CHECK(error_of(world, {"-launcher", "rsh", "./train"}).find("reached by ssh") != std::string::npos);
+  CHECK(error_of(world, {"-configfile", "c"}).find("not to be had") != std::string::npos);
+}
+
+TEST_CASE("several programs: what is for all may stand before any, and what conflicts is named") {
+  World world = called("mpirun");
+  auto job = job_of(world, {"-np", "1", "./server", ":", "-np", "2", "--mca", "btl", "tcp,self", "./client"});
+  for (const auto& program : job.programs)
+    CHECK(program.env == std::vector<EnvVar>{{"OMPI_MCA_btl", "tcp,self"}});
+  job = job_of(world, {"-np", "1", "-x", "A=1", "./server", ":", "-np", "2", "./client"});
+  CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
+  CHECK(job.programs[1].env.empty());
+  const auto error = error_of(world, {"-np", "1", "--bind-to", "core", "./server", ":", "-np", "1",
+                                      "--bind-to", "socket", "./client"});
+  CHECK(error.find("--bind-to core") != std::string::npos);
+  CHECK(error.find("--bind-to socket") != std::string::npos);
+  world = called("mpiexec");
+  world.executables.insert({"/tmp/server", "/tmp/client"});
+  job = job_of(
+      world, {"-genv", "A", "1", "-wdir", "/tmp", "./server", ":", "-n", "2", "-env", "A", "2", "./client"});
+  CHECK(job.programs[0].np == 1);
+  CHECK(job.programs[1].np == 2);
+  CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
+  CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "2"}});
+  CHECK(job.programs[1].directory == "/tmp");
+}
+
+TEST_CASE("what has no effect is said once, with its reason") {
+  World world = called("mpirun");
+  const auto notes =
+      world
+          .read({"-np", "1", "--allow-run-as-root", "--mca", "plm_rsh_agent", "ssh", "--noprefix", "./train"})
+          ->notes;
+  REQUIRE(notes.size() == 3);
+  CHECK(notes[0] == "--allow-run-as-root has no effect: root may start jobs as well");
+  CHECK(notes[1].find("--noprefix has no effect") == 0);
+  CHECK(notes[2] == "--mca plm_rsh_agent has no effect: it is a parameter of mpirun itself");
+  CHECK(world.read({"-np", "2", "--display-map", "./train"})->notes.back().find(": ranks 0-1") !=
+        std::string::npos);
+}
+
+TEST_CASE(
+    "a program of the name of our own subcommand runs, and an agent is started whatever we are called") {
+  World world = called("mpirun");
+  world.executables.insert("/bin/ctl");
+  CHECK(job_of(world, {"-np", "1", "ctl"}).programs[0].argv == Words{"ctl"});
+  CHECK(job_of(world, {"ctl"}).programs[0].argv == Words{"ctl"});
+  CHECK(world.read({"agent"})->action == Action::agent);
+}
