@@ -139,7 +139,7 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
                     [this, host](const auto& it) { inspected(host, it); });
     case wire::InspectionDone::type:
       return handle(static_cast<wire::InspectionDone*>(nullptr), [this, host](const auto& it) {
-        if (it.sequence != inspection_) return;
+        if (it.sequence != inspection_ || !inspecting_) return;
         compare_looks();
         event(core::InspectionDone{host});
       });

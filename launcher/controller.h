@@ -134,6 +134,7 @@ class Controller {
 
   std::function<void()> ask_for_hosts_;
   std::uint32_t inspection_ = 0;
+  bool inspecting_ = false;                         // and none was heard since
   std::map<WorkerId, std::string> last_operation_;  // of workers on `comm`, for the evidence
   std::map<WorkerId, Instant> last_output_;
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed

@@ -18,7 +18,10 @@ constexpr std::uint32_t inspection_sample_ms = 500;
 
 // ---- a world that seems to hang
 
-void Controller::sign_of_life() { last_life_ = io::Loop::now(); }
+void Controller::sign_of_life() {
+  last_life_ = io::Loop::now();
+  if (std::exchange(inspecting_, false)) event(core::WorldAlive{});
+}
 
 void Controller::watch_life() {
   const auto limit = *job_.elastic.hang_timeout;
@@ -33,11 +36,12 @@ void Controller::watch_life() {
 
 void Controller::perform(const core::Inspect&) {
   looks_.clear();
+  inspecting_ = true;
   fleet_.send_all(wire::Inspect{++inspection_, inspection_sample_ms});
 }
 
 void Controller::inspected(HostIndex host, const wire::Inspected& found) {
-  if (found.sequence != inspection_) return;
+  if (found.sequence != inspection_ || !inspecting_) return;
   std::string evidence = fmt::format("state {}, {} ms of CPU and {} bytes of I/O in {} ms", found.state,
                                      found.cpu_ms, found.io_bytes, inspection_sample_ms);
   if (!found.waits_in.empty()) evidence += ", waits in " + found.waits_in;

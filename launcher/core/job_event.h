@@ -188,6 +188,10 @@ struct WorldSilent {
   Duration silence{};
   TRAINRUN_RECORD("world silent") { v("silence", silence); }
 };
+// Somebody was heard while they were looked at.
+struct WorldAlive {
+  TRAINRUN_RECORD("world alive") {}
+};
 struct WorkerInspected {
   WorkerId worker;
   bool stopped = false;  // by a signal: it cannot go on by itself
@@ -258,8 +262,8 @@ using JobEvent =
     std::variant<Begin, HostReady, HostFailed, HostLost, PortReserved, PortRefused, WorkerStarted,
                  WorkerNotStarted, WorkerExited, WorkerFinished, WorkerAborted, ExchangeBroken, HostStopped,
                  HostSwept, HostLeaving, HostsDiscovered, DiscoveryProblem, MemberJoined, WorldJoined,
-                 WorldBroken, MemberWaits, WorldProgressed, WorldSilent, WorkerInspected, InspectionDone,
-                 RemoveHost, AddHosts, RestartWorld, RestartWorker, StopWorker, UserSignal, OutputClosed,
-                 DeadlinePassed>;
+                 WorldBroken, MemberWaits, WorldProgressed, WorldSilent, WorldAlive, WorkerInspected,
+                 InspectionDone, RemoveHost, AddHosts, RestartWorld, RestartWorker, StopWorker, UserSignal,
+                 OutputClosed, DeadlinePassed>;
 
 }  // namespace trainrun::core

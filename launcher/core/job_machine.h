@@ -122,6 +122,7 @@ class JobMachine {
     bool member = true;        // of the current world
     bool condemned = false;    // we end it: its end is no failure
     bool killed = false;       // alive when KILL was sent
+    bool asked = false;        // to end, before it did
     bool seasoned = false;     // it was in a world that had met: it may hold state
     bool joined = false;       // it is in the rendezvous of this generation
     bool waits = false;        // it has left this generation's work
@@ -158,6 +159,7 @@ class JobMachine {
   void on(const MemberWaits&);
   void on(const WorldProgressed&);
   void on(const WorldSilent&);
+  void on(const WorldAlive&);
   void on(const WorkerInspected&);
   void on(const InspectionDone&);
   void on(const RemoveHost&);

@@ -148,6 +148,12 @@ void JobMachine::on(const WorldSilent& event) {
   arm(Deadline::inspect, now_ + longest_inspection);
 }
 
+void JobMachine::on(const WorldAlive&) {
+  if (!armed_.contains(Deadline::inspect)) return ignore("life", "nobody asked");
+  disarm(Deadline::inspect);
+  tell(notice::RanksAlive{world_.generation});
+}
+
 void JobMachine::on(const WorkerInspected& event) {
   const auto* seat = seat_of(event.worker);
   if (seat == nullptr || !armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");

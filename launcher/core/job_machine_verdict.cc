@@ -51,7 +51,7 @@ void JobMachine::settle_verdict() {
     } else if (worker.killed) {
       ++tally.killed;
     } else {
-      ++(worker.status.success() ? tally.finished : tally.terminated);
+      ++(worker.status.success() && !worker.asked ? tally.finished : tally.terminated);
     }
   }
   std::sort(verdict_.also_failed.begin(), verdict_.also_failed.end(),

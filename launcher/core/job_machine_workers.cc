@@ -75,6 +75,7 @@ void JobMachine::on(const WorkerExited& event) {
       worker.state = WorkerState::exited;
       worker.since = now_;
       worker.status = event.status;
+      worker.asked = asked_to_end(event);
       if (!worker.member) {                                     // it had no place any more, however it ended
         return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
       }

@@ -195,6 +195,11 @@ struct RanksSilent {
   Duration silence{};
   TRAINRUN_RECORD("ranks silent") { v("generation", generation), v("silence", silence); }
 };
+// One of them was heard while they were looked at: the job goes on.
+struct RanksAlive {
+  Generation generation;
+  TRAINRUN_RECORD("ranks alive") { v("generation", generation); }
+};
 struct RankInspected {
   RankRef who;
   std::string evidence;
@@ -263,9 +268,9 @@ using Notice =
                  notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd, notice::HostsFailed,
                  notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests, notice::HostLeaves,
                  notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept, notice::MpiCannotMeet,
-                 notice::RanksSilent, notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce,
-                 notice::Ending, notice::Killing, notice::OutputUnread, notice::ProcessesStuck,
-                 notice::ClearUpUnconfirmed, notice::Leftovers>;
+                 notice::RanksSilent, notice::RanksAlive, notice::RankInspected, notice::EndRequested,
+                 notice::LeavingAtOnce, notice::Ending, notice::Killing, notice::OutputUnread,
+                 notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
 
 // For whoever follows the machine itself: nobody else wants to see it.
 bool is_detail(const Notice& notice);

@@ -49,7 +49,7 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words);
 
 // What became of the others.
 struct Tally {
-  int finished = 0;     // exit 0 by themselves
+  int finished = 0;     // exit 0 by themselves: nobody had asked them to end
   int failed = 0;       // ended badly by themselves
   int terminated = 0;   // ended by our TERM, or by that of a batch system which we got as well
   int killed = 0;       // needed KILL

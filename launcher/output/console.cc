@@ -260,8 +260,10 @@ void Console::tick() {
     draw();
   } else if (now - last_output_ >= long_silence) {
     last_output_ = now;
-    say(fmt::format("still running: {} of {}, {}", progress_.alive, counted(progress_.ranks, "rank"),
-                    format_duration(now - started_)));
+    const auto time = format_duration(now - started_);
+    say(progress_.ranks == 0 ? fmt::format("no rank is running, {}", time)
+                             : fmt::format("still running: {} of {}, {}", progress_.alive,
+                                           counted(progress_.ranks, "rank"), time));
   }
   timer_.arm(live_ ? now + redraw_interval : last_output_ + long_silence, [this] { tick(); });
 }

@@ -282,6 +282,9 @@ struct NoticeWords {
     return {fmt::format("no sign of life of any rank for {}: looking at what they do",
                         format_duration(it.silence))};
   }
+  Lines operator()(const notice::RanksAlive&) const {
+    return {"a rank gave a sign of life while they were looked at: the job goes on"};
+  }
   Lines operator()(const notice::RankInspected& it) const {
     return {fmt::format("  {}: {}", name(it.who), it.evidence)};
   }

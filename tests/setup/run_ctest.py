@@ -1,7 +1,7 @@
 """Runs ctest on a build folder and shows its output as it comes; before ctest's summary it counts and names skipped
 tests with their reasons. With TRAINRUN_REQUIRE=all a skipped test is a failure.
 
-    run_ctest.py BUILD_DIR [--soak] [-R REGEX]
+    run_ctest.py BUILD_DIR [--soak | --interop] [-R REGEX]
 
 A test skips itself by exit code 77 and says why in lines that begin with "SKIP: ".
 """
@@ -36,6 +36,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build_dir")
     parser.add_argument("--soak", action="store_true")
+    parser.add_argument("--interop", action="store_true")
     parser.add_argument("-R", dest="regex")
     args = parser.parse_args()
 
@@ -43,6 +44,8 @@ def main():
                "-j", str(min(os.cpu_count() or 1, 4))]
     if args.soak:
         command += ["-C", "soak"]
+    if args.interop:
+        command += ["-C", "interop", "-L", "interop"]
     if args.regex:
         command += ["-R", args.regex]
     ctest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace trainrun::sim {
 namespace {
@@ -156,8 +157,12 @@ void Simulation::watch_silence() {
         works = false;
     }
     if (works) last_sign_ = now();
+    if (works && std::exchange(silence_told_, false)) tell(core::WorldAlive{});
     const auto since = std::max(last_sign_, world_began_);
-    if (now() - since > limit) tell(core::WorldSilent{now() - since});
+    if (now() - since > limit) {
+      silence_told_ = true;
+      tell(core::WorldSilent{now() - since});
+    }
     watch_silence();
   });
 }

@@ -207,6 +207,7 @@ class Simulation {
   Duration left_{};
   Generation working_{};
   Instant working_since_{}, last_sign_{}, world_began_{};
+  bool silence_told_ = false;
   int work_turn_ = 0;
 };
 

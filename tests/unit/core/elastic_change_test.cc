@@ -180,6 +180,20 @@ TEST_SUITE("core.elastic_change") {
     CHECK(bench.generation() == 2);
   }
 
+  TEST_CASE("a sign of life while the ranks are looked at: the job goes on, and may fall silent again") {
+    Bench bench(2, OnFailure::restart_world);
+    bench.all_running();
+    bench.tell(WorldSilent{seconds(30)});
+    bench.tell(WorldAlive{});
+    CHECK(bench.has_said("the job goes on"));
+    CHECK_FALSE(bench.armed.contains(Deadline::inspect));
+    for (std::uint32_t i = 0; i < 2; ++i) bench.tell(InspectionDone{HostIndex{i}});
+    CHECK(bench.phase() == Phase::running);
+    bench.tell(WorldSilent{seconds(30)});
+    for (std::uint32_t i = 0; i < 2; ++i) bench.tell(InspectionDone{HostIndex{i}});
+    CHECK(bench.phase() == Phase::draining);
+  }
+
   TEST_CASE("the only host is removed while it is dialled: the job says that no host is there") {
     Bench bench(1);
     bench.tell(RemoveHost{"gpu0"});
@@ -331,6 +345,7 @@ TEST_SUITE("core.elastic_change") {
             break;
           case 11:
             events = {WorldSilent{seconds(9)}, InspectionDone{host}, WorkerInspected{worker, true, "x"}};
+            if (pick(4) == 0) events.insert(events.begin() + 1, WorldAlive{});
             break;
           case 12:
             events = {RemoveHost{"gpu0"}, AddHosts{{Bench::host(0)}}};

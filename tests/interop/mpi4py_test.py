@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+"""The MPIs of PyPI, by way of mpi4py and without a flag: MPICH, Open MPI and Intel MPI."""
+import re
+import subprocess
+import tempfile
+
+import harness
+from interop import LONG, InteropTest
+from environments import python_with, versions
+
+# Hosts of a lab are one machine, which shared memory and fast networks must not find out.
+BETWEEN_HOSTS = {"mpich": ("-x", "FI_PROVIDER=tcp", "-x", "MPIR_CVAR_NOLOCAL=1"),
+                 "openmpi": ("-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,tcp", "-x", "OMPI_MCA_osc=^ucx"),
+                 "impi-rt": ("-x", "FI_PROVIDER=tcp", "-x", "I_MPI_FABRICS=ofi")}
+# Of mpi4py's own tests those in which the launcher has a part: how the world and its groups come about, shared memory,
+# files, threads. Left out everywhere: spawning and publishing of names, which trainrun refuses in words.
+SUITE = "test_(comm|group|environ|p2p_obj|cco_obj|cco_buf|win|io|threads|session|status)$"
+
+
+class Worlds(InteropTest):
+    def test_ranks_meet_without_a_flag(self):
+        for mpi, words in BETWEEN_HOSTS.items():
+            python = python_with(mpi, "mpi4py", "numpy", mpi)
+            with self.subTest(mpi=mpi, versions=versions(python, "mpi4py", mpi)):
+                for done in self.every_world(*words, python=python, program="mpi4py_world.py"):
+                    self.assertEqual(sorted(re.findall(r"rank (\d) of 4", done.out)), ["0", "1", "2", "3"], done)
+
+
+class OwnSuite(harness.LocalTest):
+    """mpi4py's tests end under trainrun as they do under the launcher of the same MPI."""
+
+    def test_suite(self):
+        for mpi in BETWEEN_HOSTS:
+            python = python_with(mpi, "mpi4py", "numpy", mpi)
+            with self.subTest(mpi=mpi), tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+                suite = [python, self.suite(python, folder), "--no-builddir", "-i", SUITE]
+                root = ["--allow-run-as-root"] if mpi == "openmpi" else []
+                theirs = subprocess.run([python.replace("/python", "/mpiexec"), *root, "-n", "2", *suite], text=True,
+                                        stdin=subprocess.DEVNULL, capture_output=True, errors="replace", timeout=LONG)
+                ours = self.run_job("-np", 2, *suite, timeout=LONG)
+                self.assertEqual(ours.rc, theirs.returncode, f"{ours}\n--- theirs\n{theirs.stderr[-2000:]}")
+                self.assertEqual(self.summary(ours.err), self.summary(theirs.stderr), ours)
+
+    @staticmethod
+    def suite(python, folder):
+        version = versions(python, "mpi4py")[0].split("==")[1]
+        subprocess.run([python, "-m", "pip", "download", "-q", "--no-deps", "--no-binary=mpi4py", f"mpi4py=={version}", "-d",
+                        folder], check=True, stdin=subprocess.DEVNULL, timeout=600)
+        subprocess.run(["tar", "-C", folder, "-xf", f"{folder}/mpi4py-{version}.tar.gz"], check=True, timeout=60)
+        return f"{folder}/mpi4py-{version}/test/main.py"
+
+    def summary(self, text):
+        """What unittest counts, of each rank: "Ran 312 tests", "OK (skipped=10)"."""
+        found = re.findall(r"(Ran \d+ tests?) in|(OK.*|FAILED.*)$", text, re.M)
+        self.assertEqual(len(found), 4, text[-2000:])
+        return sorted("".join(words) for words in found)
+
+
+if __name__ == "__main__":
+    harness.main()

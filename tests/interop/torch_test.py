@@ -1,0 +1,61 @@
+#!/usr/bin/python3
+"""PyTorch of today and what is built on it, on one host and on two, killed, resumed, without a word about the launcher."""
+import os
+import re
+import signal
+
+import harness
+from interop import LONG, InteropTest
+from environments import python_with, versions
+
+PACKAGES = ("torch", "numpy", "lightning", "accelerate", "transformers")
+LINE = r"rank (\d) of 4: 2\.00 x \+ 1\.00"
+
+
+class Frameworks(InteropTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.python = python_with("torch", *PACKAGES)
+        print("with", *versions(cls.python, *PACKAGES))
+        super().setUpClass()
+
+    def run_everywhere(self, program, pattern):
+        for done in self.every_world("-x", "OMP_NUM_THREADS=1", python=self.python, program=program):
+            self.assertEqual(sorted(re.findall(pattern, done.out)), ["0", "1", "2", "3"], done)
+
+    def test_lightning(self):
+        self.run_everywhere("torch_lightning.py", LINE)
+
+    def test_accelerate(self):
+        self.run_everywhere("torch_accelerate.py", LINE)
+
+    def test_trainer_of_transformers_goes_on_from_its_checkpoint(self):
+        words = ("-H", "node1:1,node2:1", self.python, self.program("torch_hf_trainer.py"), self.folder + "/run")
+        first = self.assertEnds(self.run_job(*words, timeout=LONG), 0)
+        self.assertEqual(len(re.findall(r"of 2: (?:1\.9\d|2\.00) x .*, from None", first.out)), 2, first)
+        second = self.assertEnds(self.run_job(*words, timeout=LONG), 0)
+        self.assertEqual(len(re.findall(r"from checkpoint-\d+", second.out)), 2, second)
+
+    def test_fsdp_is_resumed_on_fewer_ranks(self):
+        words = (self.python, self.program("torch_fsdp.py"), self.folder + "/checkpoint")
+        self.assertEnds(self.run_job("-H", "node1:2,node2:2", *words, 20, timeout=LONG), 0)
+        done = self.assertEnds(self.run_job("-H", "node1,node2", *words, 60, timeout=LONG), 0)
+        losses = re.findall(r"rank \d of 2: epochs 20 to 60, loss ([\d.]+)", done.out)
+        self.assertEqual(len(losses), 2, done)
+        self.assertLess(float(losses[0]), 0.05, done)
+
+    def test_ddp_outlives_a_killed_rank(self):
+        train = os.path.join(harness.ROOT, "examples/torch_ddp/train.py")
+        job = self.start("--max-restarts", 1, "-H", "node1:1,node2:1", "-x", "OMP_NUM_THREADS=1", self.python,
+                         harness.without_blanks(train), "--epochs", 40, "--checkpoint", self.folder + "/digits.pt",
+                         "--data", harness.without_blanks(os.path.join(harness.ROOT, "examples/digits/data/digits.csv.gz")))
+        job.wait_for(r"epoch +2/", timeout=LONG)
+        victim = next(process for process in self.new("node2") if process.command.startswith(self.python))
+        os.kill(victim.outer, signal.SIGKILL)
+        job.wait_for("going on after epoch .* on 2 ranks", timeout=LONG)
+        done = self.assertEnds(job.wait(LONG), 0)
+        self.assertGreaterEqual(float(re.search(r"held-out accuracy ([\d.]+)", done.out).group(1)), 95)
+
+
+if __name__ == "__main__":
+    harness.main()
