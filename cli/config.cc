@@ -219,8 +219,8 @@ Result<Request> read_request(const Inputs& inputs) {
                                       [&](const Host& host) { return is_this_host(host, inputs); });
     if (note) out.notes.push_back(std::move(*note));
   }
-  for (auto& line : notes_on_idle_flags(*settings, resolved->job.elastic))
-    out.notes.push_back(std::move(line));
+  for (auto& note : notes_on_idle_flags(*settings, resolved->job.elastic))
+    out.notes.push_back(std::move(note));
   // Not what --print-config shows: it is to be a file that means the same elsewhere.
   if (out.action != Action::print_config && !resolved->this_host_alone &&
       settings->text(Option::resolve, "once") == "once") {

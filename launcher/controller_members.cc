@@ -28,7 +28,7 @@ void Controller::watch_life() {
   if (console_.backlog() > most_backlog) sign_of_life();  // ranks are silent since we take nothing
   const auto silence = io::Loop::now() - last_life_;
   if (silence >= limit) {
-    sign_of_life();  // the next look is a whole time later
+    last_life_ = io::Loop::now();  // the next look is a whole time later
     event(core::WorldSilent{silence});
   }
   life_.arm(last_life_ + limit, [this] { watch_life(); });

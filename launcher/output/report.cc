@@ -267,7 +267,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       if (facts.this_host) {
         lines.push_back(fmt::format("trainrun: {} was lost {} after the start: {}{}",
                                     core::name_with_ranks("this host's agent", outcome.ranks),
-                                    format_duration(outcome.after), outcome.reason, then));
+                                    format_duration(outcome.after), reason, then));
         add_hint(
             lines,
             "see who ended or stopped it: the kernel for want of memory (dmesg), a limit, an administrator");

@@ -95,7 +95,7 @@ class Environment(LocalTest):
         # A documented one comes with a variable that names it: that of PMI.
         value = self.told("-np", 1)[0]
         named = {int(text) for name, text in value["env"].items() if name.endswith("_FD")}
-        self.assertEqual(named, {3})
+        self.assertEqual(named, {20})
         self.assertEqual(set(value["fds"]) - {0, 1, 2} - named, set())
 
     def test_the_limit_on_open_files_is_the_workers_own_and_not_ours(self):

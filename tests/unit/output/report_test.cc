@@ -179,7 +179,7 @@ TEST_SUITE("report") {
   TEST_CASE("of this host it is the agent that was lost") {
     Outcome outcome;
     outcome.kind = Outcome::Kind::host_lost;
-    outcome.reason = "process 77 (trainrun-agent) ended";
+    outcome.why = cause::LinkLost{"process 77 (trainrun-agent) ended"};
     outcome.after = seconds(2);
     outcome.ranks = {Rank{0}, Rank{1}};
     outcome.others.lost = 2;
