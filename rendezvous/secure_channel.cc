@@ -178,7 +178,8 @@ Result<void> SecureChannel::receive(std::string_view bytes) {
     s.input += bytes.substr(0, part);
     bytes.remove_prefix(part);
     if (s.input.size() < wanted) return {};
-    const std::string whole = std::exchange(s.input, {});
+    const std::string whole = s.input;
+    s.input.clear();
     if (s.step == Step::hello) {
       if (auto taken = s.take_hello(whole); !taken) return taken;
     } else {
