@@ -121,8 +121,12 @@ class ExitCodes(LocalTest):
         self.assertEqual(self.assertEnds(self.run_job("-q", "-np", 1, "sh", "-c", "sleep 60 &"), 0).err, "")
 
     def test_grace_passes_before_the_kill_and_the_kill_is_said(self):
-        done = self.assertEnds(
-            self.run_job("-np", 3, "--grace", "2", WORKER, "on", 1, "exit", 6, "--", "stubborn"), 6)
+        script = '[ $RANK != 1 ] || { until [ -e go ]; do sleep 0.1; done; exit 6; }; exec "$0" stubborn'
+        job = self.start("-np", 3, "--grace", "2", "sh", "-c", script, WORKER)
+        job.wait_for("ready", count=2)  # from then on TERM does not end them
+        with open(os.path.join(self.folder, "go"), "wb"):
+            pass
+        done = self.assertEnds(job.wait(), 6)
         self.assertSays(done, "exited with code 6; ending 2 ranks: SIGKILL in", "SIGTERM: SIGKILL$")
 
     def test_the_reader_of_our_stdout_goes_away_and_the_job_drains_with_141(self):
