@@ -1,5 +1,6 @@
 """What tests with frameworks of PyPI stand on: a lab of two hosts, and the programs of this folder."""
 import os
+import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,8 +21,9 @@ class InteropTest(SshTest):
     def program(name):
         return harness.without_blanks(os.path.join(HERE, "programs", name))
 
-    def every_world(self, *words, python, program, ranks=4):
-        """The program on one host and on two; gives the results."""
-        for where in (("-np", ranks), ("-H", f"node1:{ranks // 2},node2:{ranks // 2}")):
+    def in_every_world(self, *words, python, program, pattern):
+        """Four ranks on one host and on two: each prints what `pattern` matches, with its rank."""
+        for where in (("-np", 4), ("-H", "node1:2,node2:2")):
             with self.subTest(where=where):
-                yield self.assertEnds(self.run_job(*where, *words, python, self.program(program), timeout=LONG), 0)
+                done = self.assertEnds(self.run_job(*where, *words, python, self.program(program), timeout=LONG), 0)
+                self.assertEqual(sorted(re.findall(pattern, done.out)), ["0", "1", "2", "3"], done)

@@ -9,7 +9,7 @@ points = torch.linspace(-1, 1, 64).reshape(-1, 1)
 data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(points, 2 * points + 1), batch_size=8)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model, optimizer, data = accelerator.prepare(model, optimizer, data)
-for _ in range(20):
+for _ in range(60):
     for x, y in data:
         optimizer.zero_grad()
         accelerator.backward(torch.nn.functional.mse_loss(model(x), y))

@@ -23,7 +23,7 @@ class Line(lightning.LightningModule):
 points = torch.linspace(-1, 1, 64).reshape(-1, 1)
 data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(points, 2 * points + 1), batch_size=8)
 hosts = int(os.environ["GROUP_WORLD_SIZE"])
-trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ["LOCAL_WORLD_SIZE"]), num_nodes=hosts, strategy="ddp", max_epochs=20,
+trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ["LOCAL_WORLD_SIZE"]), num_nodes=hosts, strategy="ddp", max_epochs=60,
                             logger=False, enable_checkpointing=False, enable_progress_bar=False,
                             enable_model_summary=False)
 model = Line()
