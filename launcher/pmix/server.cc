@@ -164,10 +164,15 @@ void Server::leave() {
     name_space = name_space_;
   }
   if (name_space.empty()) return;
-  // It outlives this call: the process ends next, whether or not it was heard of.
-  auto* const gone = new Completion;
-  library_.deregister_name_space(name_space.c_str(), Completion::done, gone);
-  gone->wait_for(farewell);
+  // What ranks that were killed have left in memory libpmix removes when it notices that their connections
+  // are closed. All are by now; two turns of its loop, which asks for names that it does not know take, and
+  // it has noticed.
+  for (const char* const name : {"trainrun.turn", "trainrun.turn", name_space.c_str()}) {
+    // It outlives this call: the process ends next, whether or not it was heard of.
+    auto* const done = new Completion;
+    library_.deregister_name_space(name, Completion::done, done);
+    done->wait_for(farewell);
+  }
 }
 
 void Server::ask(const wire::pmix::AskModex& question) {
