@@ -52,7 +52,7 @@ struct ChildArguments {
   ::_exit(127);
 }
 
-bool close_from(unsigned first, unsigned last) {
+bool close_range_of(unsigned first, unsigned last) {
   return ::syscall(SYS_close_range, first, last, 0U) == 0 || errno == ENOSYS;
 }
 
@@ -84,7 +84,8 @@ int child_main(void* raw) {
   for (std::size_t i = 0; i < (has_fourth ? 4 : 3); ++i) {
     if (::dup2(a->fds[i], targets[i]) < 0) give_up(a, SpawnStage::files);
   }
-  if ((has_fourth && !close_from(3, spawn_fourth - 1)) || !close_from(has_fourth ? spawn_fourth + 1 : 3, ~0U))
+  if ((has_fourth && !close_range_of(3, spawn_fourth - 1)) ||
+      !close_range_of(has_fourth ? spawn_fourth + 1 : 3, ~0U))
     give_up(a, SpawnStage::files);
   if (a->open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, a->open_files);
   if (::chdir(a->directory) != 0) give_up(a, SpawnStage::directory);
