@@ -4,18 +4,12 @@ import re
 import signal
 
 import harness
-from lab_harness import SshTest
 from mpi import BETWEEN_HOSTS, CLIENT, mpich, waiting
+from mpi_lab import TwoHosts
 
 
-class MpiOnTwoHosts(SshTest):
-    NODES = 2
-
-    def job(self, *words):
-        return ("-H", "node1:4,node2:4", *BETWEEN_HOSTS, *words)
-
-    def kill(self, host, pid):
-        self.on(host, f"kill -{int(signal.SIGKILL)} {pid}")
+class MpiOnTwoHosts(TwoHosts):
+    BETWEEN_HOSTS = BETWEEN_HOSTS
 
     def test_ranks_meet(self):
         self.assertEnds(self.run_job(*self.job(CLIENT, "meet", 5)), 0)

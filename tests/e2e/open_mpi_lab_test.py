@@ -1,21 +1,14 @@
 #!/usr/bin/python3
 """Programs of Open MPI on two hosts with four ranks each, over ssh."""
 import re
-import signal
 
 import harness
-from lab_harness import SshTest
+from mpi_lab import TwoHosts
 from open_mpi import BETWEEN_HOSTS, client, open_mpi, waiting
 
 
-class OpenMpiOnTwoHosts(SshTest):
-    NODES = 2
-
-    def job(self, *words):
-        return ("-H", "node1:4,node2:4", *BETWEEN_HOSTS, *words)
-
-    def kill(self, host, pid):
-        self.on(host, f"kill -{int(signal.SIGKILL)} {pid}")
+class OpenMpiOnTwoHosts(TwoHosts):
+    BETWEEN_HOSTS = BETWEEN_HOSTS
 
     def test_ranks_meet(self):
         self.assertEnds(self.run_job(*self.job(client(), "meet", 3)), 0)
