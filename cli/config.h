@@ -44,6 +44,7 @@ enum class Action : std::uint8_t {
   completion,
   rendezvous,
   ctl,
+  replay,
   agent,
 };
 
@@ -53,7 +54,7 @@ struct Request {
   JobSpec job;  // of run, dry_run, check_hosts; with check_hosts programs[0].argv may be empty
   std::vector<std::string> notes;  // lines for people that do not stop anything
   std::string text;                // of help, version, print_config, completion: what to print on stdout
-  std::vector<std::string> rest;   // of agent, ctl and rendezvous: the words after it
+  std::vector<std::string> rest;   // of agent, ctl, replay and rendezvous: the words after it
 };
 
 // An Error's code is usage or config (exit 2), or not_found / not_executable for a program that this host

@@ -14,6 +14,7 @@
 #include "cli/local_machine.h"
 #include "cli/login.h"
 #include "cli/rendezvous_words.h"
+#include "cli/replay.h"
 #include "cli/singleton.h"
 #include "cli/subcommands.h"
 #include "launcher/agent/agent_main.h"
@@ -120,6 +121,8 @@ int perform(const Request& request, const Inputs& inputs) {
       return rendezvous(request.rest);
     case Action::ctl:
       return ctl(request.rest, inputs);
+    case Action::replay:
+      return replay_main(request.rest);
     case Action::agent:
       return agent::agent_main(request.rest);
   }

@@ -41,6 +41,7 @@ enum class Option : std::uint8_t {
   pty,
   output_filename,
   events,
+  journal,
   only_rank,
   stdin_to,
   quiet,

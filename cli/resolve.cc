@@ -76,6 +76,10 @@ class Resolver {
       const Setting* setting = settings_.get(option);
       return setting == nullptr ? std::string() : absolute_path(setting->value, inputs_);
     };
+    const auto sink = [&](Option option) {
+      const auto target = settings_.text(option, "");
+      return parse_descriptor(target) ? target : path(option);
+    };
     if (const auto way = parse_map_by(settings_.text(Option::map_by, "slot"))) {
       job.map_by = way->by;
       job.ppr = way->per_host;
@@ -122,8 +126,8 @@ class Resolver {
     job.timestamp = settings_.flag(Option::timestamp);
     if (settings_.has(Option::pty)) job.pty = settings_.flag(Option::pty);
     job.output_directory = path(Option::output_filename);
-    const auto events = settings_.text(Option::events, "");
-    job.events = parse_descriptor(events) ? events : path(Option::events);
+    job.events = sink(Option::events);
+    job.journal = sink(Option::journal);
     if (const Setting* ranks = settings_.get(Option::only_rank)) {
       job.only_ranks = parse_ranks(ranks->value).value_or(std::vector<int>{});
     }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -10,6 +12,7 @@ namespace {
 
 constexpr std::string_view usage_of_rendezvous =
     "trainrun rendezvous --np N [--bind ADDR:PORT] [--key-file FILE] [--timeout TIME]";
+constexpr std::string_view usage_of_replay = "trainrun replay [--quiet] FILE...";
 constexpr std::string_view usage_of_completion = "trainrun completion bash|zsh|fish";
 
 std::string nearest_or(const CommandLine& line, std::string_view word, std::string_view otherwise) {
@@ -25,6 +28,11 @@ Error unknown_of_ctl(std::string_view word) {
 Error unknown_of_rendezvous(std::string_view word) {
   return {Code::usage, fmt::format("rendezvous: unknown flag {}", quoted(word.substr(0, word.find('=')))),
           nearest_or(rendezvous_line(), word, usage_of_rendezvous)};
+}
+
+Error unknown_of_replay(std::string_view word) {
+  return {Code::usage, fmt::format("trainrun replay has no flag {}", quoted(word)),
+          nearest_or(replay_line(), word, usage_of_replay)};
 }
 
 Error unknown_of_completion(std::string_view word) {
@@ -44,7 +52,8 @@ std::vector<Subcommand> all() {
   for (auto& flag : words_of(ctl_line())) ctl.push_back(std::move(flag));
   return {{"completion", {"bash", "zsh", "fish"}},
           {"ctl", std::move(ctl)},
-          {"rendezvous", words_of(rendezvous_line())}};
+          {"rendezvous", words_of(rendezvous_line())},
+          {"replay", words_of(replay_line())}};
 }
 
 }  // namespace
@@ -105,6 +114,17 @@ const CommandLine& rendezvous_line() {
   return line;
 }
 
+const CommandLine& replay_line() {
+  static const CommandLine line{
+      .prefix = "replay: ",
+      .flags = {{.name = "--quiet", .aliases = {"-q"}, .help = "only what differs"},
+                {.name = "--help", .aliases = {"-h"}, .help = "this text"}},
+      .words = std::numeric_limits<std::size_t>::max(),
+      .unknown = unknown_of_replay,
+      .usage = usage_of_replay};
+  return line;
+}
+
 const CommandLine& completion_line() {
   static const CommandLine line{.prefix = "completion: ",
                                 .flags = {{.name = "--help", .aliases = {"-h"}, .help = "this text"}},
@@ -135,6 +155,14 @@ std::string rendezvous_help() {
          "ends when they have left: with 0, or with 69 when one was lost.\n\n" +
          help_on_flags(rendezvous_line(), 20) +
          "\nOf a flag that is repeated the last one counts. More: man trainrun, \"A rendezvous alone\".\n";
+}
+
+std::string replay_help() {
+  return fmt::format("usage: {}\n\n", usage_of_replay) +
+         "Prints what happened to a job that was started with --journal FILE, and what its launcher\n"
+         "decided: the decisions are made again. Ends with 0 when they are the same as then, and with\n"
+         "65 when they are not, after the first that differs.\n\n" +
+         help_on_flags(replay_line(), 14) + "\nman trainrun-replay\n";
 }
 
 std::string completion_help() {

@@ -18,10 +18,12 @@ std::span<const Verb> ctl_verbs();
 
 const CommandLine& ctl_line();
 const CommandLine& rendezvous_line();
+const CommandLine& replay_line();
 const CommandLine& completion_line();
 
 std::string ctl_help();
 std::string rendezvous_help();
+std::string replay_help();
 std::string completion_help();
 
 // What may follow the subcommand's name, for completion: "world add ... --job --json".

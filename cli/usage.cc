@@ -92,7 +92,8 @@ std::string long_help() {
       "usage: trainrun [flags] [--] program [arguments] [: [flags] program [arguments]]...\n"
       "       trainrun completion bash|zsh|fish\n"
       "       trainrun ctl [flags] world|add|remove|restart|stop|end|list\n"
-      "       trainrun rendezvous [flags]\n\n";
+      "       trainrun rendezvous [flags]\n"
+      "       trainrun replay [flags] FILE...\n\n";
   out += to_copy;
   for (const auto group : groups) {
     out += fmt::format("{}{}\n", group == groups[0] ? "" : "\n", group_title(group));

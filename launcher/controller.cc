@@ -73,7 +73,10 @@ Result<void> Controller::start() {
 }
 
 void Controller::event(const core::JobEvent& happened) {
-  for (const auto& action : machine_.step(happened, io::Loop::now())) {
+  const auto now = io::Loop::now();
+  const auto actions = machine_.step(happened, now);
+  if (journal_) journal_->step(now, happened, actions);
+  for (const auto& action : actions) {
     std::visit([this](const auto& it) { perform(it); }, action);
   }
 #ifndef NDEBUG

@@ -21,6 +21,7 @@
 #include "launcher/output/console.h"
 #include "launcher/output/event_line.h"
 #include "launcher/output/events_file.h"
+#include "launcher/output/journal_file.h"
 #include "launcher/output/recorded_error.h"
 #include "launcher/rendezvous_hub.h"
 #include "rendezvous/exchange.h"
@@ -42,6 +43,8 @@ class Controller {
   void say(const std::string& line) { console_.say(line); }
   // --events: from now on what happens is written there, too.
   void write_events(Result<Fd> file);
+  // --journal: the same of what the brain hears. To be called before it has heard anything.
+  void write_journal(Result<Fd> file);
   // Something happened outside: the brain decides what follows.
   void event(const core::JobEvent& event);
   // What to do when the brain wants to know the hosts of now; nothing by default.
@@ -94,6 +97,8 @@ class Controller {
   void asked_to_end();
   void last_report();
   void end_events(const std::vector<std::string>& report);
+  void end_journal();
+  [[nodiscard]] Instant end_of_side_files() const;
   [[nodiscard]] output::Moment moment() const;
   void introduce_world(HostIndex host, const core::StartWorker& order);
   void sign_of_life();
@@ -104,6 +109,7 @@ class Controller {
   core::JobMachine machine_;
   output::Console console_;
   std::optional<output::EventsFile> events_;
+  std::optional<output::JournalFile> journal_;
   RendezvousHub rendezvous_;
   rendezvous::Exchange exchange_;
   Fleet fleet_;

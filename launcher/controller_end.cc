@@ -7,6 +7,7 @@
 #include <ctime>
 #include <utility>
 
+#include "launcher/base/build_id.h"
 #include "launcher/controller.h"
 #include "launcher/io/clock.h"
 #include "launcher/output/report.h"
@@ -14,7 +15,7 @@
 namespace trainrun {
 namespace {
 
-constexpr Duration longest_wait_for_events = seconds(5);
+constexpr Duration longest_wait_for_side_file = seconds(5);
 
 std::string wall_clock_of(Instant at) {
   timespec now{};
@@ -42,7 +43,9 @@ void Controller::asked_to_end() {
   const auto now = io::Loop::now();
   if (!asked_to_end_) asked_to_end_ = now;
   if (finish_) console_.end_by(user_signals_ > 1 ? now : *asked_to_end_ + job_.grace);
-  if (events_ && user_signals_ > 1) events_->end_by(now);
+  if (user_signals_ < 2) return;
+  if (events_) events_->end_by(now);
+  if (journal_) journal_->end_by(now);
 }
 
 void Controller::perform(const core::Finish& order) {
@@ -83,11 +86,20 @@ void Controller::last_report() {
 // The last line tells how the job ended. Who reads it is not waited for as long as who reads the output; that
 // it was not taken may be our own last line.
 void Controller::end_events(const std::vector<std::string>& report) {
-  if (!events_) return loop_.stop();
+  if (!events_) return end_journal();
   events_->write(output::end_line(moment(), job_, finish_->outcome, exit_code_, report));
+  events_->close(end_of_side_files(), [this] { end_journal(); });
+}
+
+void Controller::end_journal() {
+  const auto over = [this] { console_.last_report({}, [this] { loop_.stop(); }); };
+  if (journal_) return journal_->close(end_of_side_files(), over);
+  events_ ? over() : loop_.stop();
+}
+
+Instant Controller::end_of_side_files() const {
   const auto now = io::Loop::now();
-  events_->close(user_signals_ > 1 ? now : now + std::min<Duration>(job_.grace, longest_wait_for_events),
-                 [this] { console_.last_report({}, [this] { loop_.stop(); }); });
+  return user_signals_ > 1 ? now : now + std::min<Duration>(job_.grace, longest_wait_for_side_file);
 }
 
 void Controller::write_events(Result<Fd> file) {
@@ -95,6 +107,14 @@ void Controller::write_events(Result<Fd> file) {
   if (!file) return tell(file.error().message);
   events_.emplace(loop_, std::move(*file), job_.events, tell);
   events_->write(output::start_line(moment(), job_, TRAINRUN_VERSION, ::getpid()));
+}
+
+void Controller::write_journal(Result<Fd> file) {
+  const auto tell = [this](const std::string& line) { console_.report({"trainrun: " + line}); };
+  if (!file) return tell(file.error().message);
+  journal_.emplace(loop_, std::move(*file), job_.journal, tell);
+  journal_->begin(
+      {TRAINRUN_VERSION, build_id(), moment().time, began_, job_, machine_.placement()});
 }
 
 output::Moment Controller::moment() const {

@@ -18,6 +18,7 @@
 #include "launcher/controller.h"
 #include "launcher/fleet.h"
 #include "launcher/output/events_file.h"
+#include "launcher/output/journal_file.h"
 #include "launcher/output/our_lines.h"
 #include "launcher/steering.h"
 #include "launcher/transport/local.h"
@@ -97,6 +98,8 @@ int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
   }
   std::optional<Result<Fd>> events;
   if (!job.events.empty()) events = output::open_events(job.events);
+  std::optional<Result<Fd>> journal;
+  if (!job.journal.empty()) journal = output::open_journal(job.journal, job.id);
   auto key = fresh_key();
   if (key.empty())
     return output::print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
@@ -108,6 +111,7 @@ int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
   io::Loop loop;
   loop.leave_out_stops();
   Controller controller(loop, job, std::move(first), std::move(key));
+  if (journal) controller.write_journal(std::move(*journal));
   Steering steering(loop, job, controller, std::move(surroundings));
   Signals signals(loop, controller);
   if (job.verbose > 0) controller.say(fmt::format("job {}", job.id));  // what `trainrun ctl --job` takes

@@ -9,6 +9,7 @@ enum class ExitCode : int {
   success = 0,
   // 1..255 also: the first failing rank's own code, or 128 + the signal that killed it
   usage = 2,             // command line, configuration, host list
+  differs = 65,          // trainrun replay: this build decides otherwise than the journal tells
   unreachable = 69,      // a host could not be reached, or was lost
   internal = 70,         // our own fault
   output_lost = 74,      // all went well, but what is printed could not be written

@@ -29,14 +29,14 @@ std::string to_string(JobPhase phase) {
   return {};
 }
 
-JobMachine::JobMachine(const JobSpec& spec, Placement first)
-    : spec_(spec),
+JobMachine::JobMachine(JobSpec spec, Placement first)
+    : spec_(std::move(spec)),
       world_(std::move(first)),
-      ledger_(spec.elastic.cooldown_min, spec.elastic.cooldown_max),
-      budget_(spec.elastic.limit) {
-  for (std::uint32_t i = 0; i < spec.hosts.hosts.size(); ++i) {
+      ledger_(spec_.elastic.cooldown_min, spec_.elastic.cooldown_max),
+      budget_(spec_.elastic.limit) {
+  for (std::uint32_t i = 0; i < spec_.hosts.hosts.size(); ++i) {
     HostEntry entry;
-    entry.host = spec.hosts.hosts[i];
+    entry.host = spec_.hosts.hosts[i];
     entry.listed = elastic() || std::any_of(world_.seats.begin(), world_.seats.end(),
                                             [i](const Seat& seat) { return seat.host.value == i; });
     hosts_.push_back(std::move(entry));

@@ -68,9 +68,10 @@ class JobMachine {
     Instant since{};  // of the state
   };
 
-  // `spec` must outlive the machine. `first` is the placement of a job that is not elastic; an elastic one
-  // finds its own, and takes an empty one.
-  JobMachine(const JobSpec& spec, Placement first);
+  // `first` is the placement of a job that is not elastic; an elastic one finds its own, and takes an empty
+  // one. These two and the events, each with its moment, are all that ever comes in: the journal keeps them,
+  // and a replay decides the same (core/journal.h).
+  JobMachine(JobSpec spec, Placement first);
 
   JobActions step(const JobEvent& event, Instant now);
 
@@ -318,7 +319,7 @@ class JobMachine {
   [[nodiscard]] std::optional<Rank> culprit() const;
   void act(JobAction action) { actions_.push_back(std::move(action)); }
 
-  const JobSpec& spec_;
+  const JobSpec spec_;  // as it was at the start: hosts that came later are in hosts_ alone
   Placement world_;     // the current generation's, or the one that is being formed
   bool begun_ = false;  // its workers are ordered
   Phase phase_ = Phase::gathering;

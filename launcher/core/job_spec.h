@@ -1,5 +1,5 @@
 // What the user asked for, after all flags, files and environments are merged. It never changes after the
-// start, but that hosts which are discovered later are appended to `hosts`.
+// start; the body appends hosts that are found later to `hosts` of a copy of its own.
 #pragma once
 
 #include <cstdint>
@@ -132,6 +132,7 @@ struct JobSpec {
   std::string output_directory{};  // --output-filename
   std::vector<int> only_ranks{};   // empty: all are shown
   std::string events{};            // --events: a path, or fd:N; empty: none
+  std::string journal{};           // --journal: the same, and a directory
   Elastic elastic;
   std::optional<bool> pty{};  // stdout of ranks is a terminal; nothing: that of Open MPI programs
   StdinTo stdin_to = StdinTo::rank;

@@ -148,7 +148,8 @@ bool operator==(const T& a, const T& b) {
 
 class RecordPrinter {
  public:
-  explicit RecordPrinter(std::string& out) : out_(out) {}
+  // Instants are told since `origin`.
+  explicit RecordPrinter(std::string& out, Instant origin = {}) : out_(out), origin_(origin) {}
 
   template <class T>
   void operator()(std::string_view name, const T& value) {
@@ -183,7 +184,9 @@ class RecordPrinter {
   }
   void put(const std::string& text) { out_ += '"' + text + '"'; }
   void put(Duration duration) { out_ += format_duration(duration); }
-  void put(Instant instant) { put(instant.time_since_epoch()); }
+  void put(Instant instant) {
+    instant == Instant{} ? void(out_ += "none") : put(instant - origin_);
+  }
   template <class A, class B>
   void put(const std::pair<A, B>& both) {
     put(both.first), out_ += ':', put(both.second);
@@ -211,17 +214,18 @@ class RecordPrinter {
   }
 
   std::string& out_;
+  const Instant origin_;
 };
 
 template <Record T>
-std::string print(const T& value) {
+std::string print(const T& value, Instant origin = {}) {
   std::string out;
-  RecordPrinter(out).record(value);
+  RecordPrinter(out, origin).record(value);
   return out;
 }
 template <class... Ts>
-std::string print(const std::variant<Ts...>& one) {
-  return std::visit([](const auto& it) { return print(it); }, one);
+std::string print(const std::variant<Ts...>& one, Instant origin = {}) {
+  return std::visit([origin](const auto& it) { return print(it, origin); }, one);
 }
 
 }  // namespace trainrun::core

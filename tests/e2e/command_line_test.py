@@ -57,7 +57,7 @@ class CommandLine(unittest.TestCase):
 
     def test_what_is_asked_for_goes_to_stdout(self):
         for words in (["--help"], ["--help", "all"], ["help"], ["--version"], ["completion", "zsh"],
-                      ["rendezvous", "--help"], ["ctl", "--help"], ["--print-config", "-np", "2"]):
+                      ["rendezvous", "--help"], ["ctl", "--help"], ["replay", "--help"], ["--print-config", "-np", "2"]):
             done = trainrun(*words)
             self.assertEqual((done.returncode, done.stderr), (0, ""), words)
             self.assertTrue(done.stdout)

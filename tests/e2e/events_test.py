@@ -124,7 +124,7 @@ class EventsTest(Training, LocalTest):
         started = time.monotonic()
         done = self.assertEnds(self.run_job("-np", 2, "--grace", 1, "--events", f"fd:{writer}", "echo", "here",
                                             pass_fds=[writer]), 0)
-        self.assertSays(done, "did not take the last lines in time")
+        self.assertSays(done, "did not take its end in time")
         self.assertLess(time.monotonic() - started, 50, "of a second, which is --grace")
         # The same where our last line goes to a file that is slow.
         with open(self.folder + "/err", "w+") as err:
@@ -132,7 +132,7 @@ class EventsTest(Training, LocalTest):
                               env={"TRAINRUN_FAULT": "output.file=delay:300"})
             self.assertEnds(slow.wait(), 0)
             err.seek(0)
-            self.assertIn("did not take the last lines in time", err.read())
+            self.assertIn("did not take its end in time", err.read())
         os.close(reader)
         os.close(writer)
 

@@ -26,6 +26,9 @@ import uuid
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/lab"))
+sys.path.insert(0, HERE)
+
+from journals import Journals  # noqa: E402
 
 
 def without_blanks(path):
@@ -257,6 +260,14 @@ class EndToEndTest(unittest.TestCase):
     """assertions that local and ssh tests share."""
     maxDiff = None
 
+    def setUp(self):
+        self.journals = Journals()
+        self.addCleanup(self.journals.close)
+
+    def assertReplays(self):
+        """Once all launchers of the test are gone."""
+        self.assertEqual(self.journals.differences(TRAINRUN), "", "a journal is not replayed as it was written")
+
     def assertEnds(self, result, rc):
         """With that exit code; prints all it said otherwise."""
         self.assertEqual(result.rc, rc, str(result))
@@ -279,6 +290,7 @@ class LocalTest(EndToEndTest):
     """Jobs on this host. Each test has its own temporary folder, home and mark."""
 
     def setUp(self):
+        super().setUp()
         self.mark = uuid.uuid4().hex
         self.folder = tempfile.mkdtemp(prefix="trainrun-test-")
         self.temporary, self.home = self.folder + "/tmp", self.folder + "/home"
@@ -291,6 +303,7 @@ class LocalTest(EndToEndTest):
     def tearDown(self):
         try:
             self.assertNothingLeft()
+            self.assertReplays()
         finally:
             for job in self.jobs:
                 job.close()
@@ -299,7 +312,8 @@ class LocalTest(EndToEndTest):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def environment(self, extra=None):
-        return {**BASE_ENVIRONMENT, "HOME": self.home, "TMPDIR": self.temporary, MARK: self.mark, **(extra or {})}
+        return {**BASE_ENVIRONMENT, "HOME": self.home, "TMPDIR": self.temporary, MARK: self.mark,
+                **self.journals.environment, **(extra or {})}
 
     def start(self, *words, env=None, feed=None, program=TRAINRUN, **options):
         """Starts trainrun with `words`; `feed`: bytes for its stdin (default: /dev/null)."""
@@ -381,6 +395,7 @@ def main():
             print(f"SKIP: {program} is not built")
             sys.exit(77)
     run = unittest.main(verbosity=2, exit=False)
+    print(f"{Journals.replayed} journals were replayed")
     for test, reason in run.result.skipped:
         print(f"SKIP: {test}: {reason}")
     sys.exit(1 if not run.result.wasSuccessful() else 77 if run.result.skipped else 0)

@@ -37,6 +37,7 @@ class SshTest(EndToEndTest):
         return folder
 
     def setUp(self):
+        super().setUp()
         self.folder = self.shared_folder(self.addCleanup)  # as the working directory of jobs it is everywhere
         self.before = {host: self.keys(host) for host in self.lab.hosts}
         self.files_before = {host: self.lab.files(host) for host in self.lab.hosts}
@@ -47,6 +48,7 @@ class SshTest(EndToEndTest):
             for host in self.lab.hosts:
                 self.assertGone(host)
                 self.assertNoFiles(host)
+            self.assertReplays()
         finally:
             for job in self.jobs:
                 if not job.ended:
@@ -68,7 +70,7 @@ class SshTest(EndToEndTest):
     def start(self, *words, env=None, feed=None, host="head", cwd=None, program=TRAINRUN):
         command = [program, *map(str, words)]
         given = {name: value for name, value in harness.BASE_ENVIRONMENT.items() if name.endswith("_OPTIONS")}
-        process = self.lab.popen(host, command, env={**given, **(env or {})}, cwd=cwd or self.folder,
+        process = self.lab.popen(host, command, env={**given, **self.journals.environment, **(env or {})}, cwd=cwd or self.folder,
                                  stdin=subprocess.PIPE if feed is not None else subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         job = Job(process, command, feed, lambda: [stranger.outer for stranger in self.strangers()])

@@ -61,14 +61,14 @@ def differences(what, page, program):
 
 
 def ctl_of_page(page):
-    """Commands and flags of trainrun-ctl: .It Cm remove, .It Fl -job."""
+    """Commands and flags of trainrun-ctl or another subcommand: .It Cm remove, .It Fl -job."""
     flags = {name for line in page.splitlines() if line.startswith(".It Fl ") for name in re.findall(r"\bFl (-[a-z]+)", line)}
     return set(re.findall(r"^\.It Cm (\w+)", page, re.M)) | {"-" + name for name in flags}
 
 
-def ctl_of_program(trainrun):
+def ctl_of_program(trainrun, subcommand):
     """The words that begin a line of `trainrun ctl --help`, indented by two."""
-    text = subprocess.run([trainrun, "ctl", "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
+    text = subprocess.run([trainrun, subcommand, "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
     return set(re.findall(r"^  ([^\s,]+)", text, re.M))
 
 
@@ -153,7 +153,9 @@ def main():
     wrong = [
         *differences("flag", flags_of(page), spellings),
         *differences("key", keys_of(hosts), keys),
-        *differences("trainrun ctl:", ctl_of_page(ctl), ctl_of_program(trainrun)),
+        *differences("trainrun ctl:", ctl_of_page(ctl), ctl_of_program(trainrun, "ctl")),
+        *differences("trainrun replay:", ctl_of_page((source / "man/trainrun-replay.1").read_text()),
+                     ctl_of_program(trainrun, "replay")),
         *differences("option of mpirun", mpi_of_page(mpi), mpi_of_program(trainrun)),
         *differences("exit code", codes_of_page(page), codes_of_header(header)),
     ]
@@ -165,7 +167,7 @@ def main():
         wrong += [line.replace("the man page", "world_view.h")
                   for line in differences(f"trainrun ctl world: {key}", view.get(key, set()), words)]
     for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7",
-                 "man/trainrun-events.7", "man/trainrun-mpi.7"):
+                 "man/trainrun-events.7", "man/trainrun-mpi.7", "man/trainrun-replay.1"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours
         noise = ("outdated mandoc.db", "referenced manual not found")

@@ -32,6 +32,7 @@ TEST_CASE("a good value is accepted as the next word, after =, with one dash, an
       {tag, {"none", "rank", "host"}},
       {output_filename, {"out", "/tmp/out"}},
       {events, {"events.jsonl", "/tmp/e", "fd:3", "./fd:x"}},
+      {journal, {"j", "/tmp/j", "fd:3", "./fd:x"}},
       {only_rank, {"0", "0-1", "1,0"}},
       {stdin_to, {"0", "all", "none"}},
       {timeout, {"90", "90s", "1.5h", "1:30:00", "2d"}},

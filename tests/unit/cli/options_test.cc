@@ -63,7 +63,7 @@ TEST_CASE("the long help and the completions name every option that is not hidde
   }
   for (const auto& script : {bash, zsh, fish}) {
     CHECK(script.find("world add remove") != std::string::npos);
-    for (const auto* line : {&ctl_line(), &rendezvous_line()}) {
+    for (const auto* line : {&ctl_line(), &rendezvous_line(), &replay_line()}) {
       for (const auto& flag : line->flags) {
         CAPTURE(flag.name);
         CHECK(script.find(" " + std::string(flag.name)) != std::string::npos);

@@ -46,7 +46,7 @@ TEST_CASE("the words of a rendezvous are spelled as those of a job") {
 TEST_CASE("the help of a subcommand names each of its flags, in lines that fit") {
   for (const auto& [line, help] :
        {std::pair(&ctl_line(), ctl_help()), std::pair(&rendezvous_line(), rendezvous_help()),
-        std::pair(&completion_line(), completion_help())}) {
+        std::pair(&completion_line(), completion_help()), std::pair(&replay_line(), replay_help())}) {
     for (const auto& flag : line->flags)
       CHECK(help.find("\n  " + std::string(flag.name)) != std::string::npos);
     std::size_t from = 0;

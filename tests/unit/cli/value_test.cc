@@ -75,6 +75,8 @@ TEST_CASE("values are checked by type and range") {
       {events, "fd:2", false},
       {events, "fd:x", false},
       {events, "fd:", false},
+      {journal, "fd:3", true},
+      {journal, "-", false},
       {port_range, "20000-20100", true},
       {port_range, "20000", true},
       {port_range, "2-1", false},

@@ -13,6 +13,7 @@
 
 #include "launcher/core/job_machine.h"
 #include "launcher/output/words.h"
+#include "tests/unit/core/replayed.h"
 
 namespace trainrun::core {
 
@@ -26,6 +27,7 @@ struct ElasticBench {
     spec.elastic.min_np = 2;
     change(spec);
     machine.emplace(spec, Placement{});
+    replayed.emplace(spec, Placement{}, now);
     tell(Begin{});
   }
 
@@ -35,7 +37,9 @@ struct ElasticBench {
 
   void tell(const JobEvent& event) {
     now += milliseconds(10);
-    for (auto& action : machine->step(event, now)) {
+    auto decided = machine->step(event, now);
+    replayed->step(now, event, decided);
+    for (auto& action : decided) {
       if (const auto* finish = std::get_if<Finish>(&action)) outcome = finish->outcome;
       if (const auto* arm = std::get_if<Arm>(&action)) armed[arm->deadline] = arm->at;
       if (const auto* disarm = std::get_if<Disarm>(&action)) armed.erase(disarm->deadline);
@@ -127,6 +131,7 @@ struct ElasticBench {
 
   JobSpec spec;
   std::optional<JobMachine> machine;
+  std::optional<Replayed> replayed;
   Instant now{seconds(1000)};
   JobActions actions;
   std::vector<Sweep> sweeps;  // that are not answered

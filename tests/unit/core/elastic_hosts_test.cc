@@ -99,7 +99,6 @@ TEST_SUITE("core.elastic hosts") {
 
   TEST_CASE("a host that the user added stays, whatever the discovery lists, until he removes it") {
     Bench bench(1, OnFailure::restart_world, discovers);
-    bench.spec.gpus_per_rank = 0;
     bench.all_running();
     bench.tell(AddHosts{{Bench::host(1)}});
     bench.tell(HostsDiscovered{{Bench::host(0), Bench::host(2)}});
@@ -114,7 +113,6 @@ TEST_SUITE("core.elastic hosts") {
 
   TEST_CASE("a listed host whose slots the user gives back goes with the list") {
     Bench bench(2, OnFailure::restart_world, discovers);
-    bench.spec.gpus_per_rank = 0;
     bench.all_running();
     bench.tell(AddHosts{{Bench::host(1)}});
     bench.tell(HostsDiscovered{{Bench::host(0)}});

@@ -130,9 +130,7 @@ TEST_SUITE("core.first_cause") {
   }
 
   TEST_CASE("the time limit does not hide a failure that waits for its cause") {
-    Bench bench(2);
-    bench.spec.timeout = seconds(1);
-    bench.tell(Begin{});
+    Bench bench(2, [](JobSpec& spec) { spec.timeout = seconds(1); });
     bench.all_running();
     lose_peer(bench, 2);
     bench.pass(Deadline::job);

@@ -13,24 +13,30 @@
 
 #include "launcher/core/job_machine.h"
 #include "launcher/output/words.h"
+#include "tests/unit/core/replayed.h"
 
 namespace trainrun::core {
 
 // A job of `hosts` hosts with two ranks each, driven by hand with a clock of its own.
 struct JobBench {
-  explicit JobBench(int hosts) {
+  explicit JobBench(
+      int hosts, const std::function<void(JobSpec&)>& change = [](JobSpec&) {}) {
     for (int i = 0; i < hosts; ++i)
       spec.hosts.hosts.push_back({.name = "gpu" + std::to_string(i), .slots = 2});
     spec.programs.push_back({{"./train"}, 2 * hosts, "/w", {}});
+    change(spec);
     placement = *place(spec, Generation{1});
     machine.emplace(spec, placement);
+    replayed.emplace(spec, placement, now);
     tell(Begin{});
     begun = now;
   }
 
   void tell(const JobEvent& event) {
     now += milliseconds(10);
-    for (auto& action : machine->step(event, now)) {
+    auto decided = machine->step(event, now);
+    replayed->step(now, event, decided);
+    for (auto& action : decided) {
       if (const auto* finish = std::get_if<Finish>(&action)) outcome = finish->outcome;
       if (const auto* arm = std::get_if<Arm>(&action)) armed[arm->deadline] = arm->at;
       if (const auto* disarm = std::get_if<Disarm>(&action)) armed.erase(disarm->deadline);
@@ -88,6 +94,7 @@ struct JobBench {
   JobSpec spec;
   Placement placement;
   std::optional<JobMachine> machine;
+  std::optional<Replayed> replayed;
   Instant now{seconds(1000)}, begun{};
   JobActions actions;
   std::map<Deadline, Instant> armed;

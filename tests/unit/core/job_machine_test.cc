@@ -221,9 +221,7 @@ TEST_SUITE("core.job_machine") {
   }
 
   TEST_CASE("--timeout drains with 124, a closed stdout with 141") {
-    Bench bench(1);
-    bench.spec.timeout = seconds(5);
-    bench.tell(Begin{});
+    Bench bench(1, [](JobSpec& spec) { spec.timeout = seconds(5); });
     bench.all_running();
     SUBCASE("timeout") {
       bench.pass(Deadline::job);
@@ -267,8 +265,7 @@ TEST_SUITE("core.job_machine") {
   TEST_CASE("every event in every phase keeps the invariants, in any order, and the end is reached once") {
     for (unsigned seed = 1; seed <= 3000; ++seed) {
       std::mt19937 random(seed);
-      Bench bench(2);
-      bench.spec.timeout = seconds(100);
+      Bench bench(2, [](JobSpec& spec) { spec.timeout = seconds(100); });
       int finishes = 0;
       for (int i = 0; i < 60; ++i) {
         const HostIndex host{static_cast<std::uint32_t>(random() % 2)};

@@ -6,16 +6,20 @@ using namespace trainrun;
 using namespace trainrun::core;
 using Bench = JobBench;
 
+namespace {
+
+std::string last_said_of(const Bench& bench) {
+  const auto lines = bench.said();
+  return lines.empty() ? std::string{} : lines.back();
+}
+
+}  // namespace
+
 TEST_SUITE("core.job_words") {
   TEST_CASE("an end that takes more than a second is explained, once") {
-    Bench bench(2);
-    bench.spec.timeout = seconds(60);
-    bench.tell(Begin{});
+    Bench bench(2, [](JobSpec& spec) { spec.timeout = seconds(60); });
     bench.all_running();
-    const auto last_said = [&] {
-      const auto lines = bench.said();
-      return lines.empty() ? std::string{} : lines.back();
-    };
+    const auto last_said = [&] { return last_said_of(bench); };
     SUBCASE("a rank failed") {
       bench.end(2, ExitStatus::exited(4));
       bench.pass(Deadline::notice);
@@ -34,14 +38,6 @@ TEST_SUITE("core.job_words") {
       bench.pass(Deadline::notice);
       CHECK(last_said() == "the time limit passed (--timeout 1m00s); ending 4 ranks: SIGKILL in 9.0 s");
     }
-    SUBCASE("a grace that is shorter explains its KILL") {
-      bench.spec.grace = milliseconds(500);
-      bench.tell(OutputClosed{});
-      bench.pass(Deadline::grace);
-      CHECK(last_said() ==
-            "nobody reads the output any more; 4 ranks did not end within 0.51 s of SIGTERM: SIGKILL");
-      CHECK_FALSE(bench.armed.contains(Deadline::notice));
-    }
     SUBCASE("a signal is answered at once") {
       bench.tell(UserSignal{SIGINT});
       CHECK(last_said() == "SIGINT: ending 4 ranks; SIGKILL in 10.0 s (again to kill them now)");
@@ -52,6 +48,16 @@ TEST_SUITE("core.job_words") {
       CHECK_FALSE(bench.armed.contains(Deadline::notice));
       CHECK(last_said().empty());
     }
+  }
+
+  TEST_CASE("a grace that is shorter explains its KILL") {
+    Bench bench(2, [](JobSpec& spec) { spec.grace = milliseconds(500); });
+    bench.all_running();
+    bench.tell(OutputClosed{});
+    bench.pass(Deadline::grace);
+    CHECK(last_said_of(bench) ==
+          "nobody reads the output any more; 4 ranks did not end within 0.51 s of SIGTERM: SIGKILL");
+    CHECK_FALSE(bench.armed.contains(Deadline::notice));
   }
 
   TEST_CASE("what ranks left in the background is told when it is ended") {

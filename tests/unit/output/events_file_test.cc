@@ -93,9 +93,9 @@ TEST_SUITE("output.events_file") {
   }
 
   TEST_CASE("a descriptor is taken by its number, if it can be written to") {
-    CHECK(output::events_descriptor("fd:7") == 7);
+    CHECK(output::side_descriptor("fd:7") == 7);
     for (const auto* target : {"fd:", "fd:x", "fd:-1", "fd", "file", "fd:99999999"})
-      CHECK_FALSE(output::events_descriptor(target));
+      CHECK_FALSE(output::side_descriptor(target));
     auto ends = make_pipe();
     REQUIRE(ends);
     CHECK_FALSE(output::open_events("fd:" + std::to_string(ends->first.get())));
@@ -172,7 +172,7 @@ TEST_SUITE("output.events_file") {
     for (int i = 0; i < 200; ++i) file.write(std::string(999, 'x') + "\n");
     scene.close(milliseconds(20));
     REQUIRE(scene.said.size() == 1);
-    CHECK(scene.said[0] == "--events: 'events' did not take the last lines in time");
+    CHECK(scene.said[0] == "--events: 'events' did not take its end in time");
   }
 
   TEST_CASE("who asks again waits for no reader") {
