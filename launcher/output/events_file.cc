@@ -38,7 +38,8 @@ void EventsFile::write(const std::string& line) {
     return;
   }
   dropped_ = 0;
-  file_.write(gap + line);
+  file_.queue(gap + line);
+  file_.pump();
 }
 
 }  // namespace trainrun::output

@@ -31,9 +31,11 @@ class JournalFile {
  private:
   void write(const std::string& record);
 
+  io::Loop& loop_;
   const std::string name_;
   const std::function<void(const std::string&)> say_;
   Instant began_{};
+  bool posted_ = false;                  // what is queued is written a turn later
   bool cut_ = false, cut_told_ = false;  // the queue was full; the file says so
   SideFile file_;
 };

@@ -59,10 +59,8 @@ void SideFile::failed(int error) {
   pump();
 }
 
-void SideFile::write(std::string_view bytes) {
-  if (dead_) return;
-  queue_ += bytes;
-  pump();
+void SideFile::queue(std::string_view bytes) {
+  if (!dead_) queue_ += bytes;
 }
 
 // One piece after the other: what a file does not take then has no successor in its queue.

@@ -38,7 +38,7 @@ class SideFile {
 
   [[nodiscard]] bool has_room(std::size_t bytes) const { return queue_.size() + bytes <= most_queued_; }
   [[nodiscard]] bool dead() const { return dead_; }
-  void write(std::string_view bytes);  // for which there is room
+  void queue(std::string_view bytes);  // for which there is room; pump() writes it
   void pump();
   // Calls `over` when all is written, or will not be: at `until` at the latest. May be at once.
   void close(Instant until, std::function<void()> over);

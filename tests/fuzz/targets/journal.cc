@@ -1,4 +1,5 @@
-// The journal of a job, as it is, and with the sums of its records put right.
+// The journal of a job: a whole one, or records that follow a header; as they are, and with their sums put
+// right.
 #include "launcher/core/journal.h"
 
 #include "launcher/core/record_decoder.h"
@@ -57,8 +58,9 @@ std::string put_right(std::string_view bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto bytes = text_of(data, size);
-  if (read(bytes)) accepted();
-  read(put_right(bytes));
+  auto bytes = std::string(text_of(data, size));
+  if (!bytes.starts_with("trainrun ")) bytes = journal::begin({}) + bytes;
+  read(bytes);
+  if (read(put_right(bytes))) accepted();
   return 0;
 }

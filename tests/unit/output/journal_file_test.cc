@@ -131,7 +131,12 @@ TEST_SUITE("output.journal_file") {
     Scene scene;
     auto& file = scene.open(std::move(ends->second), 10'000);
     file.begin(header());
-    for (int i = 0; i < 200; ++i) file.step(Instant{seconds(6)}, lost, {});  // a pipe holds 64 KiB
+    for (int i = 0; i < 200; ++i) {  // a pipe holds 64 KiB
+      file.step(Instant{seconds(6)}, lost, {});
+      bool turned = false;
+      scene.loop.post([&turned] { turned = true; });
+      test::run_until(scene.loop, [&turned] { return turned; });
+    }
     CHECK(scene.said == std::vector<std::string>{"--journal: 'j' is too slow: the journal ends here, the job goes on"});
     std::string got;
     char buffer[65536];
