@@ -115,13 +115,12 @@ const CommandLine& rendezvous_line() {
 }
 
 const CommandLine& replay_line() {
-  static const CommandLine line{
-      .prefix = "replay: ",
-      .flags = {{.name = "--quiet", .aliases = {"-q"}, .help = "only what differs"},
-                {.name = "--help", .aliases = {"-h"}, .help = "this text"}},
-      .words = std::numeric_limits<std::size_t>::max(),
-      .unknown = unknown_of_replay,
-      .usage = usage_of_replay};
+  static const CommandLine line{.prefix = "replay: ",
+                                .flags = {{.name = "--quiet", .aliases = {"-q"}, .help = "only what differs"},
+                                          {.name = "--help", .aliases = {"-h"}, .help = "this text"}},
+                                .words = std::numeric_limits<std::size_t>::max(),
+                                .unknown = unknown_of_replay,
+                                .usage = usage_of_replay};
   return line;
 }
 

@@ -113,8 +113,7 @@ void Controller::write_journal(Result<Fd> file) {
   const auto tell = [this](const std::string& line) { console_.report({"trainrun: " + line}); };
   if (!file) return tell(file.error().message);
   journal_.emplace(loop_, std::move(*file), job_.journal, tell);
-  journal_->begin(
-      {TRAINRUN_VERSION, build_id(), moment().time, began_, job_, machine_.placement()});
+  journal_->begin({TRAINRUN_VERSION, build_id(), moment().time, began_, job_, machine_.placement()});
 }
 
 output::Moment Controller::moment() const {

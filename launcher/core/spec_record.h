@@ -1,5 +1,5 @@
-// JobSpec as a record, so that it is encoded as events are. A member that is added to one of these structs and
-// forgotten here does not compile: each is taken apart as a whole. Pure.
+// JobSpec as a record, so that it is encoded as events are. A member that is added to one of these structs
+// and forgotten here does not compile: each is taken apart as a whole. Pure.
 #pragma once
 
 #include "launcher/core/job_spec.h"
@@ -67,8 +67,8 @@ void fields_of(Elastic& it, V& v) {
 }
 template <class V>
 void fields_of(JobSpec& it, V& v) {
-  auto& [id, hosts, slots_from, programs, env, inherit_all, not_forwarded, map_by, ppr, oversubscribe, bind_to,
-         report_bindings, cpus_per_rank, gpus_per_rank, compat, pmix_library, transport, ssh,
+  auto& [id, hosts, slots_from, programs, env, inherit_all, not_forwarded, map_by, ppr, oversubscribe,
+         bind_to, report_bindings, cpus_per_rank, gpus_per_rank, compat, pmix_library, transport, ssh,
          network_interface, master_port, ports, timeout, start_timeout, grace, host_timeout, tag, timestamp,
          output_directory, only_ranks, events, journal, elastic, pty, stdin_to, stdin_rank, quiet,
          start_timeout_given, verbose] = it;

@@ -62,20 +62,22 @@ JournalFile::JournalFile(io::Loop& loop, Fd file, std::string name,
     : loop_(loop),
       name_(std::move(name)),
       say_(std::move(say)),
-      file_(loop, std::move(file), option, name_, most_queued, {.say = say_, .emptied = [this] {
-              const bool tell = cut_ && !std::exchange(cut_told_, true);
-              return tell ? journal::record(journal::End::Why::too_slow) : std::string{};
-            }}) {}
+      file_(loop, std::move(file), option, name_, most_queued,
+            {.say = say_, .emptied = [this] {
+               const bool tell = cut_ && !std::exchange(cut_told_, true);
+               return tell ? journal::record(journal::End::Why::too_slow) : std::string{};
+             }}) {}
 
-// All of a turn at once. And the thread that writes does not run yet while Begin is performed: an agent of this
-// host can be a fork (decision 0006).
+// All of a turn at once. And the thread that writes does not run yet while Begin is performed: an agent of
+// this host can be a fork (decision 0006).
 void JournalFile::write(const std::string& record) {
   if (cut_ || file_.dead()) return;
   if (file_.has_room(record.size())) {
     file_.queue(record);
   } else {
     cut_ = true;
-    say_(fmt::format("{}: {} is too slow: the journal ends here, the job goes on", option, quoted(name_, 300)));
+    say_(fmt::format("{}: {} is too slow: the journal ends here, the job goes on", option,
+                     quoted(name_, 300)));
   }
   if (std::exchange(posted_, true)) return;
   loop_.post([this] {

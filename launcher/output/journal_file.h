@@ -1,5 +1,5 @@
-// Where --journal writes. A journal with a gap could not be replayed: it ends where the queue has no room, with
-// one line for the user.
+// Where --journal writes. A journal with a gap could not be replayed: it ends where the queue has no room,
+// with one line for the user.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 namespace trainrun::output {
 
 // To be asked before anything else is opened, see take_descriptor(). In a directory the file gets the name of
-// the job. A file that exists is written anew if it holds a journal that nobody writes to, and left alone else.
+// the job. A file that exists is written anew if it holds a journal that nobody writes to, and left alone
+// else.
 Result<Fd> open_journal(const std::string& target, const std::string& job_id);
 
 class JournalFile {

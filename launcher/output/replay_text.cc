@@ -27,7 +27,8 @@ std::vector<std::string> journal_head(const core::journal::Header& header, const
   lines.push_back("written by " + ran(header) +
                   (header.build == here ? "" : fmt::format(", replayed by build {}", here)));
   for (std::uint32_t i = 0; i < job.hosts.hosts.size(); ++i)
-    lines.push_back(fmt::format("host {}: {} slots={}", i, job.hosts.hosts[i].name, job.hosts.hosts[i].slots));
+    lines.push_back(
+        fmt::format("host {}: {} slots={}", i, job.hosts.hosts[i].name, job.hosts.hosts[i].slots));
   return lines;
 }
 

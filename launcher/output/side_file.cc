@@ -85,8 +85,7 @@ void SideFile::end_by(Instant until) {
   if (!over_) return;
   limit_.arm(until, [this] {
     if (!std::exchange(dead_, true))
-      handlers_.say(
-          fmt::format("{}: {} did not take its end in time", option_, quoted(name_, 300)));
+      handlers_.say(fmt::format("{}: {} did not take its end in time", option_, quoted(name_, 300)));
     pump();
   });
 }

@@ -26,7 +26,6 @@ import uuid
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/lab"))
-sys.path.insert(0, HERE)
 
 from journals import Journals  # noqa: E402
 

@@ -1,5 +1,5 @@
-// What goes into a machine that a test drives, kept as a launcher keeps it; at the end another machine decides
-// the same by it.
+// What goes into a machine that a test drives, kept as a launcher keeps it; at the end another machine
+// decides the same by it.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -119,7 +119,8 @@ TEST_SUITE("output.journal_file") {
 
   TEST_CASE("a file that cannot be made, and a pipe that nobody reads, are errors") {
     CHECK(output::open_journal("/nosuchfolder/j", "0123").error().message ==
-          "--journal: cannot write to '/nosuchfolder/j': No such file or directory; the job goes on without it");
+          "--journal: cannot write to '/nosuchfolder/j': No such file or directory; the job goes on without "
+          "it");
     Folder folder;
     REQUIRE(::mkfifo((folder.path + "/j").c_str(), 0600) == 0);
     CHECK_FALSE(output::open_journal(folder.path + "/j", "0123"));
@@ -137,7 +138,8 @@ TEST_SUITE("output.journal_file") {
       scene.loop.post([&turned] { turned = true; });
       test::run_until(scene.loop, [&turned] { return turned; });
     }
-    CHECK(scene.said == std::vector<std::string>{"--journal: 'j' is too slow: the journal ends here, the job goes on"});
+    CHECK(scene.said ==
+          std::vector<std::string>{"--journal: 'j' is too slow: the journal ends here, the job goes on"});
     std::string got;
     char buffer[65536];
     bool over = false;
@@ -166,7 +168,8 @@ TEST_SUITE("output.journal_file") {
     file.begin(header());
     for (int i = 0; i < 5; ++i) file.step(Instant{seconds(6)}, lost, {});
     scene.close();
-    CHECK(scene.said == std::vector<std::string>{
-                            "--journal: 'j' takes no more: No space left on device; the job goes on without it"});
+    CHECK(scene.said ==
+          std::vector<std::string>{
+              "--journal: 'j' takes no more: No space left on device; the job goes on without it"});
   }
 }
