@@ -12,11 +12,13 @@ namespace trainrun::cli {
 
 namespace {
 
-// A line of a shell's script for each subcommand, from a format of its name and the words after it.
-std::string for_each_subcommand(std::string_view format) {
+// A line of a shell's script for each subcommand, from a format of its name, the words after it, and what is
+// to be there if files may come there too, or else.
+std::string for_each_subcommand(std::string_view format, std::string_view with_files = {},
+                                std::string_view without = {}) {
   std::string out;
-  for (const auto& [name, words] : subcommands())
-    out += fmt::format(fmt::runtime(format), name, fmt::join(words, " "));
+  for (const auto& [name, words, files] : subcommands())
+    out += fmt::format(fmt::runtime(format), name, fmt::join(words, " "), files ? with_files : without);
   return out;
 }
 
@@ -148,8 +150,8 @@ _trainrun() {{
 complete -o filenames -F _trainrun trainrun
 )",
       fmt::join(known.one_word, "|"), fmt::join(known.two_words, "|"), fmt::join(known.topic, "|"),
-      for_each_subcommand("      {}) mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$cur\") ;;\n"), cases,
-      flags.substr(1), for_each_subcommand("{} "));
+      for_each_subcommand("      {0}) mapfile -t COMPREPLY < <(compgen {2}-W '{1}' -- \"$cur\") ;;\n", "-f "),
+      cases, flags.substr(1), for_each_subcommand("{} "));
 }
 
 // In single quotes, for zsh and fish.
@@ -215,7 +217,8 @@ std::string zsh() {
       "  _arguments -S \\\n{}    '(-)1:program:_trainrun_program' \\\n    '*::arguments:_normal'\n"
       "}}\n"
       "if [[ $funcstack[1] == _trainrun ]]; then _trainrun \"$@\"; else compdef _trainrun trainrun; fi\n",
-      for_each_subcommand("{} "), for_each_subcommand("      {}) compadd -- {}; return ;;\n"), lines);
+      for_each_subcommand("{} "),
+      for_each_subcommand("      {0}) compadd -- {1}; {2}return ;;\n", "_files; "), lines);
 }
 
 std::string in_fish(const OptionInfo& row) {
@@ -284,9 +287,10 @@ complete -c trainrun -n 'string match -q ctl -- (commandline -opc)[2]; and __fis
 {})",
       fmt::join(known.one_word, " "), fmt::join(known.two_words, " "), lines, fmt::join(known.topic, " "),
       for_each_subcommand("{} "),
-      for_each_subcommand("complete -c trainrun -n 'string match -q {} -- (commandline -opc)[2]; and not "
+      for_each_subcommand("complete -c trainrun -n 'string match -q {0} -- (commandline -opc)[2]; and not "
                           "__fish_prev_arg_in --job' "
-                          "-x -a '{}'\n"));
+                          "{2} -a '{1}'\n",
+                          "-F", "-x"));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ std::vector<Subcommand> all() {
   return {{"completion", {"bash", "zsh", "fish"}},
           {"ctl", std::move(ctl)},
           {"rendezvous", words_of(rendezvous_line())},
-          {"replay", words_of(replay_line())}};
+          {"replay", words_of(replay_line()), true}};
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ std::string completion_help();
 struct Subcommand {
   std::string_view name;
   std::vector<std::string> words;
+  bool files = false;  // and names of files
 };
 const std::vector<Subcommand>& subcommands();
 

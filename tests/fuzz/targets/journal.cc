@@ -3,6 +3,7 @@
 #include "launcher/core/journal.h"
 
 #include "launcher/core/record_decoder.h"
+#include "launcher/core/spec_record.h"
 #include "tests/fuzz/check.h"
 
 using namespace trainrun;
