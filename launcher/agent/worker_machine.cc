@@ -7,10 +7,6 @@ bool WorkerMachine::step(Event event) {
     case Event::spawned:
       if (state_ == State::ordered) state_ = State::spawned;
       return false;
-    case Event::not_spawned:
-      if (state_ != State::ordered) return false;
-      state_ = State::finished;
-      return true;
     case Event::reaped:
       if (state_ != State::spawned) return false;
       state_ = open_pipes_ == 0 ? State::finished : State::exited;

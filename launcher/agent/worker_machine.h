@@ -11,12 +11,11 @@ namespace trainrun::agent {
 class WorkerMachine {
  public:
   enum class State : std::uint8_t { ordered, spawned, exited, finished };
-  enum class Event : std::uint8_t { spawned, not_spawned, reaped, pipe_ended, drain_deadline };
+  enum class Event : std::uint8_t { spawned, reaped, pipe_ended, drain_deadline };
 
   // True if this event made the worker finished. Events that are late are ignored; see the table in the .cc.
   bool step(Event event);
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] bool alive() const { return state_ == State::spawned; }
   // Reaped, but something still holds a pipe: the moment to arm the drain deadline.
   [[nodiscard]] bool draining() const { return state_ == State::exited; }
 

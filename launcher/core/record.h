@@ -185,7 +185,8 @@ class RecordPrinter {
   void put(const std::string& text) { out_ += '"' + text + '"'; }
   void put(Duration duration) { out_ += format_duration(duration); }
   void put(Instant instant) {
-    instant == Instant{} ? void(out_ += "none") : put(instant - origin_);
+    const std::chrono::duration<double> since = instant - origin_;
+    out_ += instant == Instant{} ? "none" : std::to_string(since.count()) + "s";
   }
   template <class A, class B>
   void put(const std::pair<A, B>& both) {

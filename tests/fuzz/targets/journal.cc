@@ -46,7 +46,7 @@ std::string put_right(std::string_view bytes) {
   for (auto at = out.find('\n') + 1; at != 0 && at + head <= out.size();) {
     std::size_t length = 0;
     for (int i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(out[at + i]);
-    if (length > out.size() - at - head) break;
+    if (length == 0 || length > out.size() - at - head) break;
     std::uint64_t sum = 14695981039346656037u;
     for (std::size_t i = 0; i < length; ++i)
       sum = (sum ^ static_cast<unsigned char>(out[at + head + i])) * 1099511628211u;

@@ -24,11 +24,9 @@ TEST_SUITE("worker_machine") {
         {State::exited, 1, {Event::spawned, Event::reaped, Event::pipe_ended}},
         {State::finished, 0, {Event::spawned, Event::pipe_ended, Event::pipe_ended, Event::reaped}},
         {State::finished, 2, {Event::spawned, Event::reaped, Event::drain_deadline}},
-        {State::finished, 2, {Event::not_spawned}},
     };
     const auto expected = [](const Start& from, Event event) {
       if (from.state == State::ordered && event == Event::spawned) return State::spawned;
-      if (from.state == State::ordered && event == Event::not_spawned) return State::finished;
       if (from.state == State::spawned && event == Event::reaped)
         return from.open_pipes == 0 ? State::finished : State::exited;
       if (from.state == State::exited && event == Event::drain_deadline) return State::finished;
@@ -37,8 +35,7 @@ TEST_SUITE("worker_machine") {
       return from.state;  // late and crossed events change nothing
     };
     for (const auto& from : starts) {
-      for (const auto event :
-           {Event::spawned, Event::not_spawned, Event::reaped, Event::pipe_ended, Event::drain_deadline}) {
+      for (const auto event : {Event::spawned, Event::reaped, Event::pipe_ended, Event::drain_deadline}) {
         CAPTURE(static_cast<int>(from.state));
         CAPTURE(from.open_pipes);
         CAPTURE(static_cast<int>(event));
@@ -48,7 +45,6 @@ TEST_SUITE("worker_machine") {
         const auto next = expected(from, event);
         CHECK(machine.step(event) == (next == State::finished && from.state != State::finished));
         CHECK(machine.state() == next);
-        CHECK(machine.alive() == (next == State::spawned));
         CHECK(machine.draining() == (next == State::exited));
       }
     }

@@ -52,6 +52,12 @@ TEST_SUITE("core.record") {
     CHECK(print(JobAction{SignalWorkers{15, true, {WorkerId{1}, WorkerId{2}}}}) ==
           "signal workers number=15 deep=true workers=[1 2]");
     CHECK(print(Sweep{HostIndex{1}, std::nullopt, {}}) == "sweep host=1 generation=none workers=[]");
+    // Moments are told since a beginning; some are not known.
+    const Instant began{seconds(1000)};
+    CHECK(print(JobAction{Arm{Deadline::grace, began + milliseconds(1500)}}, began) ==
+          "arm deadline=grace at=1.500000s");
+    CHECK(print(HostLost{HostIndex{1}, "gone"}, began) ==
+          "host lost host=1 reason=\"gone\" heard=none gave_us_up=false closed=false");
     CHECK(print(DeadlinePassed{Deadline::settle}) == "deadline passed deadline=settle");
   }
 
