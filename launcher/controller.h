@@ -139,6 +139,7 @@ class Controller {
   std::map<WorkerId, Instant> last_output_;
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
   std::vector<core::Look> looks_;                       // of the inspection that runs
+  std::map<WorkerId, std::string> stacks_;              // that it found, until they are shown
   Generation progressed_{};                             // whose first pulse was heard
   Instant last_life_{};                                 // output of any worker, or progress of one on `comm`
   io::Timer life_;
