@@ -124,9 +124,10 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
     case wire::Swept::type:
       return handle(static_cast<wire::Swept*>(nullptr), [this, host](const auto& it) {
         if (it.stuck > 0)
-          console_.say(fmt::format(
-              "{}: {} of a dead rank's processes did not end even by SIGKILL (stuck in the kernel?)",
-              job_.hosts.hosts[host.value].name, it.stuck));
+          console_.say(
+              fmt::format("{}: {} of a dead rank's processes did not end even by SIGKILL (stuck in the "
+                          "kernel, or another user's?)",
+                          job_.hosts.hosts[host.value].name, it.stuck));
         // 0: a sweep that nobody waits for.
         if (it.sequence != 0) event(core::HostSwept{host, Generation{it.sequence}, it.leftovers, it.killed});
       });

@@ -318,8 +318,10 @@ struct NoticeWords {
     return {fmt::format("the last output of {} was not read in time", counted(it.ranks, "rank"))};
   }
   Lines operator()(const notice::ProcessesStuck& it) const {
-    return {fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
-                        it.host.name)};
+    return {
+        fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel, or another user's?); "
+                    "giving up on them",
+                    it.host.name)};
   }
   Lines operator()(const notice::ClearUpUnconfirmed& it) const {
     return {fmt::format(
