@@ -117,6 +117,7 @@ void Controller::perform(const core::BeginWorld& order) {
   };
   std::erase_if(last_operation_, is_gone);
   std::erase_if(last_output_, is_gone);
+  std::erase_if(last_stderr_, is_gone);
   std::erase_if(recorded_, is_gone);
   rendezvous_.begin(world_.generation, members);
   all_new_ = std::all_of(order.workers.begin(), order.workers.end(),

@@ -356,7 +356,14 @@ void Supervisor::signal(const wire::Signal& order) {
     signal_all([&] { return processes_of(without_leader); }, SIGKILL);
   if (!order.deep) return;
   if (order.workers.empty()) {
-    signal_descendants(order.number);
+    // Not to the helper for PMIx: the next generation's ranks may come to it before it is dead.
+    signal_all(
+        [this] {
+          auto all = descendants(::getpid());
+          std::erase_if(all, [this](pid_t pid) { return pmix_.is_helper(pid); });
+          return all;
+        },
+        order.number);
   } else {
     signal_all([&] { return processes_of(order.workers); }, order.number);
   }

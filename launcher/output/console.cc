@@ -146,6 +146,11 @@ std::vector<std::string> Console::last_words(WorkerId worker) const {
   return it == lanes_.end() ? std::vector<std::string>{} : mux_.last_words(it->second.number);
 }
 
+bool Console::raised(WorkerId worker) const {
+  const auto it = lanes_.find(worker);
+  return it != lanes_.end() && mux_.raised(it->second.number);
+}
+
 std::string Console::keep_stack(Rank rank, const std::string& stack) {
   return job_.output_directory.empty() ? std::string{} : ", stack in " + logs_.keep_stack(rank, stack);
 }

@@ -161,7 +161,7 @@ class Ending(LocalTest):
         job.signal(signal.SIGTERM)
         done = self.assertEnds(job.wait(), 143)
         self.assertSays(done, "[0-9]+ ranks never started")
-        self.assertQuietOn(done, "stuck in the kernel", "lost with", "SIGKILL$")
+        self.assertQuietOn(done, "stuck in the kernel", "lost with", r"SIGKILL( \(try.*)?$")
         self.assertAllGone()
 
     def test_nohup_keeps_a_job_alive(self):
