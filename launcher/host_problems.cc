@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "launcher/base/strings.h"
-#include "launcher/core/host_errors.h"
 
 namespace trainrun {
 namespace {
@@ -90,8 +89,7 @@ Error explain_problems(const std::string& host, const std::vector<wire::Problem>
                        const std::vector<FoundProgram>& found_here) {
   auto error = explain(host, problems.front(), found_here);
   for (std::size_t i = 1; i < problems.size(); ++i)
-    error.message +=
-        "; " + std::string(core::without_name(explain(host, problems[i], found_here).message, host));
+    error.message += "; " + explain(host, problems[i], found_here).message;
   return error;
 }
 

@@ -369,8 +369,7 @@ void Agent::ending_step() {
 
 // Nobody's end is worth waiting for. The user must know of them: they are left.
 void Agent::tell_beyond_reach(const std::vector<WorkerId>& workers) {
-  for (const auto pid :
-       beyond_reach(workers.empty() ? descendants(::getpid()) : supervisor_.processes_of(workers))) {
+  for (const auto pid : beyond_reach(supervisor_.processes_of(workers))) {
     if (!told_beyond_reach_.note(pid)) continue;
     const auto names = names_of({pid}, 1);
     link_.send(wire::Note{"process " + std::to_string(pid) +

@@ -55,7 +55,7 @@ class Supervisor {
   [[nodiscard]] bool was_asked_to_end(pid_t pid) const;
   // What outlives a worker was left behind by it, unless we asked the worker to end.
   [[nodiscard]] bool was_left_behind(pid_t pid) const;
-  // Their leaders, and what descends from these or was left by them.
+  // Their leaders, and what descends from these or was left by them. None named: everybody's.
   [[nodiscard]] std::vector<pid_t> processes_of(const std::vector<WorkerId>& workers) const;
   // Drops these workers (none named: all) from memory, each as soon as it is finished; what lives stays.
   void forget(const std::vector<WorkerId>& workers);

@@ -193,15 +193,6 @@ TEST_SUITE("session") {
     }
   }
 
-  TEST_CASE("of several problems of a host its name is told once") {
-    using Kind = wire::Problem::Kind;
-    CHECK(
-        explain_problems("gpu1", {{Kind::program, "/a", ENOENT}, {Kind::script, "/b", ENOENT}}, {}).message ==
-        "gpu1: program '/a' not found: No such file or directory; script '/b' cannot be read: No such file "
-        "or "
-        "directory");
-  }
-
   TEST_CASE("the advice for a job's directory fits what is wrong with it") {
     struct Row {
       std::string path;
