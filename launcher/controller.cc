@@ -9,6 +9,12 @@
 #include "launcher/io/clock.h"
 
 namespace trainrun {
+namespace {
+
+// Of a rank that ends: what it printed within this time it printed for that.
+constexpr Duration fresh_words = seconds(3);
+
+}  // namespace
 
 Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first, std::string key)
     : loop_(loop),
@@ -127,9 +133,10 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
     case wire::Swept::type:
       return handle(static_cast<wire::Swept*>(nullptr), [this, host](const auto& it) {
         if (it.stuck > 0)
-          console_.say(fmt::format(
-              "{}: {} of a dead rank's processes did not end even by SIGKILL (stuck in the kernel?)",
-              job_.hosts.hosts[host.value].name, it.stuck));
+          console_.say(
+              fmt::format("{}: {} of a dead rank's processes did not end even by SIGKILL (stuck in the "
+                          "kernel, or another user's?)",
+                          job_.hosts.hosts[host.value].name, it.stuck));
         // 0: a sweep that nobody waits for.
         if (it.sequence != 0) event(core::HostSwept{host, Generation{it.sequence}, it.leftovers, it.killed});
       });
@@ -187,6 +194,7 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
   if (seat_on(host, message->worker) != nullptr) {
     sign_of_life();
     last_output_[message->worker] = io::Loop::now();
+    if (message->stream == wire::Output::err) last_stderr_[message->worker] = io::Loop::now();
     console_.worker_output(message->worker, message->stream, message->bytes);
   }
   if (console_.backlog() <= most_backlog) session.pay_credit();
@@ -210,9 +218,13 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   if (message->in_mpi && status.success())
     status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
   const auto words = words_of(message->worker);
+  // One that it survived may stand there since long ago.
+  const auto spoke = last_stderr_.find(message->worker);
+  const bool raised = console_.raised(message->worker) && spoke != last_stderr_.end() &&
+                      io::Loop::now() - spoke->second < fresh_words;
   event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory,
                            words.empty() ? std::string{} : words.back(), message->signalled,
-                           core::sounds_like_lost_peer(words)});
+                           core::sounds_like_lost_peer(words), raised});
   if (!status.success()) return;
   if (const auto* seat = seat_on(host, message->worker))
     perform(exchange_.left(world_.generation, seat->rank));

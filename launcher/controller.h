@@ -143,8 +143,10 @@ class Controller {
   bool inspecting_ = false;                         // and none was heard since
   std::map<WorkerId, std::string> last_operation_;  // of workers on `comm`, for the evidence
   std::map<WorkerId, Instant> last_output_;
+  std::map<WorkerId, Instant> last_stderr_;
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
   std::vector<core::Look> looks_;                       // of the inspection that runs
+  std::map<WorkerId, std::string> stacks_;              // that it found, until they are shown
   Generation progressed_{};                             // whose first pulse was heard
   Instant last_life_{};                                 // output of any worker, or progress of one on `comm`
   io::Timer life_;

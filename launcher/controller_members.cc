@@ -36,6 +36,7 @@ void Controller::watch_life() {
 
 void Controller::perform(const core::Inspect&) {
   looks_.clear();
+  stacks_.clear();
   inspecting_ = true;
   fleet_.send_all(wire::Inspect{++inspection_, inspection_sample_ms});
 }
@@ -53,10 +54,18 @@ void Controller::inspected(HostIndex host, const wire::Inspected& found) {
   const auto* seat = seat_on(host, found.worker);
   if (seat != nullptr) {
     const auto operation = last_operation_.find(found.worker);
-    looks_.push_back({seat->rank, found.state == "R" || found.cpu_ms > inspection_sample_ms / 4,
-                      operation == last_operation_.end() ? "" : operation->second.substr(2), silent});
+    const auto frame = core::innermost_frame(found.stack);
+    const bool busy = found.state == "R" || found.cpu_ms > inspection_sample_ms / 4;
+    if (const auto& name = frame.mpi.empty() ? frame.name : frame.mpi; !name.empty())
+      evidence += ", in " + name;
+    looks_.push_back({seat->rank, busy, operation == last_operation_.end() ? "" : operation->second.substr(2),
+                      silent, frame, found.waits_in});
+    if (!found.stack.empty()) {
+      const auto where = console_.keep_stack(seat->rank, found.stack);
+      if (where.empty()) stacks_[found.worker] = found.stack;
+      evidence += where;
+    }
   }
-  if (seat != nullptr && !found.stack.empty()) evidence += console_.keep_stack(seat->rank, found.stack);
   event(core::WorkerInspected{found.worker, found.state.starts_with('T') || found.state.starts_with('t'),
                               std::move(evidence)});
 }

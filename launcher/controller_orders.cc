@@ -117,6 +117,7 @@ void Controller::perform(const core::BeginWorld& order) {
   };
   std::erase_if(last_operation_, is_gone);
   std::erase_if(last_output_, is_gone);
+  std::erase_if(last_stderr_, is_gone);
   std::erase_if(recorded_, is_gone);
   rendezvous_.begin(world_.generation, members);
   all_new_ = std::all_of(order.workers.begin(), order.workers.end(),
@@ -272,6 +273,9 @@ void Controller::perform(const core::Tell& order) {
   if (events_) events_->write(output::event_line(moment(), machine_.placement().generation, order.notice));
   if (core::is_detail(order.notice) && job_.verbose == 0) return;
   for (const auto& line : output::words(order.notice)) console_.say(line);
+  if (const auto* seen = std::get_if<core::notice::RankInspected>(&order.notice))
+    if (const auto stack = stacks_.extract(seen->who.worker))
+      console_.show_stack(seen->who.rank, stack.mapped());
 }
 
 }  // namespace trainrun

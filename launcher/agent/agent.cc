@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/agent/host_facts.h"
+#include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/spared.h"
 #include "launcher/base/fault.h"
@@ -24,6 +25,15 @@ constexpr std::size_t most_names = 8;
 constexpr Duration leaving_slack = seconds(2);
 // Between two signs of life, also where the time-out is long.
 constexpr Duration longest_beat = milliseconds(2500);
+
+bool all_beyond_reach() {
+  auto living = descendants(::getpid());
+  std::erase_if(living, [](pid_t pid) {
+    const auto stat = process_stat(pid);
+    return !stat || !stat->lives();
+  });
+  return !living.empty() && beyond_reach(living).size() == living.size();
+}
 
 }  // namespace
 
@@ -47,6 +57,7 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
           loop, supervisor_,
           [this](pid_t child) { return inspector_.is_tool(child) || pmix_.is_helper(child); },
           [this](const wire::Sweep& order, const wire::Swept& answer) {
+            if (answer.stuck > 0) tell_beyond_reach(order.workers);
             supervisor_.forget(order.workers);
             link_.send(answer);
           }),
@@ -100,6 +111,7 @@ void Agent::receive(const wire::Frame& frame) {
         if (it.ending) starts_.drop(it.workers);
         pmix_.signal(it);
         supervisor_.signal(it);
+        if (it.number == SIGKILL) tell_beyond_reach(it.workers);
       });
     case wire::Stdin::type:
       return handle(static_cast<wire::Stdin*>(nullptr),
@@ -333,10 +345,12 @@ void Agent::tell_to_end() {
   });
   spares_some_ = !spare.empty();
   std::vector<pid_t> told, left_behind;
+  const auto beyond = beyond_reach(left);
   for (const auto pid : left) {
     if (spare.contains(pid) || !told_to_end_.note(pid)) continue;
     told.push_back(pid);
-    if (supervisor_.was_left_behind(pid)) left_behind.push_back(pid);
+    const bool can_be_ended = std::find(beyond.begin(), beyond.end(), pid) == beyond.end();
+    if (can_be_ended && supervisor_.was_left_behind(pid)) left_behind.push_back(pid);
   }
   leftovers_ += left_behind.size();
   leftover_names_.merge(names_of(left_behind, most_names));
@@ -350,12 +364,24 @@ void Agent::ending_step() {
   if (mode_ == Mode::serving) return;
   if (killed_) signal_descendants(SIGKILL);  // one may have forked between the look and the kill
   if (!killed_ && spares_some_) tell_to_end();
-  if (no_children_left()) leave();
+  if (no_children_left() || (killed_ && all_beyond_reach())) leave();
+}
+
+// Nobody's end is worth waiting for. The user must know of them: they are left.
+void Agent::tell_beyond_reach(const std::vector<WorkerId>& workers) {
+  for (const auto pid : beyond_reach(supervisor_.processes_of(workers))) {
+    if (!told_beyond_reach_.note(pid)) continue;
+    const auto names = names_of({pid}, 1);
+    link_.send(wire::Note{"process " + std::to_string(pid) +
+                          (names.empty() ? "" : " (" + *names.begin() + ")") +
+                          " could not be ended: " + errno_text(EPERM) + "; it has become another user's"});
+  }
 }
 
 void Agent::leave() {
   if (std::exchange(left_, true)) return;
   ladder_.disarm();
+  tell_beyond_reach({});
   legacy_.show_life();  // the last: what follows does not come back to the loop
   remove_tree(legacy_.job_directory());
   if (mode_ == Mode::stopping) {

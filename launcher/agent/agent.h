@@ -60,6 +60,7 @@ class Agent {
   void tell_to_end();
   void ending_step();
   void leave();
+  void tell_beyond_reach(const std::vector<WorkerId>& workers);
   void beat();
   void watch_silence();
 
@@ -84,6 +85,7 @@ class Agent {
   bool paused_ = false, is_set_up_ = false, left_ = false;
   bool elastic_ = false, told_leaving_ = false, must_leave_ = false, told_refusal_ = false;
   AskedToEnd told_to_end_;  // of what is left
+  AskedToEnd told_beyond_reach_;
   bool spares_some_ = false;
   std::size_t leftovers_ = 0;
   std::set<std::string> leftover_names_;

@@ -152,9 +152,11 @@ void PmiWorld::init(WorkerId worker, Client& client, const pmi1::Line& line) {
 }
 
 bool PmiWorld::keep(std::string_view key, std::string_view value) {
-  const auto bytes = key.size() + value.size() + around_a_put;
-  if (held_bytes_ + bytes > most_held) return false;
-  held_bytes_ += bytes;
+  const auto size = [](std::string_view k, std::string_view v) { return k.size() + v.size() + around_a_put; };
+  const auto old = held_.find(key);
+  const auto others = held_bytes_ - (old == held_.end() ? 0 : size(old->first, old->second));
+  if (others + size(key, value) > most_held) return false;
+  held_bytes_ = others + size(key, value);
   held_.insert_or_assign(std::string(key), std::string(value));
   return true;
 }

@@ -146,6 +146,15 @@ std::set<std::string> names_of(const std::vector<pid_t>& processes, std::size_t 
   return names;
 }
 
+std::vector<pid_t> beyond_reach(const std::vector<pid_t>& processes) {
+  std::vector<pid_t> found;
+  for (const auto pid : processes) {
+    if (::kill(pid, 0) == 0 || errno != EPERM) continue;
+    if (const auto stat = process_stat(pid); stat && stat->lives()) found.push_back(pid);
+  }
+  return found;
+}
+
 bool no_children_left() {
   siginfo_t info{};
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;

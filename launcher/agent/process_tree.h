@@ -40,6 +40,9 @@ std::size_t signal_descendants(int number);
 // The names of their programs, each once, at most `most`; a program may choose its own.
 std::set<std::string> names_of(const std::vector<pid_t>& processes, std::size_t most);
 
+// Those that live and may not be signalled by us: a set-uid program has made them another user's.
+std::vector<pid_t> beyond_reach(const std::vector<pid_t>& processes);
+
 // This process has no child left, neither running nor to be reaped; since it is a subreaper, none of the job
 // is.
 bool no_children_left();

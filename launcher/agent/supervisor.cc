@@ -310,8 +310,9 @@ std::vector<pid_t> Supervisor::processes_of(const std::vector<WorkerId>& workers
   std::vector<pid_t> found;
   const ProcessTree tree;
   for (const auto child : tree.children(::getpid())) {
-    const auto owner = owner_of(child);
-    if (!owner || !names(workers, *owner)) continue;
+    // All, but not the helper for PMIx: the next generation's ranks may come to it before it is dead.
+    const auto owner = workers.empty() ? std::nullopt : owner_of(child);
+    if (workers.empty() ? pmix_.is_helper(child) : !owner || !names(workers, *owner)) continue;
     found.push_back(child);
     for (const auto pid : tree.descendants(child)) found.push_back(pid);
   }
@@ -355,11 +356,7 @@ void Supervisor::signal(const wire::Signal& order) {
   if (order.number == SIGKILL && !without_leader.empty())
     signal_all([&] { return processes_of(without_leader); }, SIGKILL);
   if (!order.deep) return;
-  if (order.workers.empty()) {
-    signal_descendants(order.number);
-  } else {
-    signal_all([&] { return processes_of(order.workers); }, order.number);
-  }
+  signal_all([&] { return processes_of(order.workers); }, order.number);
 }
 
 void Supervisor::print(WorkerId worker, wire::Output stream, const std::string& text) {

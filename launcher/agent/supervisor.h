@@ -55,6 +55,8 @@ class Supervisor {
   [[nodiscard]] bool was_asked_to_end(pid_t pid) const;
   // What outlives a worker was left behind by it, unless we asked the worker to end.
   [[nodiscard]] bool was_left_behind(pid_t pid) const;
+  // Their leaders, and what descends from these or was left by them. None named: everybody's.
+  [[nodiscard]] std::vector<pid_t> processes_of(const std::vector<WorkerId>& workers) const;
   // Drops these workers (none named: all) from memory, each as soon as it is finished; what lives stays.
   void forget(const std::vector<WorkerId>& workers);
 
@@ -66,7 +68,6 @@ class Supervisor {
   void request(Worker& worker, const ProcessTree& tree, int number);
   bool reap_one();
   void after_orphans();
-  [[nodiscard]] std::vector<pid_t> processes_of(const std::vector<WorkerId>& workers) const;
   using OwnWords = std::map<std::string_view, std::string>;  // "NAME=VALUE" by name
   [[nodiscard]] std::vector<const char*> environment_of(const OwnWords& own) const;
 

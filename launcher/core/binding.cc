@@ -60,12 +60,20 @@ std::vector<std::size_t> spread(std::size_t ranks, std::size_t each, const std::
 }
 
 // The user's own choice of devices; `name` becomes the variable that holds it.
-std::vector<std::string_view> own_gpu_list(const JobSpec& job, std::string_view& name) {
+std::vector<std::string> own_gpu_list(const JobSpec& job, std::string_view& name) {
   for (const std::string_view candidate : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     const auto* list = find_variable(job.env, candidate);
     if (list == nullptr || list->empty()) continue;
     name = candidate;
-    return split(*list, ',');
+    const auto devices = split(*list, ',');
+    return {devices.begin(), devices.end()};
+  }
+  // What it lets through is numbered anew for the others.
+  if (const auto* list = find_variable(job.env, "ROCR_VISIBLE_DEVICES"); list != nullptr && !list->empty()) {
+    name = "ROCR_VISIBLE_DEVICES";
+    std::vector<std::string> devices;
+    for (std::size_t i = 0; i < split(*list, ',').size(); ++i) devices.push_back(std::to_string(i));
+    return devices;
   }
   name = "the host";
   return {};
@@ -157,7 +165,7 @@ std::string visible_gpus(const JobSpec& job, std::uint32_t local_rank) {
     if (own.empty()) {
       gpus.push_back(std::to_string(i));
     } else if (i < own.size()) {
-      gpus.emplace_back(own[i]);
+      gpus.push_back(own[i]);
     }
   }
   return fmt::format("{}", fmt::join(gpus, ","));

@@ -101,6 +101,11 @@ struct PortRefused {
   Error error;
   TRAINRUN_RECORD("port refused") { v("error", error); }
 };
+// What ranks of MPI exchange by is broken.
+struct ExchangeLost {
+  std::string reason;
+  TRAINRUN_RECORD("exchange lost") { v("reason", reason); }
+};
 // The members gave the world up; without a reason, all of them left it.
 struct WorldBroken {
   std::optional<std::string> reason;
@@ -179,9 +184,9 @@ struct TimeLimit {
 }  // namespace cause
 
 using Cause = std::variant<cause::JobOver, cause::RankFailed, cause::SomeRankFailed, cause::HostLost,
-                           cause::LinkLost, cause::PortRefused, cause::WorldBroken, cause::MembersMissing,
-                           cause::Hung, cause::TooFewHosts, cause::HostsChanged, cause::HostLeaves,
-                           cause::RanksLost, cause::ItsHostsLeave, cause::RestartAsked, cause::StopAsked,
-                           cause::EndAsked, cause::OutputClosed, cause::TimeLimit>;
+                           cause::LinkLost, cause::PortRefused, cause::ExchangeLost, cause::WorldBroken,
+                           cause::MembersMissing, cause::Hung, cause::TooFewHosts, cause::HostsChanged,
+                           cause::HostLeaves, cause::RanksLost, cause::ItsHostsLeave, cause::RestartAsked,
+                           cause::StopAsked, cause::EndAsked, cause::OutputClosed, cause::TimeLimit>;
 
 }  // namespace trainrun::core

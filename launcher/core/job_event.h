@@ -82,10 +82,11 @@ struct WorkerExited {
   std::string last_words{};     // the last line on its stderr that has arrived; may be empty
   SignalSet signalled{};        // what its agent had sent to it before it ended: by order, not by any clock
   bool lost_peer = false;       // as in WorkerFinished, from what has arrived
+  bool raised = false;          // it has just printed the exception of a traceback
   TRAINRUN_RECORD("worker exited") {
     v("worker", worker), v("status", status), v("at", at), v("error", error),
         v("out_of_memory", out_of_memory), v("last_words", last_words), v("signalled", signalled),
-        v("lost_peer", lost_peer);
+        v("lost_peer", lost_peer), v("raised", raised);
   }
 };
 // ... and all its output is here. `lost_peer`: its last words are those of a program whose peer went away.

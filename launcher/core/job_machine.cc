@@ -7,6 +7,12 @@
 #include "launcher/base/strings.h"
 
 namespace trainrun::core {
+namespace {
+
+// When a host needs longer to answer, the user is told which.
+constexpr Duration patience_with_hosts = seconds(5);
+
+}  // namespace
 
 std::string to_string(JobPhase phase) {
   using Phase = JobPhase;
@@ -168,6 +174,7 @@ void JobMachine::on(const Begin&) {
   arm(Deadline::start, now_ + first_patience());
   if (spec_.timeout) arm(Deadline::job, now_ + *spec_.timeout);
   if (elastic()) return dial_wanted();
+  arm(Deadline::notice, now_ + patience_with_hosts);
   for (const auto index : order_) dial(index);
 }
 

@@ -129,6 +129,7 @@ class JobMachine {
     bool waits = false;        // it has left this generation's work
     bool told = false;         // to leave: however it ends, it followed
     bool left = false;         // for its agent to end, since we leave at once
+    bool raised = false;       // and printed its exception
     bool ended_there = false;  // its agent went in an orderly way, and ends it by SIGTERM
     std::optional<Failure> failure;
     std::string last_words;  // when it failed
@@ -285,7 +286,10 @@ class JobMachine {
   void abandon_stuck(HostIndex host, const std::string& why);  // as an ExitStatus tells it
   void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
-  void kill_now();
+  void kill_now(std::optional<Duration> advised_grace = std::nullopt);
+  [[nodiscard]] Duration longer_grace() const;
+  void tell_connecting();
+  void blame_lost_exchange();
   [[nodiscard]] int still_to_end() const;
   [[nodiscard]] std::vector<Rank> ranks_on(HostIndex host) const;
   [[nodiscard]] Cause what_ended_it() const;
@@ -333,6 +337,13 @@ class JobMachine {
   UserSignal last_signal_{};
   Instant last_signal_at_{};
   bool kill_sent_ = false;
+  bool grace_advised_ = false;
+  struct ExchangeLoss {
+    Generation generation;
+    Instant at{};
+    std::string reason;
+  };
+  std::optional<ExchangeLoss> exchange_lost_;  // the last one
   Outcome verdict_;
   JobActions actions_;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace trainrun::core {
 namespace {
@@ -129,7 +130,8 @@ void JobMachine::on(const DeadlinePassed& event) {
       return;
     case Deadline::grace:
       if (phase_ != Phase::draining) return ignore("grace", "no worker is left");
-      return then_ == Then::restart && survivors_stay_ ? kill_late_starters() : kill_now();
+      if (then_ == Then::restart && survivors_stay_) return kill_late_starters();
+      return kill_now(std::exchange(grace_advised_, true) ? std::nullopt : std::optional(longer_grace()));
     case Deadline::kill:
       if (phase_ != Phase::draining) return ignore("kill deadline", "no worker is left");
       give_up_those_who_withstand();
@@ -166,7 +168,7 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::inspect:
       return inspection_over();
     case Deadline::notice:
-      return tell_ending();
+      return phase_ == Phase::gathering ? tell_connecting() : tell_ending();
     case Deadline::cause:
       return cause_is_known();
     case Deadline::steady:
@@ -268,7 +270,10 @@ void JobMachine::drain(Outcome::Kind kind) {
   if (user_signals_ >= 2) kill_now();
 }
 
-void JobMachine::kill_now() {
+// A checkpoint that was cut short most likely needed not much more.
+Duration JobMachine::longer_grace() const { return std::max<Duration>(seconds(60), 3 * spec_.grace); }
+
+void JobMachine::kill_now(std::optional<Duration> advised_grace) {
   if (kill_sent_) return;
   kill_sent_ = true;
   const bool explained = !armed_.contains(Deadline::notice);
@@ -276,7 +281,7 @@ void JobMachine::kill_now() {
   const int alive = still_to_end();
   if (alive > 0) {
     tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), alive, now_ - drained_at_,
-                         drain_signal_});
+                         drain_signal_, advised_grace});
   }
   for (auto& [id, worker] : workers_) {
     if (worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned))

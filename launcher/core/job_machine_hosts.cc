@@ -158,6 +158,8 @@ void JobMachine::on(const HostLost& event) {
   const bool left = host.leaving;
   const bool had_ranks = has_live_members(event.host);
   const bool expected = left || !host.listed;
+  // One that is only unlisted may have been kept; that it is gone now must not look like its leaving.
+  const bool told = !expected || (!left && had_ranks);
   host_left(event.host);
   if (still_changes()) {
     if (before == HostState::ready && !left && !event.gave_us_up)
@@ -186,16 +188,17 @@ void JobMachine::on(const HostLost& event) {
       verdict_.host = event.host;
       verdict_.why = cause::LinkLost{event.reason};
       verdict_.gave_us_up = event.gave_us_up;
+      if (expected && told) tell(notice::HostLost{named(event.host), event.reason, false, true});
       return trouble({Outcome::Kind::host_lost, cause::HostLost{named(event.host), event.reason},
-                      expected ? CauseKind::hosts_left : CauseKind::host_lost, expected, event.host,
+                      told ? CauseKind::host_lost : CauseKind::hosts_left, expected, event.host,
                       event.heard});
     }
     case Phase::draining:
-      if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
+      if (told) tell_lost_host(event.host, event.reason, had_ranks);
       lose_workers_of(event.host, event.reason, event.closed);
       return after_worker_change();
     case Phase::cooling:
-      if (!expected) tell_lost_host(event.host, event.reason, had_ranks);
+      if (told) tell_lost_host(event.host, event.reason, had_ranks);
       lose_workers_of(event.host, event.reason, event.closed);
       return try_form();
     case Phase::closing:

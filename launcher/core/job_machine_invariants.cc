@@ -24,8 +24,9 @@ bool JobMachine::belongs(Deadline deadline, Phase phase) {
     case Deadline::grace:
     case Deadline::kill:
     case Deadline::sweep:
-    case Deadline::notice:
       return phase == Phase::draining;
+    case Deadline::notice:
+      return phase == Phase::gathering || phase == Phase::draining;
     case Deadline::backoff:
       return phase == Phase::cooling;
     case Deadline::job:

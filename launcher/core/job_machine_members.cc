@@ -171,6 +171,8 @@ void JobMachine::on(const InspectionDone& event) {
 
 void JobMachine::inspection_over() {
   disarm(Deadline::inspect);
+  std::sort(evidence_.begin(), evidence_.end(),
+            [](const auto& a, const auto& b) { return a.who.rank < b.who.rank; });
   for (const auto& it : evidence_) tell(it);
   if (phase_ != Phase::running) return;
   cause::Hung hung{silence_};

@@ -45,6 +45,7 @@ void JobMachine::on(const ExchangeBroken& event) {
     }
   }
   // The ranks in it got an error, and will say so and end.
+  if (!ending && !for_a_rank) exchange_lost_ = ExchangeLoss{event.generation, now_, event.reason};
   tell(notice::MpiCannotMeet{event.generation, event.reason});
 }
 

@@ -91,6 +91,14 @@ std::vector<AwaitedHost> JobMachine::awaited_hosts() const {
   return all;
 }
 
+// Elastic jobs tell what they wait for in other words.
+void JobMachine::tell_connecting() {
+  notice::Connecting it{{}, now_ - began_, began_ + first_patience() - now_};
+  for (const auto index : order_)
+    if (hosts_.at(index.value).state == HostState::dialling) it.hosts.push_back(host_name(index));
+  if (!it.hosts.empty()) tell(std::move(it));
+}
+
 // Once, however often it is tried: a host that goes on failing in the same way is no news. Nor are many hosts
 // that fail in the same way, until the next world is formed.
 void JobMachine::tell_host_error(HostIndex index, const Error& error) {

@@ -27,6 +27,7 @@ void JobMachine::settle_verdict() {
     verdict_.cause = all[first_cause(all)];
   else if (verdict_.kind == Outcome::Kind::worker_failed)
     verdict_.cause = last_cause_;
+  blame_lost_exchange();
   // A rank's own time, which another host's clock may put before all.
   const auto when = verdict_.cause ? verdict_.cause->at : phase_ == Phase::draining ? drained_at_ : now_;
   if (verdict_.kind == Outcome::Kind::host_lost) verdict_.ranks = ranks_on(verdict_.host);
@@ -48,6 +49,8 @@ void JobMachine::settle_verdict() {
                                    worker.failure->status.signal() == verdict_.signal)) {
       ++tally.failed;
       if (verdict_.cause) verdict_.also_failed.push_back(*worker.failure);
+    } else if (worker.raised && verdict_.kind == Outcome::Kind::worker_failed) {
+      ++tally.raised;
     } else if (worker.killed) {
       ++tally.killed;
     } else {
@@ -56,6 +59,18 @@ void JobMachine::settle_verdict() {
   }
   std::sort(verdict_.also_failed.begin(), verdict_.also_failed.end(),
             [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
+}
+
+// Ranks of MPI end by themselves soon after what they exchange by is gone, and are not to blame for it.
+void JobMachine::blame_lost_exchange() {
+  constexpr Duration soon = seconds(5);
+  if (!exchange_lost_ || exchange_lost_->generation != world_.generation || !verdict_.cause) return;
+  const auto& failed = *verdict_.cause;
+  if (failed.status.kind != ExitStatus::Kind::exited || failed.at - failed.error > exchange_lost_->at + soon)
+    return;
+  verdict_.kind = Outcome::Kind::exchange_lost;
+  verdict_.why = cause::ExchangeLost{exchange_lost_->reason};
+  verdict_.cause.reset();
 }
 
 // What the user asked for is over now, not when he asked.

@@ -76,6 +76,7 @@ void JobMachine::on(const WorkerExited& event) {
       worker.since = now_;
       worker.status = event.status;
       worker.asked = asked_to_end(event);
+      worker.raised = event.raised && !event.status.success();
       if (!worker.member) {                                     // it had no place any more, however it ended
         return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
       }

@@ -114,6 +114,15 @@ struct Gathering {
   Limit limit = Limit::start_timeout;
   TRAINRUN_RECORD("gathering") { v("slots", slots), v("wanted", wanted), v("wait", wait), v("limit", limit); }
 };
+// A start in which some hosts do not answer: told once.
+struct Connecting {
+  std::vector<std::string> hosts;
+  Duration waited{}, wait{};  // so long, and so much longer at most
+  Limit limit = Limit::start_timeout;
+  TRAINRUN_RECORD("connecting") {
+    v("hosts", hosts), v("waited", waited), v("wait", wait), v("limit", limit);
+  }
+};
 struct WaitingForHosts {
   int slots = 0, least = 0;
   std::vector<AwaitedHost> awaited{};
@@ -231,9 +240,13 @@ struct Ending {
 struct Killing {
   std::optional<Cause> cause{};  // where it was not told before
   int ranks = 0;
-  Duration after{};  // since they were asked ...
-  int signal = 0;    // ... by this
-  TRAINRUN_RECORD("killing") { v("cause", cause), v("ranks", ranks), v("after", after), v("signal", signal); }
+  Duration after{};                        // since they were asked ...
+  int signal = 0;                          // ... by this
+  std::optional<Duration> longer_grace{};  // to advise: where the grace was over, once
+  TRAINRUN_RECORD("killing") {
+    v("cause", cause), v("ranks", ranks), v("after", after), v("signal", signal);
+    v("longer_grace", longer_grace);
+  }
 };
 struct OutputUnread {
   int ranks = 0;
@@ -265,12 +278,12 @@ struct Leftovers {
 using Notice =
     std::variant<notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting,
                  notice::GenerationSkipped, notice::BackingOff, notice::StateLost, notice::Gathering,
-                 notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd, notice::HostsFailed,
-                 notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests, notice::HostLeaves,
-                 notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept, notice::MpiCannotMeet,
-                 notice::RanksSilent, notice::RanksAlive, notice::RankInspected, notice::EndRequested,
-                 notice::LeavingAtOnce, notice::Ending, notice::Killing, notice::OutputUnread,
-                 notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
+                 notice::Connecting, notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd,
+                 notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests,
+                 notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept,
+                 notice::MpiCannotMeet, notice::RanksSilent, notice::RanksAlive, notice::RankInspected,
+                 notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
+                 notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
 
 // For whoever follows the machine itself: nobody else wants to see it.
 bool is_detail(const Notice& notice);

@@ -39,6 +39,11 @@ std::optional<std::size_t> long_silent(const std::vector<Look>& looks) {
   return static_cast<std::size_t>(odd - looks.begin());
 }
 
+// The kernel's names differ from one version to the next: "futex_wait_queue_me", "futex_do_wait".
+std::string place_of(const std::string& wait_channel) {
+  return wait_channel.find("futex") == wait_channel.npos ? wait_channel : "a lock (futex)";
+}
+
 std::string last_output(const Look& look) {
   return look.silent ? "last output " + format_duration(*look.silent) + " ago" : "no output";
 }
@@ -60,10 +65,27 @@ std::optional<std::string> odd_one_out(const std::vector<Look>& looks) {
     return look.operation.empty() ? "is in no collective" : "is " + look.operation;
   };
   if (const auto odd = different(looks, operation)) return sentence(*odd, operation);
+  // Ranks of MPI spin while they wait, and inside of it no two are alike.
+  const bool frames =
+      std::all_of(looks.begin(), looks.end(), [](const auto& look) { return look.frame.seen; });
+  const Trait mpi = [](const Look& look) {
+    return look.frame.mpi.empty() ? "is in no MPI function" : "is in " + look.frame.mpi;
+  };
+  if (frames)
+    if (const auto odd = different(looks, mpi)) return sentence(*odd, mpi);
   const Trait silence = [](const Look& look) {
     return look.silent ? "prints nothing since " + format_duration(*look.silent) : "has printed nothing";
   };
   if (const auto odd = long_silent(looks)) return sentence(*odd, silence);
+  const bool all_sleep = std::none_of(looks.begin(), looks.end(), [](const auto& look) { return look.busy; });
+  const Trait frame = [](const Look& look) { return "is in " + look.frame.name; };
+  if (frames && all_sleep)
+    if (const auto odd = different(looks, frame)) return sentence(*odd, frame);
+  const bool places =
+      std::none_of(looks.begin(), looks.end(), [](const auto& look) { return look.waits_in.empty(); });
+  const Trait place = [](const Look& look) { return "waits in " + place_of(look.waits_in); };
+  if (places && all_sleep)
+    if (const auto odd = different(looks, place)) return sentence(*odd, place);
   return std::nullopt;
 }
 

@@ -7,6 +7,7 @@
 
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
+#include "launcher/core/innermost_frame.h"
 
 namespace trainrun::core {
 
@@ -16,10 +17,12 @@ struct Look {
   bool busy = false;                 // it used a good part of a core
   std::string operation{};           // of a program on `comm`: what it does, or did last
   std::optional<Duration> silent{};  // since its last output; nothing: it has printed nothing
+  InnermostFrame frame{};            // of its stack, if one was shown
+  std::string waits_in{};            // the kernel's name of the place, if it sleeps and that is shown
 };
 
 // One sentence with what tells it from the others, which are alike in that. Nothing if there is no such rank.
-// Where ranks wait in the kernel is not compared: those that wait for each other do so in several places.
+// Where ranks wait is compared last: those that wait for each other may do so in several places.
 std::optional<std::string> odd_one_out(const std::vector<Look>& looks);
 
 }  // namespace trainrun::core

@@ -88,9 +88,9 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
 }
 
 std::string_view to_string(Outcome::Kind kind) {
-  constexpr std::array<std::string_view, 10> names{
-      "success",     "worker failed", "host lost", "hosts failed", "port refused",
-      "user signal", "output closed", "timed out", "hung",         "no hosts"};
+  constexpr std::array<std::string_view, 11> names{
+      "success",       "worker failed", "host lost", "hosts failed",  "port refused", "user signal",
+      "output closed", "timed out",     "hung",      "exchange lost", "no hosts"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -121,6 +121,8 @@ int exit_code_of(const Outcome& outcome) {
     case Outcome::Kind::timed_out:
     case Outcome::Kind::hung:
       return to_int(ExitCode::timeout);
+    case Outcome::Kind::exchange_lost:
+      return to_int(ExitCode::internal);
     case Outcome::Kind::no_hosts:
       return to_int(ExitCode::unreachable);
   }

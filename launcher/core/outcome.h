@@ -51,6 +51,7 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words);
 struct Tally {
   int finished = 0;     // exit 0 by themselves: nobody had asked them to end
   int failed = 0;       // ended badly by themselves
+  int raised = 0;       // ended by our TERM on their way out: they had printed an exception
   int terminated = 0;   // ended by our TERM, or by that of a batch system which we got as well
   int killed = 0;       // needed KILL
   int lost = 0;         // on a host that went away
@@ -59,8 +60,8 @@ struct Tally {
 
   template <class V>
   void fields(V& v) {
-    v("finished", finished), v("failed", failed), v("terminated", terminated), v("killed", killed),
-        v("lost", lost), v("left", left), v("not_started", not_started);
+    v("finished", finished), v("failed", failed), v("raised", raised), v("terminated", terminated),
+        v("killed", killed), v("lost", lost), v("left", left), v("not_started", not_started);
   }
 };
 
@@ -74,8 +75,9 @@ struct Outcome {
     user_signal,
     output_closed,
     timed_out,
-    hung,     // no sign of life of any rank for --hang-timeout
-    no_hosts  // too few hosts for the smallest world, for --elastic-timeout
+    hung,           // no sign of life of any rank for --hang-timeout
+    exchange_lost,  // what MPI ranks exchange by broke, and they ended by that
+    no_hosts        // too few hosts for the smallest world, for --elastic-timeout
   };
 
   Kind kind = Kind::success;
@@ -87,7 +89,7 @@ struct Outcome {
   std::vector<Rank> ranks{};           // host_lost: those that it had
   std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
   bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
-  std::optional<Cause> why{};          // host_lost, port_refused, hung, no_hosts
+  std::optional<Cause> why{};          // host_lost, port_refused, hung, exchange_lost, no_hosts
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   bool by_ctl = false;                                     // user_signal: `trainrun ctl end`

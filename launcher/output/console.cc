@@ -146,17 +146,22 @@ std::vector<std::string> Console::last_words(WorkerId worker) const {
   return it == lanes_.end() ? std::vector<std::string>{} : mux_.last_words(it->second.number);
 }
 
+bool Console::raised(WorkerId worker) const {
+  const auto it = lanes_.find(worker);
+  return it != lanes_.end() && mux_.raised(it->second.number);
+}
+
 std::string Console::keep_stack(Rank rank, const std::string& stack) {
-  if (job_.output_directory.empty()) {
-    const auto lines = split(stack, '\n');
-    const auto shown = std::min(lines.size(), most_stack_lines);
-    for (std::size_t i = 0; i < shown; ++i) say(fmt::format("    [{}] {}", rank.value, lines[i]));
-    if (shown < lines.size())
-      say(fmt::format("    [{}] and {} lines more (--output-filename keeps all)", rank.value,
-                      lines.size() - shown));
-    return {};
-  }
-  return ", stack in " + logs_.keep_stack(rank, stack);
+  return job_.output_directory.empty() ? std::string{} : ", stack in " + logs_.keep_stack(rank, stack);
+}
+
+void Console::show_stack(Rank rank, const std::string& stack) {
+  const auto lines = split(trim(stack), '\n');
+  const auto shown = std::min(lines.size(), most_stack_lines);
+  for (std::size_t i = 0; i < shown; ++i) say(fmt::format("    [{}] {}", rank.value, lines[i]));
+  if (shown < lines.size())
+    say(fmt::format("    [{}] and {} lines more (--output-filename keeps all)", rank.value,
+                    lines.size() - shown));
 }
 
 Result<void> Console::open_files() {

@@ -39,9 +39,10 @@ class Console {
   void begin_world(const core::Placement& placement, const std::vector<WorkerId>& workers);
   void worker_output(WorkerId worker, wire::Output stream, std::string_view bytes);
   void worker_finished(WorkerId worker);
-  // Where a worker's stack is kept: in rank.N/stack of --output-filename, else printed; gives what a line
-  // about the worker adds.
+  // A worker's stack is kept in rank.N/stack of --output-filename; gives what a line about the worker adds.
+  // Nothing without that flag: its first lines can be shown.
   std::string keep_stack(Rank rank, const std::string& stack);
+  void show_stack(Rank rank, const std::string& stack);
   void say(const std::string& line);  // one line of ours, "trainrun: " is put before it; nothing with -q
   void report(const std::vector<std::string>& lines);  // always printed
   void progress(const core::JobMachine::Progress& progress);
@@ -49,6 +50,7 @@ class Console {
   [[nodiscard]] std::size_t backlog() const;
   // Of a worker of the current world.
   [[nodiscard]] std::vector<std::string> last_words(WorkerId worker) const;
+  [[nodiscard]] bool raised(WorkerId worker) const;  // these are the exception of a traceback
   // The status line goes, and everything that workers wrote is shown: a reader that takes nothing is given a
   // minute, a disk --grace. Calls `shown` once; may be at once.
   void close(std::function<void()> shown);

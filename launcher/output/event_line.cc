@@ -127,6 +127,7 @@ std::optional<core::Cause> cause_of(const JobSpec& job, const core::Outcome& out
       return cause::TimeLimit{job.timeout.value_or(Duration::zero())};
     case Kind::port_refused:
     case Kind::hung:
+    case Kind::exchange_lost:
     case Kind::no_hosts:
       break;
   }

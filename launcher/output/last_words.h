@@ -24,7 +24,8 @@ class LastWords {
   static constexpr std::size_t longest_line = 300;  // bytes; longer ones are cut
 
   void add(std::string_view line);
-  [[nodiscard]] std::vector<std::string> lines() const;  // oldest first, without colours
+  [[nodiscard]] bool raised() const { return state_ == State::words; }  // they are an exception's
+  [[nodiscard]] std::vector<std::string> lines() const;                 // oldest first, without colours
 
  private:
   void follow_traceback(const std::string& line);

@@ -61,6 +61,7 @@ class Mux {
   // What the rank wrote last to stderr (output/last_words.h), oldest line first; without colours and control
   // characters.
   [[nodiscard]] std::vector<std::string> last_words(std::uint32_t rank) const;
+  [[nodiscard]] bool raised(std::uint32_t rank) const { return tails_[rank].raised(); }
 
  private:
   struct Stream {

@@ -58,8 +58,31 @@ std::string describe_exit(const ExitStatus& status) {
 constexpr std::string_view against_memory =
     "use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, or a larger memory limit";
 
+// The Python that ran the job's program; empty: another program, or one of several.
+std::string python_of(const JobSpec& job) {
+  if (job.programs.size() != 1) return {};
+  const auto is_python = [](std::string_view path) {
+    return path.substr(path.rfind('/') + 1).starts_with("python");
+  };
+  const auto& program = job.programs.front();
+  for (const auto& found : program.found)
+    if (is_python(found.path)) return found.path;
+  return !program.argv.empty() && is_python(program.argv.front()) ? program.argv.front() : std::string{};
+}
+
+Advice advise_exception(const JobSpec& job, const ExitStatus& status, const std::string& host,
+                        const std::vector<std::string>& words) {
+  const auto python = python_of(job);
+  if (python.empty() || !any_line_has(words, "ModuleNotFoundError: ")) return {status.describe(), ""};
+  const auto which = python.starts_with('/') ? python : fmt::format("`command -v {}` there", python);
+  return {status.describe(),
+          fmt::format("it was run by {}: install the module for that one on {}, name the Python that has it "
+                      "before the script, or set PYTHONPATH here (it is forwarded)",
+                      which, host)};
+}
+
 Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
-              const std::vector<std::string>& words) {
+              const std::vector<std::string>& words, bool raised) {
   const auto& status = cause.status;
   switch (status.kind) {
     case ExitStatus::Kind::killed:
@@ -76,15 +99,18 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
             "threads"};
       }
       if (status.number == SIGKILL)
-        return {
-            status.describe() + ", not sent by trainrun",
-            fmt::format("see on {} who did: a limit on CPU time or memory (ulimit -t, a batch system's), the "
-                        "program itself, an administrator, or the kernel's log (dmesg)",
-                        host)};
+        return {status.describe() + ", not sent by trainrun",
+                fmt::format(
+                    "most likely the kernel's OOM killer did, for want of memory: see `dmesg` on {}. Else a "
+                    "limit on CPU time or memory (ulimit -t, a batch system's), the program itself or an "
+                    "administrator",
+                    host)};
       if (status.number == SIGSEGV || status.number == SIGBUS || status.number == SIGABRT ||
           status.number == SIGFPE || status.number == SIGILL) {
+        const bool silent_python = !python_of(job).empty() && !any_line_has(words, "Fatal Python error");
         return {status.describe(),
-                status.core_dumped
+                silent_python ? "-x PYTHONFAULTHANDLER=1, and Python prints where it was"
+                : status.core_dumped
                     ? ""
                     : "allow core dumps with `ulimit -c unlimited`, or run the rank under a debugger"};
       }
@@ -108,6 +134,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
                 fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
                             host)};
       }
+      if (raised && signal_in(status) == 0) return advise_exception(job, status, host, words);
       return {describe_exit(status),
               job.programs.size() == 1 && job.world_size() > 1
                   ? fmt::format("to see this rank alone: --only-rank {}", cause.rank.value)
@@ -147,6 +174,7 @@ std::string what_became_of_others(const core::Tally& tally, bool this_host = fal
   add(tally.terminated, "ended by SIGTERM");
   add(tally.killed, "needed SIGKILL");
   add(tally.failed, "failed too");
+  add(tally.raised, "raised an exception too");
   add(tally.lost, this_host         ? "ended with it"
                   : tally.lost == 1 ? "lost with its host"
                                     : "lost with their host");
@@ -181,7 +209,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   const auto& host = job.hosts.hosts[cause.host.value].name;
   auto words = facts.last_words;
   if (facts.recorded) words.insert(words.end(), facts.recorded->what.begin(), facts.recorded->what.end());
-  const auto advice = advise(job, cause, host, words);
+  const auto advice = advise(job, cause, host, words, facts.raised || facts.recorded);
   lines.push_back(fmt::format("trainrun: rank {} on {} {}, {} after the start", cause.rank.value, host,
                               advice.how, format_duration(outcome.after)));
   lines.push_back(fmt::format("  first       rank {}  host {}{}{}", cause.rank.value, host,
@@ -315,6 +343,12 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       add_hint(lines, advice.empty()
                           ? "see the evidence above; a slow step or start needs a longer --hang-timeout"
                           : advice);
+      break;
+    case Outcome::Kind::exchange_lost:
+      lines.push_back(
+          fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));
+      add_hint(lines,
+               "see who ended it, if somebody did: the kernel for want of memory (dmesg), an administrator");
       break;
     case Outcome::Kind::no_hosts:
       lines.push_back(fmt::format("trainrun: {}", reason));

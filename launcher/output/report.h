@@ -16,6 +16,7 @@ struct ReportFacts {
   std::string wall_clock;                   // of the cause, "14:03:22.118", or empty
   std::optional<RecordedError> recorded{};  // what the cause wrote down about its end
   bool this_host = false;                   // the host that was lost is the launcher's own
+  bool raised = false;                      // the last words are the exception of a traceback
 };
 
 // Empty for a success (silence is the good news), unless something outlived the workers.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -70,6 +71,7 @@ struct CauseWords {
                        std::visit(*this, it.why));
   }
   std::string operator()(const cause::PortRefused& it) const { return it.error.message; }
+  std::string operator()(const cause::ExchangeLost& it) const { return it.reason; }
   std::string operator()(const cause::WorldBroken& it) const {
     return it.reason.value_or("all ranks gave their world up");
   }
@@ -116,7 +118,7 @@ struct CauseWords {
   std::string operator()(const cause::EndAsked& it) const { return who_asked(it.signal, it.by_ctl); }
   std::string operator()(const cause::OutputClosed&) const { return "nobody reads the output any more"; }
   std::string operator()(const cause::TimeLimit& it) const {
-    return fmt::format("the time limit passed (--timeout {})", format_duration(it.limit));
+    return fmt::format("--timeout {} is over", format_duration(it.limit));
   }
 };
 
@@ -181,6 +183,10 @@ std::string what_is_awaited(const std::vector<AwaitedHost>& hosts) {
   return out;
 }
 
+std::string in_whole_seconds(Duration duration) {
+  return fmt::format("{}s", std::chrono::duration_cast<std::chrono::seconds>(duration).count());
+}
+
 std::string and_kept(int kept_for) {
   return fmt::format("; kept, since the others cannot hold --min-np {}", kept_for);
 }
@@ -223,6 +229,10 @@ struct NoticeWords {
   Lines operator()(const notice::Gathering& it) const {
     return {fmt::format("{} of {} are there: waiting up to {} for more hosts ({})", it.slots,
                         counted(it.wanted, "slot"), format_duration(it.wait), to_string(it.limit))};
+  }
+  Lines operator()(const notice::Connecting& it) const {
+    return {fmt::format("waiting for hosts: {} (connecting, {}); giving up in {} ({})", list_names(it.hosts),
+                        format_duration(it.waited), format_duration(it.wait), to_string(it.limit))};
   }
   Lines operator()(const notice::WaitingForHosts& it) const {
     return {fmt::format(
@@ -276,7 +286,7 @@ struct NoticeWords {
     return {list_names(resized(it.hosts)) + and_kept(it.kept_for)};
   }
   Lines operator()(const notice::MpiCannotMeet& it) const {
-    return {fmt::format("MPI ranks cannot meet: {}", it.reason)};
+    return {fmt::format("MPI ranks can exchange nothing any more: {}", it.reason)};
   }
   Lines operator()(const notice::RanksSilent& it) const {
     return {fmt::format("no sign of life of any rank for {}: looking at what they do",
@@ -311,15 +321,19 @@ struct NoticeWords {
                         format_duration(it.kill_in))};
   }
   Lines operator()(const notice::Killing& it) const {
-    return {fmt::format("{}{} did not end within {} of {}: SIGKILL", it.cause ? words(*it.cause) + "; " : "",
-                        counted(it.ranks, "rank"), format_duration(it.after), signal_name(it.signal))};
+    return {fmt::format(
+        "{}{} did not end within {} of {}: SIGKILL{}", it.cause ? words(*it.cause) + "; " : "",
+        counted(it.ranks, "rank"), format_duration(it.after), signal_name(it.signal),
+        it.longer_grace ? fmt::format(" (try: --grace {})", in_whole_seconds(*it.longer_grace)) : "")};
   }
   Lines operator()(const notice::OutputUnread& it) const {
     return {fmt::format("the last output of {} was not read in time", counted(it.ranks, "rank"))};
   }
   Lines operator()(const notice::ProcessesStuck& it) const {
-    return {fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel?); giving up on them",
-                        it.host.name)};
+    return {
+        fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel, or another user's?); "
+                    "giving up on them",
+                    it.host.name)};
   }
   Lines operator()(const notice::ClearUpUnconfirmed& it) const {
     return {fmt::format(

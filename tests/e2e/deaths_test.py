@@ -1,6 +1,8 @@
 """Nothing survives on this host: not after the launcher's death, nor the agent's, nor by a worker's tricks."""
 import os
 import signal
+import subprocess
+import unittest
 
 from harness import TRAINRUN, WORKER, LocalTest, main
 
@@ -145,6 +147,51 @@ class Deaths(LocalTest):
         job.signal(signal.SIGKILL)
         self.end(job)
         self.assertNothingLeft()
+
+
+@unittest.skipIf(os.geteuid() != 0, "makes a set-uid program, which needs root")
+class AnotherUsers(LocalTest):
+    """What a rank of an ordinary user starts by a set-uid program, as sudo is, cannot be ended by him."""
+    NOBODY = 65534
+
+    def setUp(self):
+        super().setUp()
+        for folder in (self.folder, self.temporary, self.home):
+            os.chmod(folder, 0o777)
+        self.become = self.folder + "/become_root"
+        with open(self.become + ".c", "w") as file:
+            file.write("#include <stdio.h>\n#include <unistd.h>\n"
+                       "int main(void) { if (setgid(0) || setuid(0)) return 1;\n"
+                       "  puts(\"ready\"), fflush(stdout), sleep(600); }\n")
+        subprocess.run(["cc", "-o", self.become, self.become + ".c"], check=True)
+        os.chmod(self.become, 0o4755)
+
+    def end_of_all(self):
+        # The set-uid start has cleared nothing of its environment: they have the mark of this test.
+        left = [pid for pid, command in self.processes() if command.startswith(self.become)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        return left
+
+    def run_as_nobody(self, *words):
+        done = self.run_job(*words, user=self.NOBODY, group=self.NOBODY, extra_groups=())
+        if len(self.end_of_all()) != 1:
+            self.skipTest(f"set-uid programs have no effect here: {done}")
+        return done
+
+    def test_one_that_was_left_behind_is_named_and_not_called_ended(self):
+        done = self.run_as_nobody("-np", 1, "--grace", 1, "sh", "-c", f"{self.become} > said & until [ -s said ]; do :; done")
+        self.assertSays(self.assertEnds(done, 0),
+                        r"process \d+ \(become_root\) could not be ended: Operation not permitted")
+        self.assertQuietOn(done, "ended too")
+
+    def test_a_rank_is_named(self):
+        job = self.start("-np", 1, "--grace", 1, self.become, user=self.NOBODY, group=self.NOBODY, extra_groups=())
+        job.wait_for("ready")
+        job.signal(signal.SIGTERM)
+        job.wait_for(r"process \d+ \(become_root\) could not be ended: Operation not permitted", stream="err")
+        job.wait()
+        self.end_of_all()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A job that outlives its workers, on this host: restarts, budgets, hangs, discovery, `trainrun ctl`."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -174,13 +175,36 @@ class Hangs(ElasticTest):
         self.assertSays(done, r"rank 1 on \S+: state T", r"rank 0 on \S+: state [SR]")
         self.assertGenerationsFit([0, 1])
 
-    def test_the_one_that_the_others_wait_for_is_named_after_the_evidence(self):
+    def test_the_one_that_the_others_wait_for_is_named(self):
         done = self.run_job("-np", 3, "--hang-timeout", "1s", "sh", "-c",
                             "echo up; [ $RANK = 1 ] && exec sleep 600; while :; do :; done")
         self.assertInOrder(self.assertEnds(done, 124).err, "no sign of life of any rank for",
                            r"rank 1 does something else than the others: it sleeps .last output \S+ s ago., "
                            "and each of ranks 0 and 2 uses its CPU")
         self.assertSays(done, r"rank 2 on \S+: state R, .*, last output \S+ s ago")
+
+    def test_one_that_sleeps_elsewhere_is_named_first_and_ranks_are_told_in_order(self):
+        script = self.write("odd.py", "import os, threading, time\nprint('up', flush=True)\n"
+                            "time.sleep(600) if os.environ['RANK'] == '2' else threading.Event().wait()\n")
+        done = self.run_job("-np", 4, "--hang-timeout", "1s", "/usr/bin/python3", script)
+        self.assertInOrder(self.assertEnds(done, 124).err, "looking at what they do",
+                           r"rank 2 does something else than the others: it .* and each of ranks 0, 1 and 3 ",
+                           r"  rank 0 on \S+: state S", r"  rank 1 on \S+: state S", r"  rank 2 on \S+: state S",
+                           r"  rank 3 on \S+: state S", "no sign of life of any rank for .* after the start")
+
+    def test_one_that_spins_in_another_function_of_mpi_is_named(self):
+        if not shutil.which("gdb"):
+            self.skipTest("no gdb shows a stack here")
+        program = self.folder + "/spin"
+        source = self.write("spin.c", "#include <stdio.h>\n#include <stdlib.h>\nvolatile long n;\n"
+                            "__attribute__((noinline)) void MPI_Recv(void) { for (;;) n++; }\n"
+                            "__attribute__((noinline)) void MPI_Barrier(void) { for (;;) n++; }\n"
+                            "int main(void) { puts(\"up\"), fflush(stdout);\n"
+                            "  atoi(getenv(\"RANK\")) ? MPI_Barrier() : MPI_Recv(); }\n")
+        subprocess.run(["cc", "-O0", "-o", program, source], check=True)
+        done = self.run_job("-np", 3, "--hang-timeout", "1s", program)
+        self.assertSays(self.assertEnds(done, 124), r"rank 0 does something else than the others: it is in MPI_Recv "
+                        r".*, and each of ranks 1 and 2 is in MPI_Barrier", r"rank 1 on .*, in MPI_Barrier")
 
     def test_with_no_restart_left_a_hang_ends_the_job(self):
         job = self.start("-np", 2, *RESTARTS, "--hang-timeout", "1s", "--reset-limit", 0, WORKER, "wait")

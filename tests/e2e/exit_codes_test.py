@@ -113,6 +113,20 @@ class ExitCodes(LocalTest):
         done = self.assertEnds(self.run_job("-np", 2, "--timeout", "1", WORKER, "wait"), 124)
         self.assertSays(done, r"^trainrun: the time limit passed \(--timeout 1\.0 s\); 2 ranks ended by SIGTERM$")
 
+    def test_a_host_that_does_not_answer_is_named_while_it_is_waited_for(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            job = self.start("--transport", "ssh", "--ssh-port", silent.getsockname()[1], "-H", "127.0.0.1", "true")
+            job.wait_for(r"^trainrun: waiting for hosts: 127.0.0.1 .connecting, [5-9]\.\d s.; giving up in .*--start-timeout",
+                         stream="err")
+            job.signal(signal.SIGINT)
+            self.assertEnds(job.wait(), 130)
+
+    def test_a_rank_that_prints_its_exception_when_the_first_has_failed_is_no_victim_of_sigterm(self):
+        script = ('if [ $RANK = 0 ]; then until [ -e said ]; do sleep 0.1; done; exit 3; fi; '
+                  'printf "Traceback (most recent call last):\\n  File x\\nValueError: x\\n" >&2; touch said; exec sleep 600')
+        done = self.assertEnds(self.run_job("-np", 2, "sh", "-c", script), 3)
+        self.assertSays(done, "then +1 rank raised an exception too$")
+
     def test_what_a_rank_leaves_in_the_background_is_ended_and_that_is_said(self):
         for left, name in (("sleep 60 &", "sleep"), ("setsid sleep 60 < /dev/null > /dev/null 2>&1 &", r"\w+")):
             with self.subTest(left=left):
@@ -127,7 +141,7 @@ class ExitCodes(LocalTest):
         with open(os.path.join(self.folder, "go"), "wb"):
             pass
         done = self.assertEnds(job.wait(), 6)
-        self.assertSays(done, "exited with code 6; ending 2 ranks: SIGKILL in", "SIGTERM: SIGKILL$")
+        self.assertSays(done, "exited with code 6; ending 2 ranks: SIGKILL in", r"SIGTERM: SIGKILL .try: --grace 60s.$")
 
     def test_the_reader_of_our_stdout_goes_away_and_the_job_drains_with_141(self):
         job = self.start("-np", 2, "--grace", "2", WORKER, "lines", 10000000, 100)

@@ -88,8 +88,17 @@ class Ending(LocalTest):
         waiting(job, 3, 1)
         self.kill_helper_of(job)
         done = job.wait()
-        self.assertNotEqual(done.rc, 0, done)
-        self.assertSays(done, "the helper for PMIx on .* was killed by SIGKILL")
+        self.assertEnds(done, 70)
+        self.assertSays(done, "the helper for PMIx on .* was killed by SIGKILL, .* after the start")
+
+    def test_the_helper_outlives_ranks_that_need_sigkill(self):
+        script = ('trap "" TERM; echo helper $(pgrep -P $PPID -x trainrun-pmix); touch up.$TRAINRUN_GENERATION.$RANK; '
+                  '[ $TRAINRUN_GENERATION = 2 ] && exit 0; until [ -e up.1.1 ]; do sleep 0.1; done; '
+                  '[ $RANK = 0 ] && exit 3; while :; do sleep 0.1; done')
+        done = self.run_job("-np", 2, "--compat", "openmpi", "--max-restarts", 1, "--grace", 1, "sh", "-c", script)
+        self.assertSays(self.assertEnds(done, 0), "1 rank did not end within .*SIGKILL")
+        helpers = re.findall(r"helper (\d+)", done.out)
+        self.assertEqual((len(helpers), len(set(helpers))), (4, 1), done)
 
     def test_a_helper_that_does_not_go_keeps_nobody_waiting(self):
         stop_helper = "; kill -STOP $(pgrep -P $PPID -x trainrun-pmix)"

@@ -18,10 +18,11 @@ class Training:
         self.write("finish", "")
 
     def write(self, name, text):
-        """As a file that changes at one stroke."""
+        """As a file that changes at one stroke; its path."""
         with open(f"{self.folder}/{name}.new", "w") as file:
             file.write(text)
         os.rename(f"{self.folder}/{name}.new", f"{self.folder}/{name}")
+        return f"{self.folder}/{name}"
 
     def starts(self, generation=None):
         """What workers told of their starts, in order."""

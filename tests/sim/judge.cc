@@ -290,8 +290,8 @@ void Judge::after_step(const JobMachine& machine) {
   only(Deadline::settle, {Phase::running, Phase::cooling});
   for (const auto one : {Deadline::join, Deadline::cause}) only(one, {Phase::forming, Phase::running});
   for (const auto one : {Deadline::inspect, Deadline::steady}) only(one, {Phase::running});
-  for (const auto one : {Deadline::grace, Deadline::kill, Deadline::sweep, Deadline::notice})
-    only(one, {Phase::draining});
+  for (const auto one : {Deadline::grace, Deadline::kill, Deadline::sweep}) only(one, {Phase::draining});
+  only(Deadline::notice, {Phase::gathering, Phase::draining});
   only(Deadline::stop, {Phase::closing});
   switch (machine.phase()) {
     case Phase::gathering:

@@ -155,6 +155,8 @@ void Judge::ends(const Outcome& outcome, Instant now) {
     case Kind::timed_out:
       if (!job_timed_out_) fail("the time limit had not passed");
       return code(124);
+    case Kind::exchange_lost:
+      return fail("no exchange was lost");
     case Kind::hung:
       if (!may_fail) fail("the job ends as hung, and could go on");
       return code(124);

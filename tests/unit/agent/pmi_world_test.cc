@@ -235,6 +235,17 @@ TEST_CASE("puts before one barrier are bounded, and the next barrier gives room 
   CHECK(table.say(0, large).starts_with("cmd=put_result rc=0"));
 }
 
+TEST_CASE("a key that is put again takes the room of the old one") {
+  Table table(1, 1);
+  table.say(0, init);
+  const auto large = put("key", std::string(60000, 'v'));
+  for (std::size_t bytes = 0; bytes < PmiWorld::most_held + 2 * large.size(); bytes += large.size()) {
+    REQUIRE(table.say(0, large).starts_with("cmd=put_result rc=0"));
+    table.say(0, "cmd=barrier_in\n");
+  }
+  CHECK(table.told.empty());
+}
+
 TEST_CASE("what is no PMI gets no answer") {
   for (const std::string bytes : {"hello\n", "\n", "key=value cmd=init\n", "cmd=\n"}) {
     Table table(1, 1);

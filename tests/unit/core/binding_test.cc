@@ -140,6 +140,9 @@ TEST_CASE("GPUs are dealt out in order, from the user's own list where there is 
   CHECK(visible_gpus(job, 1) == "3");
   job.env = {{"CUDA_VISIBLE_DEVICES", ""}, {"HIP_VISIBLE_DEVICES", "4,5"}};
   CHECK(visible_gpus(job, 0) == "4,5");
+  job.env = {{"ROCR_VISIBLE_DEVICES", "6,7,3"}};
+  CHECK(visible_gpus(job, 0) == "0,1");
+  CHECK(visible_gpus(job, 1) == "2");
 }
 
 TEST_CASE("more ranks than a host may have processes are refused, to be tried again with fewer") {
@@ -167,6 +170,9 @@ TEST_CASE("too few GPUs is an error that counts") {
   job.env = {{"CUDA_VISIBLE_DEVICES", "0,1"}};
   CHECK(gpus_suffice(job, facts, 2).error().message ==
         "2 ranks with 2 GPUs each need 4 GPUs, and CUDA_VISIBLE_DEVICES has 2");
+  job.env = {{"ROCR_VISIBLE_DEVICES", "6,7"}};
+  CHECK(gpus_suffice(job, facts, 2).error().message ==
+        "2 ranks with 2 GPUs each need 4 GPUs, and ROCR_VISIBLE_DEVICES has 2");
 }
 
 }  // namespace

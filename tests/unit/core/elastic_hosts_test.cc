@@ -119,6 +119,28 @@ TEST_SUITE("core.elastic hosts") {
     CHECK(bench.has_said("hosts no longer listed: gpu1"));
   }
 
+  TEST_CASE("a host that was unlisted and kept, and then dies, is told and counted as lost") {
+    Bench bench(2, OnFailure::restart_world, [](JobSpec& spec) { spec.elastic.min_np = 4; });
+    bench.all_running();
+    bench.tell(HostsDiscovered{{Bench::host(0)}});
+    REQUIRE(bench.has_said("hosts no longer listed: gpu1; kept"));
+    SUBCASE("while it runs") {}
+    SUBCASE("while another failure is dealt with") {
+      bench.end(bench.at(0), ExitStatus::exited(1));
+      REQUIRE(bench.phase() == Phase::draining);
+    }
+    const bool draining = bench.phase() == Phase::draining;
+    bench.lose(1);
+    CHECK(bench.has_said("gpu1 lost" + std::string(draining ? " as well" : "") + " (no answer for 10.0 s)"));
+    bench.drained();
+    CHECK(bench.has_said("waiting for hosts: 2 slots of the 4"));
+    bench.pass(Deadline::world);
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    if (!draining)
+      CHECK(bench.outcome->changes == std::vector<std::pair<CauseKind, int>>{{CauseKind::host_lost, 1}});
+  }
+
   TEST_CASE("a --start-timeout that was given ends a start without hosts, and is named") {
     const auto empty = [](JobSpec& spec) {
       spec.hosts.hosts.clear();

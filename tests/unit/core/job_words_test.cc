@@ -16,6 +16,38 @@ std::string last_said_of(const Bench& bench) {
 }  // namespace
 
 TEST_SUITE("core.job_words") {
+  TEST_CASE("hosts that do not answer a start are named, once") {
+    Bench bench(3);
+    bench.tell(HostReady{HostIndex{0}});
+    bench.pass(Deadline::notice);
+    CHECK(bench.said() == std::vector<std::string>{"waiting for hosts: gpu1 and gpu2 (connecting, 5.0 s); "
+                                                   "giving up in 55.0 s (--start-timeout)"});
+    CHECK_FALSE(bench.armed.contains(Deadline::notice));
+  }
+
+  TEST_CASE("hosts that answer in time are not waited for aloud") {
+    Bench bench(2);
+    bench.all_running();
+    CHECK_FALSE(bench.armed.contains(Deadline::notice));
+  }
+
+  TEST_CASE("who was killed by SIGTERM on the way out of an exception is told apart") {
+    Bench bench(2);
+    bench.all_running();
+    bench.end(1, ExitStatus::exited(1));
+    for (std::uint32_t id : {2u, 3u, 4u}) {
+      WorkerExited end{WorkerId{id},   ExitStatus::killed(SIGTERM, false), bench.now, {}, {}, {},
+                       bench.signalled};
+      end.raised = id != 4;
+      bench.tell(end);
+      bench.tell(WorkerFinished{WorkerId{id}});
+    }
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->others.raised == 2);
+    CHECK(bench.outcome->others.terminated == 1);
+  }
+
   TEST_CASE("an end that takes more than a second is explained, once") {
     Bench bench(2, [](JobSpec& spec) { spec.timeout = seconds(60); });
     bench.all_running();
@@ -25,7 +57,7 @@ TEST_SUITE("core.job_words") {
       bench.pass(Deadline::notice);
       CHECK(last_said() == "rank 1 on gpu0 exited with code 4; ending 3 ranks: SIGKILL in 9.0 s");
       bench.pass(Deadline::grace);
-      CHECK(last_said() == "3 ranks did not end within 10.0 s of SIGTERM: SIGKILL");
+      CHECK(last_said() == "3 ranks did not end within 10.0 s of SIGTERM: SIGKILL (try: --grace 60s)");
     }
     SUBCASE("a host was lost") {
       bench.tell(HostLost{HostIndex{1}, "gone"});
@@ -36,7 +68,7 @@ TEST_SUITE("core.job_words") {
     SUBCASE("the time is over") {
       bench.pass(Deadline::job);
       bench.pass(Deadline::notice);
-      CHECK(last_said() == "the time limit passed (--timeout 1m00s); ending 4 ranks: SIGKILL in 9.0 s");
+      CHECK(last_said() == "--timeout 1m00s is over; ending 4 ranks: SIGKILL in 9.0 s");
     }
     SUBCASE("a signal is answered at once") {
       bench.tell(UserSignal{SIGINT});
@@ -56,7 +88,8 @@ TEST_SUITE("core.job_words") {
     bench.tell(OutputClosed{});
     bench.pass(Deadline::grace);
     CHECK(last_said_of(bench) ==
-          "nobody reads the output any more; 4 ranks did not end within 0.51 s of SIGTERM: SIGKILL");
+          "nobody reads the output any more; 4 ranks did not end within 0.51 s of SIGTERM: SIGKILL "
+          "(try: --grace 60s)");
     CHECK_FALSE(bench.armed.contains(Deadline::notice));
   }
 

@@ -56,6 +56,22 @@ TEST_SUITE("mpi") {
     bench.tell(WorkerAborted{WorkerId{4}, 7, bench.now, {}, {}});
   }
 
+  TEST_CASE("ranks that end since their exchange is gone are not to blame, a later one is") {
+    for (const bool soon : {true, false}) {
+      JobBench bench(2);
+      bench.all_running();
+      bench.tell(ExchangeBroken{Generation{1}, {}, "the helper for PMIx on gpu0 was killed by SIGKILL"});
+      if (!soon) bench.now += seconds(60);
+      bench.end(2, ExitStatus::exited(195));
+      for (std::uint32_t id : {1u, 3u, 4u}) bench.end(id, ExitStatus::killed(SIGTERM, false));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->exit_code == (soon ? 70 : 195));
+      CHECK((bench.outcome->kind == Outcome::Kind::exchange_lost) == soon);
+      CHECK(bench.outcome->others.failed == (soon ? 1 : 0));
+    }
+  }
+
   TEST_CASE("a rank that left others behind in MPI is the cause, though it exited with 0") {
     JobBench bench(2);
     bench.all_running();

@@ -48,6 +48,47 @@ TEST_SUITE("odd one out") {
     CHECK(odd_one_out({a, b, c})->find("it is after 'all_reduce' number 4") != std::string::npos);
   }
 
+  TEST_CASE("one that is in another function of MPI, while all spin") {
+    std::vector<Look> looks{look(0), look(1), look(2)};
+    const char* inside[] = {"opal_progress", "poll_dispatch", "epoll_wait"};
+    for (std::size_t i = 0; i < looks.size(); ++i) {
+      looks[i].busy = true;
+      looks[i].frame = {i == 0 ? "MPI_Recv" : "MPI_Barrier", i == 2 ? inside[0] : inside[1], true};
+    }
+    CHECK(odd_one_out(looks)->find("rank 0 does something else than the others: it is in MPI_Recv") == 0);
+    CHECK(odd_one_out(looks)->ends_with("each of ranks 1 and 2 is in MPI_Barrier"));
+    looks[0].frame.mpi.clear();
+    CHECK(odd_one_out(looks)->find("it is in no MPI function") != std::string::npos);
+    looks[1].frame = {};  // of one nothing is known
+    CHECK_FALSE(odd_one_out(looks));
+  }
+
+  TEST_CASE("what spinning ranks do inside tells nothing") {
+    std::vector<Look> looks{look(0), look(1), look(2)};
+    for (auto& it : looks) it.busy = true, it.frame = {"", "opal_progress", true};
+    looks[1].frame.name = "epoll_wait";
+    CHECK_FALSE(odd_one_out(looks));
+  }
+
+  TEST_CASE("one that sleeps in another place, by its frame or by the kernel's name") {
+    std::vector<Look> looks{look(0), look(1), look(2), look(3)};
+    for (auto& it : looks) it.waits_in = "futex_wait_queue";
+    looks[3].waits_in = "futex_do_wait";  // of another kernel
+    CHECK_FALSE(odd_one_out(looks));
+    looks[2].waits_in = "hrtimer_nanosleep";
+    CHECK(
+        odd_one_out(looks) ==
+        "rank 2 does something else than the others: it waits in hrtimer_nanosleep (last output 5.0 s ago), "
+        "and each of ranks 0, 1 and 3 waits in a lock (futex)");
+    for (auto& it : looks) it.frame = {"", "wait (threading.py:320)", true};
+    looks[2].frame.name = "<module> (a.py:4)";
+    CHECK(odd_one_out(looks)->find(
+              "rank 2 does something else than the others: it is in <module> (a.py:4)") == 0);
+    looks[0].waits_in.clear();
+    for (auto& it : looks) it.frame = {};
+    CHECK_FALSE(odd_one_out(looks));
+  }
+
   TEST_CASE("one that fell silent long before, or never spoke") {
     auto quiet = look(1);
     quiet.silent = seconds(60);

@@ -66,7 +66,7 @@ TEST_SUITE("report") {
         {ExitStatus::killed(SIGABRT, true), "was killed by SIGABRT (core dumped)", "", {}},
         {ExitStatus::killed(SIGKILL, false),
          "was killed by SIGKILL, not sent by trainrun",
-         "see on gpu2 who did: a limit on CPU time",
+         "most likely the kernel's OOM killer did, for want of memory: see `dmesg` on gpu2. Else a limit",
          {}},
         {ExitStatus::killed(SIGABRT, false),
          "was killed by SIGABRT: threads still ran when the program ended",
@@ -131,6 +131,47 @@ TEST_SUITE("report") {
     }
   }
 
+  TEST_CASE("a rank of Python gets the advice of Python") {
+    auto job = job_of_two();
+    job.programs.front().argv = {"train.py"};
+    job.programs.front().found = {{"", "/w/train.py", ""}, {"", "/venv/bin/python3", "/w/train.py"}};
+    const auto report = [&](const ExitStatus& status, std::vector<std::string> words, bool raised) {
+      output::ReportFacts facts{std::move(words), {}, {}};
+      facts.raised = raised;
+      return fmt::format("{}", fmt::join(output::report_lines(job, failed(status), facts), "\n"));
+    };
+    CHECK(report(ExitStatus::exited(1), {"ValueError: x"}, false).find("--only-rank") != std::string::npos);
+    CHECK(report(ExitStatus::exited(1), {"ValueError: x"}, true).find("  try ") == std::string::npos);
+    CHECK(
+        report(ExitStatus::exited(1), {"ModuleNotFoundError: No module named 'x'"}, true)
+            .find("  try         it was run by /venv/bin/python3: install the module for that one on gpu2") !=
+        std::string::npos);
+    const auto segfault = ExitStatus::killed(SIGSEGV, false);
+    CHECK(report(segfault, {}, false).find("  try         -x PYTHONFAULTHANDLER=1") != std::string::npos);
+    CHECK(report(segfault, {"Fatal Python error: Segmentation fault"}, false).find("FAULTHANDLER") ==
+          std::string::npos);
+  }
+
+  TEST_CASE("who had printed an exception when SIGTERM came is no victim of it") {
+    auto outcome = failed(ExitStatus::exited(1));
+    outcome.others.raised = 6;
+    outcome.others.terminated = 1;
+    CHECK(text(outcome).find("  then        1 rank ended by SIGTERM and 6 ranks raised an exception too") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("what MPI ranks exchanged by is the cause, and no rank") {
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::exchange_lost;
+    outcome.why = cause::ExchangeLost{"the helper for PMIx on gpu1 was killed by SIGKILL"};
+    outcome.after = seconds(3);
+    outcome.others.failed = 2;
+    CHECK(
+        text(outcome).starts_with("trainrun: the helper for PMIx on gpu1 was killed by SIGKILL, 3.0 s after "
+                                  "the start; 2 ranks failed too"));
+    CHECK(core::exit_code_of(outcome) == 70);
+  }
+
   TEST_CASE("a kill for memory shows the kernel's evidence") {
     auto outcome = failed(ExitStatus::killed(SIGKILL, false));
     outcome.cause->out_of_memory = "kernel: Killed process 4242 (train)";
@@ -157,11 +198,9 @@ TEST_SUITE("report") {
                                          "\n"));
     };
     const std::string head = "trainrun: rank 3 on gpu2 exited with code 1, 3.0 s after the start\n" + first;
-    const std::string end = "\n  try         to see this rank alone: --only-rank 3";
     CHECK(report({"ValueError: x"}, {{"ValueError: x", "more"}, "t.py:3, in f"}) ==
-          head + "\n  exception   ValueError: x\n              more\n              at t.py:3, in f" + end);
-    CHECK(report({"bye"}, {{"ValueError: x"}}) ==
-          head + "\n  exception   ValueError: x\n  last words  bye" + end);
+          head + "\n  exception   ValueError: x\n              more\n              at t.py:3, in f");
+    CHECK(report({"bye"}, {{"ValueError: x"}}) == head + "\n  exception   ValueError: x\n  last words  bye");
     CHECK(report({}, {{"OutOfMemoryError: CUDA out of memory. Tried"}}).find("the GPU is out of memory") !=
           std::string::npos);
   }
