@@ -37,7 +37,7 @@ class Control(ElasticTest):
             self.assertIn("the job is not elastic", self.ctl(*words, rc=2))
         self.assertIn("the job ends", self.ctl("end"))
         job.wait_for("got TERM", count=2)
-        self.assertEnds(job.wait(), 143)
+        self.assertEqual(self.assertEnds(job.wait(), 143).died_by, 0)  # no signal came
 
     def ctl_text(self, *words):
         done = subprocess.run([TRAINRUN, "ctl", *words], env=self.environment(), stdin=subprocess.DEVNULL,
