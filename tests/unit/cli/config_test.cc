@@ -329,7 +329,8 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"--hostfile", "hosts.txt", "-H", "gpu1:3", "./train"},
        "-H asks for 3 slots on gpu1, and hosts.txt gives it 2"},
       {{"--hostfile", "hosts.txt", "-np", "5", "./train"},
-       "-np 5 needs 5 slots, the hosts have 4 | write slots=3 for gpu1 in hosts.txt, or add --oversubscribe"},
+       "-np 5 needs 5 slots, the hosts have 4: gpu1 2, gpu2 2 | write slots=3 for gpu1 in hosts.txt, or add "
+       "--oversubscribe"},
       {{"-i", "/nokey", "./train"}, "-i: there is no key '/nokey' | ls ~/.ssh shows the keys that there are"},
       {{"--wdir", "/home/u/plain.txt", "./train"},
        "the working directory '/home/u/plain.txt' is no directory | --wdir DIR chooses another one"},
@@ -342,6 +343,37 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"--config", "nope.toml", "./train"}, "--config: /home/u/nope.toml: No such file or directory"},
       {{"--json", "./train"},
        "--json goes with --dry-run or --check-hosts | write trainrun --dry-run --json ..."},
+      {{"-m", "cyclic", "./train"},
+       "-m cyclic: no module of that name is here | -m is python's; for srun's -m write --map-by slot "
+       "(block) "
+       "or --map-by host (cyclic)"},
+      {{"-p", "debug", "./train"},
+       "-p: 'debug' is not a whole number from 1 to 65535 | -p is the port of sshd; srun's -p PARTITION is "
+       "for "
+       "sbatch or salloc"},
+      {{"-p", "0", "./train"}, "-p: '0' is not a whole number from 1 to 65535"},
+      {{"--map-by", "socket:PE=2", "./train"},
+       "--map-by: 'socket:PE=2' is not slot, host or ppr:N:host | write --cpus-per-rank N for PE=N"},
+      {{"--map-by", "slot:OVERSUBSCRIBE", "./train"},
+       "--map-by: 'slot:OVERSUBSCRIBE' is not slot, host or ppr:N:host | write --oversubscribe beside "
+       "--map-by "
+       "slot or host"},
+      {{"--map-by", "ppr:1:socket", "./train"},
+       "--map-by: 'ppr:1:socket' is not slot, host or ppr:N:host | ranks are counted by host: write "
+       "ppr:N:host; "
+       "--bind-to socket or numa binds them there"},
+      {{"--map-by", "l3cache", "./train"},
+       "--map-by: 'l3cache' is not slot, host or ppr:N:host | write --map-by slot or host, and --bind-to "
+       "core, "
+       "numa or socket for the place on a host"},
+      {{"--map-by", "nothing", "./train"}, "--map-by: 'nothing' is not slot, host or ppr:N:host"},
+      {{"--bind-to", "hwthread", "./train"},
+       "--bind-to: 'hwthread' is not one of none, core, numa, socket, auto | write --bind-to core: a rank "
+       "has all "
+       "hardware threads of its core"},
+      {{"--bind-to", "l3cache", "./train"},
+       "--bind-to: 'l3cache' is not one of none, core, numa, socket, auto | write --bind-to numa, or "
+       "--cpus-per-rank N"},
       {{""}, "the name of the program is empty | write trainrun [flags] program [arguments]"},
   };
   for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);
