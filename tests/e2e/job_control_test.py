@@ -80,6 +80,18 @@ class JobControl(LocalTest):
         self.assertEqual(self.wait_and_read(process, terminal, shown).count(b"trial "), 1)
         self.assertEqual(process.returncode, 130)
 
+    def test_control_z_leaves_no_status_line_behind(self):
+        process, terminal = self.on_terminal(
+            f"TERM=xterm {TRAINRUN} -np 1 {WORKER} when {self.folder}/go exit 0; echo stopped; fg; echo code=$?=")
+        shown = self.read_until(terminal, b"1 of 1 rank running")
+        os.write(terminal, b"\x1a")
+        shown += self.read_until(terminal, b"stopped")
+        last_line = shown[:shown.index(b"stopped")].split(b"\r\x1b[K")[-1]
+        self.assertNotIn(b"rank running", last_line)
+        open(self.folder + "/go", "w").close()
+        self.read_until(terminal, b"code=0=")
+        process.wait(timeout=60)
+
     def test_typed_input_reaches_rank_0(self):
         process, terminal = self.on_terminal(
             f"{TRAINRUN} -np 2 sh -c 'test $RANK = 0 || exit 0; read line; echo heard $line-$RANK'; echo code=$?=")

@@ -343,37 +343,6 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"--config", "nope.toml", "./train"}, "--config: /home/u/nope.toml: No such file or directory"},
       {{"--json", "./train"},
        "--json goes with --dry-run or --check-hosts | write trainrun --dry-run --json ..."},
-      {{"-m", "cyclic", "./train"},
-       "-m cyclic: no module of that name is here | -m is python's; for srun's -m write --map-by slot "
-       "(block) "
-       "or --map-by host (cyclic)"},
-      {{"-p", "debug", "./train"},
-       "-p: 'debug' is not a whole number from 1 to 65535 | -p is the port of sshd; srun's -p PARTITION is "
-       "for "
-       "sbatch or salloc"},
-      {{"-p", "0", "./train"}, "-p: '0' is not a whole number from 1 to 65535"},
-      {{"--map-by", "socket:PE=2", "./train"},
-       "--map-by: 'socket:PE=2' is not slot, host or ppr:N:host | write --cpus-per-rank N for PE=N"},
-      {{"--map-by", "slot:OVERSUBSCRIBE", "./train"},
-       "--map-by: 'slot:OVERSUBSCRIBE' is not slot, host or ppr:N:host | write --oversubscribe beside "
-       "--map-by "
-       "slot or host"},
-      {{"--map-by", "ppr:1:socket", "./train"},
-       "--map-by: 'ppr:1:socket' is not slot, host or ppr:N:host | ranks are counted by host: write "
-       "ppr:N:host; "
-       "--bind-to socket or numa binds them there"},
-      {{"--map-by", "l3cache", "./train"},
-       "--map-by: 'l3cache' is not slot, host or ppr:N:host | write --map-by slot or host, and --bind-to "
-       "core, "
-       "numa or socket for the place on a host"},
-      {{"--map-by", "nothing", "./train"}, "--map-by: 'nothing' is not slot, host or ppr:N:host"},
-      {{"--bind-to", "hwthread", "./train"},
-       "--bind-to: 'hwthread' is not one of none, core, numa, socket, auto | write --bind-to core: a rank "
-       "has all "
-       "hardware threads of its core"},
-      {{"--bind-to", "l3cache", "./train"},
-       "--bind-to: 'l3cache' is not one of none, core, numa, socket, auto | write --bind-to numa, or "
-       "--cpus-per-rank N"},
       {{""}, "the name of the program is empty | write trainrun [flags] program [arguments]"},
   };
   for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);

@@ -361,8 +361,6 @@ TEST_CASE("what does not fit together is an error that says both sides and a cur
       {{"-H", "a", "--nnodes", "2:4", "--nproc-per-node", "8"},
        "--nnodes 2:4 needs 16 slots, the hosts have 8 | give the hosts more slots (name:slots), name more "
        "hosts, or lower it; hosts that are still to come need --host-discovery-script or --discover"},
-      {{"-H", "a,b", "--nnodes", "3", "--nproc-per-node", "2"},
-       "--nnodes 3, but the job has 2 hosts | name more hosts, or lower --nnodes"},
       {{"-H", "a:2", "-np", "4", "--on-failure", "restart-world"},
        "-np 4 needs 4 slots, the host has 2 | write -H a:4, or add --oversubscribe"},
       {{"-np", "2", "--nnodes", "1"}, "--nnodes 1 and -np 2 both say how many ranks | keep one of them"},
