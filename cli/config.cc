@@ -228,6 +228,9 @@ Result<Request> read_request(const Inputs& inputs) {
       settings->text(Option::resolve, "once") == "once") {
     search_programs(resolved->job, inputs, resolved->notes);
   }
+  if (out.action == Action::dry_run && !resolved->this_host_alone) {
+    for (auto& note : notes_on_absent(resolved->job, inputs)) out.notes.push_back(std::move(note));
+  }
   if (out.action == Action::print_config) {
     out.text = print_config(*settings, *parts, *resolved);
     if (!is_utf8(out.text))

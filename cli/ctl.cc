@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <iterator>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "cli/ctl_text.h"
 #include "cli/ctl_words.h"
@@ -23,6 +27,7 @@ using Kind = control::Command::Kind;
 
 constexpr Duration patience = seconds(10);      // for an answer to a command
 constexpr Duration list_patience = seconds(2);  // for a job that is only listed
+constexpr Duration patience_with_dial = seconds(5), look_again = milliseconds(100);
 
 std::string local_time(std::int64_t since_1970) {
   const auto when = static_cast<std::time_t>(since_1970);
@@ -127,6 +132,26 @@ std::vector<std::string> ctl_places(const std::vector<EnvVar>& environment) {
 
 namespace {
 
+// The reply to `add` comes before the host is dialled: its first attempt is waited for, so that a slip in the
+// name is seen at once.
+std::string followed_up(const control::Command& command, const std::string& socket, std::string reply) {
+  const auto said = control::read_reply(reply);
+  if (command.kind != Kind::add_host || !said) return reply;
+  const auto until = std::chrono::steady_clock::now() + patience_with_dial;
+  std::optional<std::string> more;
+  while (!more) {
+    const auto answer = control::ask(socket, control::to_line(control::Command{}), patience);
+    if (!answer) return reply;  // the job has ended meanwhile
+    const auto world = control::read_world(*answer);
+    if (!world) return reply;
+    more = after_adding(*world, command.host.name);
+    if (!more && std::chrono::steady_clock::now() >= until)
+      more = fmt::format("; not reached yet after {}", format_duration(patience_with_dial));
+    if (!more) std::this_thread::sleep_for(look_again);
+  }
+  return more->empty() ? reply : control::ok_reply(*said + *more);
+}
+
 Result<CtlAnswer> answer_to(const CtlWords& wanted, const std::vector<std::string>& places) {
   if (wanted.action == CtlWords::Action::help) return CtlAnswer{ctl_help()};
   const auto running = control::find_jobs(places);
@@ -135,7 +160,8 @@ Result<CtlAnswer> answer_to(const CtlWords& wanted, const std::vector<std::strin
   if (meant.empty()) return tl::unexpected(nobody(running, wanted.job));
   if (meant.size() > 1) return several(meant, wanted.job, wanted.json);
   const auto* job = &meant.front();
-  const auto reply = control::ask(job->socket, control::to_line(wanted.command), patience);
+  auto reply = control::ask(job->socket, control::to_line(wanted.command), patience);
+  if (reply) reply = followed_up(wanted.command, job->socket, std::move(*reply));
   if (!reply) {
     auto error = reply.error();
     error.message = fmt::format("job {}: {}", job->id, error.message);

@@ -67,6 +67,17 @@ std::string world_text(const control::WorldView& world) {
   return out;
 }
 
+std::optional<std::string> after_adding(const control::WorldView& world, const std::string& name) {
+  const control::HostView* host = nullptr;
+  for (const auto& one : world.hosts) {
+    if (one.name == name) host = &one;
+  }
+  if (host == nullptr || host->state == "ready") return std::string{};
+  if (host->note.empty()) return host->state == "dialling" ? std::nullopt : std::optional(std::string{});
+  return fmt::format("; not reached yet: {}{}", harmless(host->note),
+                     host->cooldown ? ", tried again in " + format_duration(*host->cooldown) : "");
+}
+
 std::string jobs_text(const std::vector<ListedJob>& jobs, std::string (*when)(std::int64_t)) {
   std::vector<Row> rows{{"job", "pid", "started", "command"}};
   for (const auto& job : jobs) {

@@ -149,6 +149,12 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
   const std::int64_t min = std::int64_t{range.min} * facts.ppr, max = std::int64_t{range.max} * facts.ppr;
   if (max > most_ranks)
     return fail(Code::usage, fmt::format("{}: {} ranks are more than a million", words, max));
+  if (facts.hosts_named && !facts.elastic && static_cast<std::size_t>(range.min) > facts.hosts) {
+    return fail(
+        Code::usage,
+        fmt::format("{}, but the job has {}", words, counted(static_cast<std::int64_t>(facts.hosts), "host")),
+        "name more hosts, or lower --nnodes");
+  }
   Sizes out;
   const std::int64_t there = facts.discovers ? min : facts.hosts_named ? facts.room : max;
   out.np = static_cast<int>(std::clamp(there, min, max));
@@ -162,7 +168,11 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
     out.notes.push_back(fmt::format("{} with {} a host: {} to {} ranks{}", words, facts.ppr, min, max,
                                     facts.discovers ? "" : fmt::format(", {} at the start", out.np)));
   } else if (range.max > 1) {
-    out.notes.push_back(fmt::format("{} with {} a host: {}", words, facts.ppr, counted(min, "rank")));
+    const auto most = static_cast<std::size_t>(range.max);
+    const bool some_idle = facts.hosts_named && !facts.discovers && facts.hosts > most;
+    out.notes.push_back(fmt::format(
+        "{} with {} a host: {}{}", words, facts.ppr, counted(min, "rank"),
+        some_idle ? fmt::format(", on the first {} of the {} hosts", range.max, facts.hosts) : ""));
   }
   return out;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cli/value.h"
+
 namespace trainrun::cli {
 
 namespace {
@@ -14,6 +16,7 @@ struct Needless {
   std::string_view only{};  // the one value that may be left out; empty: any
 };
 constexpr std::string_view meets = "trainrun does the rendezvous itself";
+constexpr std::string_view ends_all = "a rank that fails ends the job, see --on-failure";
 constexpr Needless needless[] = {
     // torchrun
     {"--rdzv-backend", Takes::a_value, meets},
@@ -35,16 +38,20 @@ constexpr Needless needless[] = {
     {"--tag-output", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
     {"--nooversubscribe", Takes::nothing, "more ranks than slots are an error without --oversubscribe"},
     // Hydra
+    {"--print-all-exitcodes", Takes::nothing, "a rank that fails is named with its code"},
     {"--prepend-rank", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
     {"--launcher", Takes::a_value, "hosts are reached by ssh", "ssh"},
     {"--bootstrap", Takes::a_value, "hosts are reached by ssh", "ssh"},
     // srun
     {"--label", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
-    {"--mpi", Takes::a_value, "MPI programs of MPICH and Intel MPI find each other by PMI-1"},
+    {"--mpi", Takes::a_value,
+     "the MPI of a program is recognised: Open MPI is served by PMIx, MPICH and Intel MPI by PMI-1"},
     {"--overlap", Takes::nothing, "trainrun takes no step of its own in the allocation"},
     {"--exclusive", Takes::nothing, "trainrun takes no step of its own in the allocation"},
     {"--unbuffered", Takes::nothing, "lines are shown as they come"},
-    {"--kill-on-bad-exit", Takes::yes_or_no, "a rank that fails ends the job, see --on-failure", "true"},
+    {"-u", Takes::nothing, "lines are shown as they come"},
+    {"--kill-on-bad-exit", Takes::yes_or_no, ends_all, "true"},
+    {"-K", Takes::nothing, ends_all},
 };
 
 struct Foreign {
@@ -52,8 +59,11 @@ struct Foreign {
 };
 constexpr std::string_view of_mpirun =
     "there is no mpirun below: its flags are given as ours, its parameters as -x OMPI_MCA_name=value";
+constexpr std::string_view of_allocation =
+    "leave it out: it is for sbatch or salloc, whose allocation trainrun runs in";
 constexpr Foreign foreign[] = {
     // torchrun
+    {"nproc", "write -np N for all ranks, or --nproc-per-node N"},
     {"node-rank", "one trainrun starts all hosts: name them with -H or --hostfile"},
     {"log-dir", "write --output-filename DIR"},
     {"redirects", "write --output-filename DIR to have the output of each rank in files"},
@@ -62,6 +72,9 @@ constexpr Foreign foreign[] = {
     {"run-path", "write the script itself"},
     // Open MPI
     {"mca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
+    {"gmca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
+    {"prefix", "leave it out: hosts need no installation, trainrun brings its agent along"},
+    {"merge-stderr-to-stdout", "write 2>&1 behind the line"},
     {"am", "there are no files of Open MPI's parameters: give each as -x OMPI_MCA_name=value"},
     {"tcp", "not needed: leave it out; --network-interface chooses the network"},
     {"app", "write the programs on the line, with ':' between them, or as [[program]] of a --config file"},
@@ -78,6 +91,13 @@ constexpr Foreign foreign[] = {
     // Hydra
     {"genv", "write -x NAME=VALUE"},
     {"genvall", "write --env all"},
+    {"envall", "write --env all"},
+    {"info", "write --version"},
+    {"outfile-pattern", "write --output-filename DIR for a file a rank, or > FILE for all output"},
+    {"configfile",
+     "write the programs on the line, with ':' between them, or as [[program]] of a --config file"},
+    {"disable-auto-cleanup",
+     "there is none: a rank that fails ends the job, or restarts it with --max-restarts"},
     {"genvlist", "write -x NAME for each of the names"},
     {"pmi-args",
      "an MPI program that was started by itself asks for a launcher of its own, for MPI_Comm_spawn or "
@@ -97,6 +117,16 @@ constexpr Foreign foreign[] = {
     {"output", "write --output-filename DIR for a file a rank, or > FILE for all output"},
     {"-e", "write --output-filename DIR for a file a rank, or 2> FILE for all errors"},
     {"error", "write --output-filename DIR for a file a rank, or 2> FILE for all errors"},
+    {"distribution", "write --map-by slot for block, --map-by host for cyclic"},
+    {"multi-prog",
+     "write the programs on the line, with ':' between them, or as [[program]] of a --config file"},
+    {"gres", "write --gpus-per-rank N; the GPUs themselves are asked of sbatch or salloc"},
+    {"partition", of_allocation},
+    {"account", of_allocation},
+    {"qos", of_allocation},
+    {"job-name", of_allocation},
+    {"-J", of_allocation},
+    {"jobid", "leave it out: inside the allocation its hosts are found"},
     {"-c", "write -np N, or --cpus-per-rank N"},
     {"cpus-per-task", "write --cpus-per-rank N"},
     {"gpus-per-task", "write --gpus-per-rank N"},
@@ -153,8 +183,10 @@ const std::vector<Flag>& needless_flags() {
 std::string_view why_needless(const Flag& flag, std::string_view value) {
   const auto* row = std::find_if(std::begin(needless), std::end(needless),
                                  [&](const Needless& one) { return one.name == flag.name; });
-  if (row == std::end(needless) || (!row->only.empty() && row->only != value)) return {};
-  return row->why;
+  if (row == std::end(needless)) return {};
+  const bool fits = flag.takes == Takes::yes_or_no ? parse_bool(value) == parse_bool(row->only)
+                                                   : row->only.empty() || row->only == value;
+  return fits ? row->why : std::string_view();
 }
 
 }  // namespace trainrun::cli

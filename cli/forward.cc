@@ -23,6 +23,20 @@ void say_ours(const std::string& what, std::string_view name, std::vector<std::s
   notes.push_back(fmt::format("{} is not passed on: trainrun sets {} itself", what, name));
 }
 
+// A list as other launchers take it is one value here, as of mpirun's -x. Values may be secrets: only names
+// are said.
+void say_one_variable(const std::string& flag, const Export& given, std::vector<std::string>& notes) {
+  for (const auto part :
+       split(given.value->substr(std::min(given.value->find(','), given.value->size())), ',')) {
+    const auto equals = part.find('=');
+    if (equals == std::string_view::npos || !is_variable_name(part.substr(0, equals))) continue;
+    const auto other = part.substr(0, equals);
+    notes.push_back(fmt::format("{} {}=...,{}=... is one variable, {}; for two write {} {}=... {} {}=...",
+                                flag, given.name, other, given.name, flag, given.name, flag, other));
+    return;
+  }
+}
+
 // The words after -x that count.
 std::vector<std::string> exports(const std::vector<Setting>& from, std::vector<std::string>& notes) {
   std::vector<std::string> out;
@@ -36,6 +50,8 @@ std::vector<std::string> exports(const std::vector<Setting>& from, std::vector<s
                     : fmt::format("{}: {}", setting.origin, parsed->name),
                parsed->name, notes);
     } else {
+      if (parsed && parsed->value && setting.origin.starts_with('-'))
+        say_one_variable(setting.origin, *parsed, notes);
       out.push_back(setting.value);
     }
   }

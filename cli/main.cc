@@ -1,9 +1,11 @@
 // Wiring only: the words of the command line go in, an exit code comes out.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "cli/config.h"
 #include "cli/ctl.h"
@@ -22,6 +24,7 @@
 #include "launcher/base/fault.h"
 #include "launcher/base/open_files.h"
 #include "launcher/base/standard_streams.h"
+#include "launcher/control/protocol.h"
 #include "launcher/core/placement.h"
 #include "launcher/output/our_lines.h"
 #include "launcher/run.h"
@@ -40,6 +43,21 @@ int print(const std::string& text) {
   return to_int(ExitCode::output_lost);
 }
 
+// A program that asked for JSON reads JSON, also when the words are wrong.
+int refuse(const Error& error, bool json) {
+  if (!json) return print_error(error);
+  const int printed = print(control::error_reply(error) + "\n");
+  return printed != 0 ? printed : to_int(exit_code_of(error.code));
+}
+
+// Asked of words that could not be read; no matter that the program may have such flags of its own.
+bool wants_json(const std::vector<std::string>& argv) {
+  const auto has = [&](std::string_view word) {
+    return std::find(argv.begin(), argv.end(), word) != argv.end();
+  };
+  return has("--json") && (has("--dry-run") || has("--check-hosts"));
+}
+
 bool needs_no_login(const JobSpec& job, const Host& host, const Inputs& inputs) {
   return job.transport == TransportKind::local ||
          (job.transport == TransportKind::automatic && is_this_host(host, inputs));
@@ -56,11 +74,11 @@ int dry_run(const Request& request, const Inputs& inputs) {
   core::Placement first{Generation{1}, {}, 0};  // empty: the hosts are not known before the start
   if (!job.hosts.hosts.empty()) {
     auto placed = first_world(job);
-    if (!placed) return print_error(placed.error());
+    if (!placed) return refuse(placed.error(), request.json);
     first = std::move(*placed);
   }
   const auto here = [&](const Host& host) { return needs_no_login(job, host, inputs); };
-  if (const auto good = decide_here(job, first, here); !good) return print_error(good.error());
+  if (const auto good = decide_here(job, first, here); !good) return refuse(good.error(), request.json);
   const RemoteCommand command = [&](const Host& host) { return remote_command(job, host, inputs); };
   return print(request.json ? dry_run_json(job, first, command) : dry_run_text(job, first, command));
 }
@@ -98,9 +116,10 @@ bool starts_agents(Action action) {
 int perform(const Request& request, const Inputs& inputs) {
   if (starts_agents(request.action)) {
     const auto here = [&](const Host& host) { return needs_no_login(request.job, host, inputs); };
-    if (const auto good = keys_are_usable(request.job, here); !good) return print_error(good.error());
+    const bool json = request.json && request.action != Action::run;
+    if (const auto good = keys_are_usable(request.job, here); !good) return refuse(good.error(), json);
     if (request.action != Action::dry_run) {
-      if (const auto known = user_is_known(request.job, here); !known) return print_error(known.error());
+      if (const auto known = user_is_known(request.job, here); !known) return refuse(known.error(), json);
     }
   }
   switch (request.action) {
@@ -141,6 +160,6 @@ int main(int argc, char** argv) {
   }
   release_singleton(inputs->argv);
   const auto request = read_request(*inputs);
-  if (!request) return print_error(request.error());
+  if (!request) return refuse(request.error(), wants_json(inputs->argv));
   return perform(*request, *inputs);
 }

@@ -26,6 +26,13 @@ std::string why_python(const std::string& name, const std::string& directory, bo
   return by_path ? "" : "is not in PATH";  // execvp would not look into the directory; python does
 }
 
+// srun's -m says how ranks are dealt; a module of such a name beside the program is meant as one.
+bool is_distribution_of_srun(const std::string& name, const std::string& directory, const Inputs& inputs) {
+  if (name != "block" && name != "cyclic" && name != "plane") return false;
+  return !inputs.is_file(path_under(directory, name + ".py")) &&
+         !inputs.is_directory(path_under(directory, name));
+}
+
 }  // namespace
 
 std::string variable(const std::vector<EnvVar>& environment, std::string_view name) {
@@ -50,6 +57,10 @@ Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::
   const auto module = std::find_if(part.settings.begin(), part.settings.end(),
                                    [](const Setting& setting) { return setting.option == Option::module; });
   if (module != part.settings.end()) {
+    if (is_distribution_of_srun(module->value, directory, inputs))
+      return fail(Code::usage,
+                  fmt::format("{} {}: no module of that name is here", module->origin, module->value),
+                  "-m is python's; for srun's -m write --map-by slot (block) or --map-by host (cyclic)");
     words = {"python3", "-m", module->value};
     notes.push_back(fmt::format("running module {} with python3", harmless(module->value)));
   } else if (part.program.empty()) {
@@ -78,6 +89,8 @@ Result<void> check_program(const Program& program, const std::string& path, cons
                               trainrun::quoted(program.directory)),
                   "check the spelling; a relative path is taken from the working directory, see --wdir");
     }
+    if (name == "python" && !search_path("python3", path, program.directory, inputs).empty())
+      return fail(Code::not_found, "program 'python' not found in PATH", "write python3, which is there");
     return fail(Code::not_found, fmt::format("program {} not found in PATH", trainrun::quoted(name)),
                 here ? fmt::format("it is in {}: write ./{}", harmless(program.directory), harmless(name))
                      : "write its path, or set PATH (-x PATH=...)");

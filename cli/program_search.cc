@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/program.h"
@@ -97,6 +98,29 @@ std::string path_of_workers(const JobSpec& job, const Program& program) {
 
 void search_programs(JobSpec& job, const Inputs& inputs, std::vector<std::string>& notes) {
   for (auto& program : job.programs) Search(job, program, inputs, notes).run();
+}
+
+std::vector<std::string> notes_on_absent(const JobSpec& job, const Inputs& inputs) {
+  std::vector<std::string> notes;
+  const auto say = [&notes](const std::string& what) {
+    auto line = fmt::format(
+        "{} is not on this host; whether the others have it is seen at the start (or by "
+        "--check-hosts)",
+        trainrun::quoted(what));
+    if (std::find(notes.begin(), notes.end(), line) == notes.end()) notes.push_back(std::move(line));
+  };
+  for (const auto& program : job.programs) {
+    if (program.argv.empty()) continue;
+    const auto& name = program.argv.front();
+    const auto path = path_under(program.directory, name);
+    if (name.find('/') == std::string::npos
+            ? search_path(name, path_of_workers(job, program), program.directory, inputs).empty()
+            : !inputs.is_file(path))
+      say(name);
+    if (!program.script.empty() && !inputs.is_file(path_under(program.directory, program.script)))
+      say(program.script);
+  }
+  return notes;
 }
 
 }  // namespace trainrun::cli

@@ -28,4 +28,7 @@ std::string path_of_workers(const JobSpec& job, const Program& program);
 // that is not found here stays a name, which each host looks up. With -v `notes` get a line for each name.
 void search_programs(JobSpec& job, const Inputs& inputs, std::vector<std::string>& notes);
 
+// A line for each program or script that is not on this host: only its hosts know whether they have it.
+std::vector<std::string> notes_on_absent(const JobSpec& job, const Inputs& inputs);
+
 }  // namespace trainrun::cli

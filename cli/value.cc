@@ -31,7 +31,9 @@ struct Complaint {
 std::optional<Complaint> check_integer(const OptionInfo& row, std::string_view text) {
   const auto number = parse_unsigned<std::uint64_t>(text);
   if (number && *number >= row.min && *number <= row.max) return std::nullopt;
-  return Complaint{fmt::format("a whole number from {} to {}", row.min, row.max)};
+  const bool partition = row.option == Option::ssh_port && only_of(text.substr(0, 1), "") && !number;
+  return Complaint{fmt::format("a whole number from {} to {}", row.min, row.max),
+                   partition ? "-p is the port of sshd; srun's -p PARTITION is for sbatch or salloc" : ""};
 }
 
 // With a 1 for its first number it would be a time.
@@ -49,10 +51,37 @@ std::optional<Complaint> check_duration(const OptionInfo& row, std::string_view 
                    "write seconds, or 250ms, 90s, 5m, 2h, 1:30:00"};
 }
 
+// What other launchers bind to, and this one does not.
+std::string advice_on_binding(std::string_view text) {
+  if (text == "hwthread") return "write --bind-to core: a rank has all hardware threads of its core";
+  if (text.ends_with("cache")) return "write --bind-to numa, or --cpus-per-rank N";
+  if (text == "board" || text == "package") return "write --bind-to socket";
+  return {};
+}
+
+// What mpirun maps by, and this one does not.
+Complaint about_mapping(std::string_view text) {
+  Complaint out{"slot, host or ppr:N:host"};
+  const auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  if (has(":PE=") || has(":pe=")) {
+    out.hint = "write --cpus-per-rank N for PE=N";
+  } else if (has(":OVERSUBSCRIBE") || has(":oversubscribe")) {
+    out.hint = "write --oversubscribe beside --map-by slot or host";
+  } else if (text.starts_with("ppr:")) {
+    out.hint = "ranks are counted by host: write ppr:N:host; --bind-to socket or numa binds them there";
+  } else if (has("core") || has("socket") || has("numa") || has("cache") || has("hwthread") ||
+             has("package")) {
+    out.hint = "write --map-by slot or host, and --bind-to core, numa or socket for the place on a host";
+  }
+  return out;
+}
+
 std::optional<Complaint> check_choice(const OptionInfo& row, std::string_view text) {
   if (std::find(row.choices.begin(), row.choices.end(), text) != row.choices.end()) return std::nullopt;
   const auto near = nearest(text, {row.choices.begin(), row.choices.end()});
   std::string hint = near ? fmt::format("did you mean {}?", *near) : "";
+  if (const auto advice = advice_on_binding(text); row.option == Option::bind_to && !advice.empty())
+    hint = advice;
   if (!near && row.option == Option::env && is_variable_name(text))  // Hydra's -env NAME VALUE
     hint = fmt::format("a variable is given as -x {}=VALUE", text);
   return Complaint{fmt::format("one of {}", fmt::join(row.choices, ", ")), std::move(hint)};
@@ -131,7 +160,7 @@ std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text)
     case Type::sink:
       return check_sink(text);
     case Type::map_by:
-      return parse_map_by(text) ? std::nullopt : std::optional(Complaint{"slot, host or ppr:N:host"});
+      return parse_map_by(text) ? std::nullopt : std::optional(about_mapping(text));
     case Type::ranks:
       return parse_ranks(text) ? std::nullopt : std::optional(Complaint{"ranks such as 0,2-3"});
     case Type::stdin_to:

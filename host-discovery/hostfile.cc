@@ -11,6 +11,20 @@
 
 namespace trainrun::hosts {
 
+namespace {
+
+constexpr std::size_t most_told = 5;
+
+// One message, so that a file is mended once and not line by line.
+tl::unexpected<Error> all_of(const std::vector<Error>& wrong) {
+  auto message = wrong.front().message;
+  for (std::size_t i = 1; i < wrong.size(); ++i) message += "; " + wrong[i].message;
+  if (wrong.size() == most_told) message += "; there may be more";
+  return fail(wrong.front().code, std::move(message), wrong.front().hint);
+}
+
+}  // namespace
+
 Result<std::vector<Host>> parse_hostfile(std::string_view content, std::string_view path) {
   const auto at = [&](std::size_t line, const Error& error) {
     return fail(error.code, fmt::format("{}:{}: {}", path, line, error.message), error.hint);
@@ -22,6 +36,11 @@ Result<std::vector<Host>> parse_hostfile(std::string_view content, std::string_v
   if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
 
   std::vector<Host> hosts;
+  std::vector<Error> wrong;  // with their places; the hint is that of the first
+  const auto note = [&](std::size_t line, const Error& error) {
+    wrong.push_back(at(line, error).value());
+    return wrong.size() == most_told;
+  };
   LineCutter cutter;
   std::size_t number = 0, comment_line = 0;
   for (auto rest = content; !rest.empty();) {
@@ -33,12 +52,16 @@ Result<std::vector<Host>> parse_hostfile(std::string_view content, std::string_v
     if (cutter.inside_comment() && !was_inside) comment_line = number;
     if (words.empty()) continue;
     auto more = read_host_line(words, LineRules::file);
-    if (!more) return at(number, more.error());
+    if (!more) {
+      if (note(number, more.error())) break;
+      continue;
+    }
     if (hosts.size() + more->size() > most_hosts) {
       return at(number, {Code::config, fmt::format("more than {} hosts", most_hosts)});
     }
     hosts.insert(hosts.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
   }
+  if (!wrong.empty()) return all_of(wrong);
   if (cutter.inside_comment()) return at(comment_line, {Code::config, "'/*' without its '*/'"});
   if (hosts.empty())
     return fail(Code::config, fmt::format("{}: names no host", path),

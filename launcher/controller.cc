@@ -251,6 +251,7 @@ void Controller::suspend() {
 void Controller::stop_here() {
   suspending_ = false;
   const auto from = io::real_now();
+  console_.wipe();
   ::raise(SIGSTOP);  // returns when somebody continues us
   io::stood_still(from);
   fleet_.pause(false, [] {});

@@ -51,6 +51,8 @@ class Controller {
   void on_ask_for_hosts(std::function<void()> ask) { ask_for_hosts_ = std::move(ask); }
   [[nodiscard]] const core::JobMachine& machine() const { return machine_; }
   [[nodiscard]] int exit_code() const { return exit_code_; }
+  // By which signal from outside the job was ended; 0: by none.
+  [[nodiscard]] int ended_by() const;
 
  private:
   // Workers' bytes that may wait for a slow reader of ours before agents are asked to hold theirs back.

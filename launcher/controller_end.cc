@@ -60,6 +60,11 @@ void Controller::perform(const core::Finish& order) {
   console_.close([this] { last_report(); });
 }
 
+int Controller::ended_by() const {
+  if (!finish_ || finish_->outcome.kind != core::Outcome::Kind::user_signal) return 0;
+  return finish_->outcome.by_ctl ? 0 : finish_->outcome.signal;
+}
+
 void Controller::last_report() {
   auto& outcome = finish_->outcome;
   const auto waited = io::Loop::now() - finished_at_;

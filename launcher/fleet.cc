@@ -34,6 +34,22 @@ std::uint32_t in_ms(Duration duration) {
 
 }  // namespace
 
+namespace {
+
+// For -v. What ssh's configuration says of user and port is ssh's affair.
+std::string way_to(const JobSpec& job, const Host& host) {
+  const auto kind = transport_kind(job, host);
+  if (kind == TransportKind::local) return host.name + ": this host, without ssh";
+  auto where = host.user.empty() ? host.name : host.user + "@" + host.name;
+  if (const auto port = host.port != 0 ? host.port : job.ssh.port; port != 0)
+    where += fmt::format(":{}", port);
+  return fmt::format("{}: reached by {}{}", host.name,
+                     kind == TransportKind::openssh ? "OpenSSH's ssh" : "ssh",
+                     where == host.name ? "" : " as " + where);
+}
+
+}  // namespace
+
 TransportKind transport_kind(const JobSpec& job, const Host& host) {
   if (job.transport != TransportKind::automatic) return job.transport;
   // A port or another user's name of its own means another sshd, even on this address (a container, a port
@@ -171,7 +187,7 @@ void Fleet::dial_now(HostIndex host) {
     }
     if (!result->noise.empty())
       handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
-    if (!result->how.empty()) handlers_.detail(result->how);
+    handlers_.detail(result->how.empty() ? way_to(job_, job_.hosts.hosts[host.value]) : result->how);
     stderr_[host] = {result->last_words, result->last_words ? result->last_words() : std::string{}};
     std::vector<FoundProgram> found;
     for (const auto& program : job_.programs)

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "launcher/agent/await_watchers.h"
+#include "launcher/base/end_by_signal.h"
 #include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
@@ -89,11 +90,16 @@ class Signals {
 
 namespace {
 
-int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) {
+struct End {
+  int code = 0;
+  int signal = 0;  // from outside, that ended the job
+};
+
+End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) {
   core::Placement first;  // an elastic job finds its own, once its hosts are there
   if (!job.elastic.enabled()) {
     auto placement = core::place(job, Generation{1});
-    if (!placement) return output::print_error(placement.error());
+    if (!placement) return {output::print_error(placement.error())};
     first = std::move(*placement);
   }
   std::optional<Result<Fd>> events;
@@ -102,7 +108,7 @@ int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
   if (!job.journal.empty()) journal = output::open_journal(job.journal, job.id);
   auto key = fresh_key();
   if (key.empty())
-    return output::print_error({Code::internal, "the kernel gave no random bytes for the job's key"});
+    return {output::print_error({Code::internal, "the kernel gave no random bytes for the job's key"})};
   const auto& seats = first.seats;
   if (std::any_of(seats.begin(), seats.end(), [&job](const auto& seat) {
         return transport_kind(job, job.hosts.hosts[seat.host.value]) == TransportKind::local;
@@ -121,10 +127,10 @@ int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
     controller.say(
         fmt::format("not forwarded: {} (add -x NAME or --env all)", list_names(job.not_forwarded)));
   }
-  if (const auto started = controller.start(); !started) return output::print_error(started.error());
+  if (const auto started = controller.start(); !started) return {output::print_error(started.error())};
   loop.run();
   if (!signals.leaves_at_once()) agent::await_watchers(goodbye);
-  return controller.exit_code();
+  return {controller.exit_code(), controller.ended_by()};
 }
 
 }  // namespace
@@ -132,7 +138,8 @@ int run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
 // What Asio throws is that the kernel refused a descriptor or what it needs to watch one. Whatever runs then
 // loses its launcher: the agents end it.
 int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) try {
-  return run_in_loop(job, notes, std::move(surroundings));
+  const auto end = run_in_loop(job, notes, std::move(surroundings));
+  return end.signal != 0 ? end_by_signal(end.signal) : end.code;
 } catch (const boost::system::system_error& error) {
   return output::print_error(no_more_to_wait_with(error.code().value()));
 }

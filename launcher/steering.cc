@@ -139,6 +139,7 @@ std::string Steering::world() const {
                           worker.pid, core::to_string(worker.state), now - worker.since});
   }
   for (const auto& host : hosts) {
+    if (host.leaves && host.state == core::JobMachine::HostState::gone) continue;  // the user has removed it
     std::optional<Duration> cooldown;
     if (host.used_again && *host.used_again > now) cooldown = *host.used_again - now;
     view.hosts.push_back(

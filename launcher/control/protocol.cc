@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host-discovery/host_grammar.h"
+#include "launcher/base/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/control/reply_fields.h"
 
@@ -179,7 +180,10 @@ std::string ok_reply(std::string_view text) {
 }
 
 std::string error_reply(const Error& error) {
-  Json json{{"ok", false}, {"code", to_string(error.code)}, {"error", error.message}};
+  Json json{{"ok", false},
+            {"code", to_string(error.code)},
+            {"exit_code", to_int(exit_code_of(error.code))},
+            {"error", error.message}};
   if (!error.hint.empty()) json["try"] = error.hint;
   return dumped(json);
 }

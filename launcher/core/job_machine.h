@@ -58,7 +58,7 @@ class JobMachine {
     bool leaves = false;                  // it, or the user, said so
     int stopped = 0;                      // slots that the user gave up
     std::string note;                     // why it is not used
-    std::optional<Instant> used_again{};  // the earliest moment, of one that rests or left
+    std::optional<Instant> used_again{};  // the earliest moment, of one that rests, left or cannot be reached
   };
   struct WorkerView {
     WorkerId worker;

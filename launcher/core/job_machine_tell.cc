@@ -48,7 +48,8 @@ std::vector<JobMachine::HostView> JobMachine::hosts() const {
   const auto pardoned = forgiven();
   for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
     const auto& host = hosts_[i];
-    HostView view{{i}, host.host, host.state, host.listed, host.leaving, 0, host.note, {}};
+    const std::string note(without_name(host.note, host.host.name));
+    HostView view{{i}, host.host, host.state, host.listed, host.leaving, 0, note, {}};
     if (const auto stopped = stopped_slots_.find({i}); stopped != stopped_slots_.end())
       view.stopped = stopped->second;
     const auto until = ledger_.rests_until({i}, now_);
@@ -58,8 +59,10 @@ std::vector<JobMachine::HostView> JobMachine::hosts() const {
       view.note = "left";
       view.used_again = host.away_until;
     } else if (until && !pardoned.contains({i}) && !has_live_members({i})) {
-      view.note = host.note.empty() ? "rests" : "rests: " + host.note;
+      view.note = note.empty() ? "rests" : "rests: " + note;
       view.used_again = until;
+    } else if (host.state == HostState::gone && host.retry_at > now_) {
+      view.used_again = host.retry_at;
     }
     all.push_back(std::move(view));
   }

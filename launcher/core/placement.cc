@@ -61,10 +61,20 @@ std::string what_needs(const JobSpec& job, std::uint64_t wanted) {
   return fmt::format("the {} programs need", job.programs.size());
 }
 
+// ": a 4, b 4"; nothing where one host says it all, or there are too many to read.
+std::string each_of(const std::vector<Host>& hosts) {
+  if (hosts.size() < 2 || hosts.size() > most_hosts_in_hint) return {};
+  std::string out;
+  for (const auto& host : hosts)
+    out += fmt::format("{} {} {}", out.empty() ? ":" : ",", host.name, host.slots);
+  return out;
+}
+
 tl::unexpected<Error> too_few_slots(const JobSpec& job, std::uint64_t wanted, const Counts& room) {
   const auto& hosts = job.hosts.hosts;
-  auto message = fmt::format("{} {}, {} {}", what_needs(job, wanted), s(wanted, "slot"),
-                             hosts.size() == 1 ? "the host has" : "the hosts have", sum(room));
+  auto message =
+      fmt::format("{} {}, {} {}{}", what_needs(job, wanted), s(wanted, "slot"),
+                  hosts.size() == 1 ? "the host has" : "the hosts have", sum(room), each_of(hosts));
   const auto bare =
       std::find_if(hosts.begin(), hosts.end(), [](const Host& host) { return !host.slots_given; });
   if (bare != hosts.end()) {

@@ -63,9 +63,11 @@ class Console {
   // healthy one needs.
   void end_by(Instant until);
 
+  // The status line goes until it is drawn again: the shell is about to write there.
+  void wipe();
+
  private:
   void show(wire::Output stream, const std::string& text);
-  void wipe();
   void draw();
   void tick();
   void show_bars();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "launcher/output/terminal_text.h"
 
@@ -58,7 +59,7 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
     if (newline == std::string_view::npos) {
       state.held += piece;
       held_ += piece.size();
-      if (terminal(stream) && !hidden(rank)) note_bar(state);
+      if (terminal(stream) && !hidden(rank)) draw_bars(state);
       if (!terminal(stream) && !hidden(rank) && !style_.raw && !state.bar_held &&
           std::string_view(state.held).substr(0, state.held.size() - 1).find('\r') !=
               std::string_view::npos) {
@@ -68,15 +69,14 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
       }
       break;
     }
-    forget_bar(state);
+    forget_held_bar(state);
     bytes.remove_prefix(newline + 1);
     if (state.held.empty()) {
-      emit(rank, stream, piece, shown);
+      end_line(rank, stream, piece, shown);
     } else {
       held_ -= state.held.size();
       state.held += piece;
-      emit(rank, stream, state.held, shown);
-      state.held.clear();
+      end_line(rank, stream, std::exchange(state.held, {}), shown);
     }
   }
   if (state.held.size() > longest_line) finish(rank, stream, shown);
@@ -93,44 +93,61 @@ void Mux::cut_longest(std::string& shown) {
 
 void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
   auto& state = stream_of(rank, stream);
-  if (state.held.empty()) return;
-  forget_bar(state);
+  forget_held_bar(state);
   held_ -= state.held.size();
   const auto line = std::exchange(state.held, {});
-  emit(rank, stream, line, shown);
+  const bool is_row = state.bars.moves(line);
+  if (is_row) end_line(rank, stream, line, shown);
+  std::vector<std::string> last;
+  change_bars(state, [&](BarRows& bars) {
+    if (!is_row && !line.empty()) bars.end_line();
+    last = bars.take();
+    bars.forget();
+  });
+  for (const auto& bar : last) show_line(rank, stream, bar, shown);
+  if (!is_row && !line.empty()) emit(rank, stream, line, shown);
 }
 
-void Mux::note_bar(Stream& state) {
+void Mux::end_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
+  auto& state = stream_of(rank, stream);
+  if (!terminal(stream) || hidden(rank) || !state.bars.moves(line)) {
+    change_bars(state, [](BarRows& bars) { bars.end_line(); });
+    return emit(rank, stream, line, shown);
+  }
+  std::optional<std::string> between;
+  change_bars(state, [&](BarRows& bars) { between = bars.go_down(line); });
+  if (between) emit(rank, stream, *between, shown);
+}
+
+template <class Change>
+void Mux::change_bars(Stream& state, Change&& change) {
+  bars_waiting_ -= state.bars.waits() ? 1 : 0;
+  change(state.bars);
+  bars_waiting_ += state.bars.waits() ? 1 : 0;
+}
+
+void Mux::draw_bars(Stream& state) {
   // A "\r" at the very end may be half of a "\r\n".
   const auto last = std::string_view(state.held).substr(0, state.held.size() - 1).rfind('\r');
   if (last == std::string_view::npos) return;
-  auto newest = std::string_view(state.held).substr(0, last);
-  newest.remove_prefix(newest.rfind('\r') + 1);  // npos + 1 is 0
-  state.is_bar = true;
-  if (newest.find_first_not_of(" \t") != std::string_view::npos && newest != state.bar) {
-    state.bar = newest;
-    bars_waiting_ += state.bar_waits ? 0 : 1;
-    state.bar_waits = true;
-  }
+  change_bars(state, [&](BarRows& bars) { bars.draw(std::string_view(state.held).substr(0, last)); });
   held_ -= last + 1;
   state.held.erase(0, last + 1);
 }
 
-void Mux::forget_bar(Stream& state) {
-  bars_waiting_ -= state.bar_waits ? 1 : 0;
+void Mux::forget_held_bar(Stream& state) {
   bars_held_ -= state.bar_held ? 1 : 0;
-  state.is_bar = state.bar_waits = state.bar_held = false;
-  state.bar.clear();
+  state.bar_held = false;
 }
 
 void Mux::redraw(std::string& shown_out, std::string& shown_err) {
   for (std::size_t i = 0; i < streams_.size() && bars_waiting_ > 0; ++i) {
     auto& state = streams_[i];
-    if (!state.bar_waits) continue;
-    state.bar_waits = false;
+    if (!state.bars.waits()) continue;
     --bars_waiting_;
     const auto stream = i % 2 == 1 ? wire::Output::err : wire::Output::out;
-    show_line(static_cast<std::uint32_t>(i / 2), stream, state.bar, i % 2 == 1 ? shown_err : shown_out);
+    for (const auto& bar : state.bars.take())
+      show_line(static_cast<std::uint32_t>(i / 2), stream, bar, i % 2 == 1 ? shown_err : shown_out);
   }
 }
 
@@ -154,13 +171,15 @@ void Mux::cut(std::uint32_t rank, wire::Output stream, std::size_t size, std::st
   held_ -= size;
   state.held.erase(0, size);
   state.held_before = state.held.size();
-  if (state.held.empty()) forget_bar(state);
+  if (state.held.empty()) forget_held_bar(state);
 }
 
 void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_err) {
   for (const auto stream : {wire::Output::out, wire::Output::err}) {
     const auto& state = stream_of(rank, stream);
-    if (!terminal(stream) || state.is_bar || state.held.ends_with('\r')) continue;
+    if (state.held.empty() || !terminal(stream) || state.bars.returned() || state.held.ends_with('\r') ||
+        state.bars.moves(state.held))
+      continue;
     finish(rank, stream, stream == wire::Output::err ? shown_err : shown_out);
   }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launcher/base/time.h"
+#include "launcher/output/bar_rows.h"
 #include "launcher/output/last_words.h"
 #include "launcher/wire/messages.h"
 
@@ -47,8 +48,9 @@ class Mux {
   void feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown);
   // The stream ended, or a pause is long enough that a last line without newline should be seen.
   void finish(std::uint32_t rank, wire::Output stream, std::string& shown);
-  // On a terminal "\r" ends a state of a progress bar: what redraw() would show, the newest state of each bar
-  // that has changed, each as a line of its own. The last state is shown when the line ends.
+  // On a terminal "\r" ends a state of a progress bar, and so does a step up of the cursor: what redraw()
+  // would show, the newest state of each bar that has changed, each as a line of its own. The last state is
+  // shown when the line ends.
   [[nodiscard]] bool bar_waits() const { return bars_waiting_ > 0; }
   void redraw(std::string& shown_out, std::string& shown_err);
   // Elsewhere a "\r" stays what it is, and a bar is a line without an end: held as long as it goes on. To be
@@ -65,17 +67,19 @@ class Mux {
 
  private:
   struct Stream {
-    std::string held;  // a line that has not ended yet; of a bar on a terminal only its newest state
-    std::string bar;   // the newest whole state
-    bool is_bar = false, bar_waits = false;  // bar_waits: not shown yet
-    bool bar_held = false;                   // a bar that goes to no terminal
-    std::size_t held_before = 0;             // at the last cut_bars()
+    std::string held;       // a line that has not ended yet; of a bar on a terminal only its newest state
+    BarRows bars;           // on a terminal
+    bool bar_held = false;  // a bar that goes to no terminal
+    std::size_t held_before = 0;  // at the last cut_bars()
   };
   void emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void cut_longest(std::string& shown);
-  void note_bar(Stream& state);
-  void forget_bar(Stream& state);
+  void end_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
+  void draw_bars(Stream& state);
+  template <class Change>
+  void change_bars(Stream& state, Change&& change);
+  void forget_held_bar(Stream& state);
   [[nodiscard]] bool terminal(wire::Output stream) const {
     return stream == wire::Output::err ? style_.terminal_err : style_.terminal_out;
   }
@@ -93,7 +97,7 @@ class Mux {
   std::vector<Stream> streams_;  // two a rank
   std::vector<LastWords> tails_;
   std::size_t held_ = 0;
-  std::size_t bars_waiting_ = 0, bars_held_ = 0;
+  std::size_t bars_waiting_ = 0, bars_held_ = 0;  // streams
 };
 
 }  // namespace trainrun::output

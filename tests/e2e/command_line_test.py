@@ -28,6 +28,23 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertEqual(done.stderr, "trainrun: unknown flag '--npp'\n  try: did you mean --np?\n")
 
+    def test_who_asks_for_json_gets_an_object_whatever_is_wrong(self):
+        for words, error in ((["--check-hosts", "--json", "-H", "a:x", "true"], "number of slots"),
+                             (["--check-hosts", "--json", "--hostfile", "/nope", "true"], "cannot read"),
+                             (["--dry-run", "--json", "-H", "a,b", "-np", "4", "true"], "-np 4 needs 4 slots"),
+                             (["--dry-run", "--json", "--npp", "true"], "unknown flag '--npp'"),
+                             (["ctl", "--json", "bogus"], "no command 'bogus'")):
+            done = trainrun(*words)
+            self.assertEqual((words, done.returncode, done.stderr), (words, 2, ""))
+            told = json.loads(done.stdout)
+            self.assertEqual((told["ok"], told["exit_code"]), (False, 2))
+            self.assertIn(error, told["error"])
+
+    def test_a_list_behind_x_is_one_variable_and_no_value_of_it_is_told(self):
+        done = trainrun("-np", "1", "-x", "A=secret,B=hidden", "sh", "-c", "echo $A")
+        self.assertEqual((done.returncode, done.stdout), (0, "secret,B=hidden\n"))
+        self.assertEqual(done.stderr, "trainrun: -x A=...,B=... is one variable, A; for two write -x A=... -x B=...\n")
+
     def test_every_kind_of_usage_error_ends_with_2(self):
         for words in ([], ["-np", "x", "true"], ["-H", "a;b", "true"], ["--hostfile", "/nope", "true"],
                       ["-np", "9", "-H", "a:2", "true"], ["--config", "/nope", "true"], ["--wdir", "/nope", "true"],
@@ -64,7 +81,8 @@ class CommandLine(unittest.TestCase):
 
     def test_a_dry_run_of_the_hosts_example_is_json_for_programs(self):
         done = trainrun("--dry-run", "--json", "--hostfile", "examples/hosts.txt", "./train")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"\Atrainrun: '\S*train' is not on this host; [^\n]*\n\Z")
         plan = json.loads(done.stdout)
         self.assertEqual(plan["schema"], 1)
         self.assertEqual([(host["name"], host["slots"]) for host in plan["hosts"]], [("gpu1", 8), ("gpu2", 8)])

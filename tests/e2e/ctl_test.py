@@ -37,7 +37,7 @@ class Control(ElasticTest):
             self.assertIn("the job is not elastic", self.ctl(*words, rc=2))
         self.assertIn("the job ends", self.ctl("end"))
         job.wait_for("got TERM", count=2)
-        self.assertEnds(job.wait(), 143)
+        self.assertEqual(self.assertEnds(job.wait(), 143).died_by, 0)  # no signal came
 
     def ctl_text(self, *words):
         done = subprocess.run([TRAINRUN, "ctl", *words], env=self.environment(), stdin=subprocess.DEVNULL,
@@ -82,6 +82,17 @@ class Control(ElasticTest):
         done = self.assertEnds(job.wait(), 0)
         self.assertInOrder(done.err, "beta leaves: removed by the user", "generation 2: 1 rank on 1 host",
                            "generation 3: 2 ranks on 2 hosts", "3 generations; 2 changes .hosts")
+
+    def test_a_host_that_cannot_be_reached_is_told_so_when_it_is_added_and_goes_when_it_is_removed(self):
+        job = self.start("-np", 2, "--min-np", 1, "--max-np", 4, *RESTARTS, *self.train())
+        self.await_generation(job, 1, size=2)
+        self.assertRegex(self.ctl("add", "nowhere.invalid:2"),
+                         r"^nowhere.invalid is added; not reached yet: cannot connect: .*, tried again in [\d.]+ s$")
+        self.assertRegex(self.ctl("world"), r"(?m)^nowhere.invalid +absent +2 +0 +[\d.]+ s +cannot connect: ")
+        self.assertIn("leaves", self.ctl("remove", "nowhere.invalid"))
+        self.assertNotIn("nowhere", self.ctl("world"))
+        self.finish()
+        self.assertEnds(job.wait(), 0)
 
     def test_a_host_that_was_added_stays_when_the_discovery_lists_others(self):
         self.write("hosts", "alpha:1\n")

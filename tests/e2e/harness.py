@@ -102,8 +102,16 @@ def describe(pids):
     return table
 
 
+# Of a job that was ended by one of these its launcher dies by it, and shells report 128 + its number.
+ENDS_JOBS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
 class Result:
+    """`rc` is the exit code as a shell gives it, `died_by` the signal that killed the launcher, or 0."""
+
     def __init__(self, rc, out, err, command):
+        self.died_by = -rc if rc is not None and -rc in ENDS_JOBS else 0
+        rc = 128 + self.died_by if self.died_by else rc
         self.rc, self.raw_out, self.raw_err, self.command = rc, out, err, command
         self.out, self.err = out.decode(errors="replace"), err.decode(errors="replace")
 

@@ -1,6 +1,5 @@
-"""Signals to the launcher: what ends a job, what is handed on, and what happens on a terminal."""
+"""Signals to the launcher: what ends a job, and what is handed on."""
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -66,6 +65,7 @@ class Ending(LocalTest):
                 job = self.ready("--grace", 30, WORKER, "signals", 0)
                 job.signal(number)
                 done = self.assertEnds(job.wait(), code)
+                self.assertEqual(done.died_by, number)
                 self.assertEqual(done.out.count("got TERM"), 2, str(done))
                 self.assertQuietOn(done, "did not end", "needed SIGKILL")
 
@@ -144,6 +144,15 @@ class Ending(LocalTest):
         job = self.ready(WORKER, "wait")
         job.signal(signal.SIGINT)
         self.assertSays(self.assertEnds(job.wait(), 130), r"^trainrun: ended by SIGINT .* after the start; 2 ranks ended by SIGTERM$")
+
+    def test_the_first_process_of_a_container_which_no_signal_kills_ends_with_the_code(self):
+        job = self.start("--pid", "--fork", "--mount-proc", TRAINRUN, "-np", 2, WORKER, "signals", 0, program="unshare")
+        job.wait_for("ready", count=2)
+        inner = [pid for pid, command in self.processes() if command.startswith(TRAINRUN + " ")]
+        os.kill(min(inner), signal.SIGTERM)
+        done = self.assertEnds(job.wait(), 143)
+        self.assertEqual(done.died_by, 0)
+        self.assertSays(done, "ended by SIGTERM")
 
     def test_signals_before_any_worker_runs_end_it_too(self):
         for number, code in ENDING.items():
@@ -317,68 +326,6 @@ class Forwarding(LocalTest):
                 return file.read().rsplit(") ", 1)[1][0]
         except OSError:
             return "gone"
-
-
-class Terminal(LocalTest):
-    def on_terminal(self, script):
-        """An interactive-like shell with job control on a pty of its own; gives (process, terminal)."""
-        leader, follower = pty.openpty()
-        process = subprocess.Popen(["bash", "--norc", "--noprofile", "-c", "set -m; " + script], stdin=follower,
-                                   stdout=follower, stderr=follower, env=self.environment(), cwd=self.folder,
-                                   start_new_session=True, preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)))
-        os.close(follower)
-        self.addCleanup(os.close, leader)
-        self.addCleanup(lambda: process.poll() is None and process.kill())
-        return process, leader
-
-    def read_until(self, terminal, needle):
-        """What the terminal shows up to `needle`; a deadline against hanging is ctest's."""
-        shown = b""
-        while needle not in shown:
-            try:
-                data = os.read(terminal, 65536)
-            except OSError:
-                break
-            shown += data
-        self.assertIn(needle, shown)
-        return shown
-
-    def test_a_background_job_with_the_terminal_as_stdin_is_never_stopped(self):
-        process, terminal = self.on_terminal(
-            f"{TRAINRUN} -np 2 {WORKER} when {self.folder}/go exit 0 & wait $!; echo code=$?=")
-        self.read_until(terminal, b"waiting")
-        os.write(terminal, b"typed for nobody\n")
-        open(self.folder + "/go", "w").close()
-        self.assertIn(b"code=0=", self.read_until(terminal, b"code="  b"0="))
-        process.wait(timeout=60)
-
-    def test_the_status_line_is_drawn_in_the_foreground_alone(self):
-        process, terminal = self.on_terminal(
-            f"TERM=xterm {TRAINRUN} -np 1 sh -c 'sleep 1; echo later; exec {WORKER} when {self.folder}/go exit 0' & "
-            "read line; fg; echo code=$?=")
-        self.assertNotIn(b"running", self.read_until(terminal, b"later"))
-        os.write(terminal, b"\n")
-        self.read_until(terminal, b"1 of 1 rank running")
-        open(self.folder + "/go", "w").close()
-        self.read_until(terminal, b"code=0=")
-        process.wait(timeout=60)
-
-    def test_control_c_on_the_terminal_drains_the_job(self):
-        process, terminal = self.on_terminal(f"{TRAINRUN} -np 2 {WORKER} signals 0; echo code=$?=")
-        shown = b""
-        while shown.count(b"ready") < 2:
-            shown += os.read(terminal, 65536)
-        os.write(terminal, b"\x03")
-        self.read_until(terminal, b"code=130=")
-        process.wait(timeout=60)
-
-    def test_typed_input_reaches_rank_0(self):
-        process, terminal = self.on_terminal(
-            f"{TRAINRUN} -np 2 sh -c 'test $RANK = 0 || exit 0; read line; echo heard $line-$RANK'; echo code=$?=")
-        os.write(terminal, b"hello\n")
-        shown = self.read_until(terminal, b"code=0=")
-        self.assertIn(b"heard hello-0", shown)
-        process.wait(timeout=60)
 
 
 if __name__ == "__main__":

@@ -36,12 +36,15 @@ class Launch(SshTest):
         self.assertNotIn("Proxy", done.err)
         done = self.assertEnds(self.run_job("-v", *words), 0)
         self.assertSays(done, "node2: ssh_config reaches it through a ProxyJump .* reached by OpenSSH's ssh$")
+        self.assertSays(done, "node1: reached by ssh$")
         self.assertNotRegex(done.err, "node1: .*OpenSSH")
         done = self.assertEnds(self.run_job("--transport", "ssh", *words), 2)
         self.assertSays(done, "node2: ssh_config reaches it through a ProxyJump", "try: use --transport openssh")
 
     def test_this_host_takes_part_without_ssh(self):
         self.assertEqual(self.where("-H", "head:1,node1:1"), ["0 0 0 head", "1 0 1 node1"])
+        done = self.run_job("-v", "--ssh-port", 22, "-H", "head:1,node1:1", "true")
+        self.assertSays(self.assertEnds(done, 0), "head: this host, without ssh$", "node1: reached by ssh as node1:22$")
         self.lab.kill("head")
         self.addCleanup(self.lab.revive, "head")
         self.before["head"] = set()

@@ -142,6 +142,8 @@ TEST_CASE("flags of other launchers that change nothing here are left out, and a
             "--node_rank has no effect: one trainrun starts all hosts"});
   const auto twice = split_argv({"--allow-run-as-root", "./a", ":", "--allow-run-as-root", "./b"});
   CHECK(notes_on_needless(*twice).size() == 1);
+  CHECK(shown(split_argv({"-K", "--kill-on-bad-exit=1", "-u", "-print-all-exitcodes", "./t"})) == "| ./t");
+  CHECK(shown(split_argv({"--kill-on-bad-exit=0", "./t"})).starts_with("error: unknown flag"));
   CHECK(shown(split_argv({"-prepend-rank", "--tag-output", "--label", "--mpi=pmi2", "--launcher", "ssh",
                           "./t"})) == "| ./t");
   CHECK(shown(split_argv({"--monitor-interval", "5", "--start-method=spawn", "--role", "t", "--use_env",

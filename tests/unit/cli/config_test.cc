@@ -329,7 +329,8 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"--hostfile", "hosts.txt", "-H", "gpu1:3", "./train"},
        "-H asks for 3 slots on gpu1, and hosts.txt gives it 2"},
       {{"--hostfile", "hosts.txt", "-np", "5", "./train"},
-       "-np 5 needs 5 slots, the hosts have 4 | write slots=3 for gpu1 in hosts.txt, or add --oversubscribe"},
+       "-np 5 needs 5 slots, the hosts have 4: gpu1 2, gpu2 2 | write slots=3 for gpu1 in hosts.txt, or add "
+       "--oversubscribe"},
       {{"-i", "/nokey", "./train"}, "-i: there is no key '/nokey' | ls ~/.ssh shows the keys that there are"},
       {{"--wdir", "/home/u/plain.txt", "./train"},
        "the working directory '/home/u/plain.txt' is no directory | --wdir DIR chooses another one"},

@@ -41,6 +41,22 @@ TEST_CASE("the world as a table") {
         "gpu10  cooling     16      0     20.0 s  no answer for 3.0 s\n");
 }
 
+TEST_CASE("what became of a host that was added") {
+  const auto after = [](control::HostView host) {
+    control::WorldView world;
+    world.hosts = {{.name = "gpu1", .state = "ready"}, std::move(host)};
+    return after_adding(world, "gpu9");
+  };
+  CHECK(after({.name = "gpu9", .state = "ready"}) == "");
+  CHECK(after({.name = "gpu9", .state = "absent"}) == "");  // nobody needs it
+  CHECK_FALSE(after({.name = "gpu9", .state = "dialling"}).has_value());
+  CHECK(after({.name = "gpu9",
+               .state = "absent",
+               .note = "cannot connect: Name or service not known",
+               .cooldown = seconds(2)}) ==
+        "; not reached yet: cannot connect: Name or service not known, tried again in 2.0 s");
+}
+
 TEST_CASE("a world of nobody, and text that would steer a terminal") {
   control::WorldView world{.generation = 1,
                            .phase = "gathering",

@@ -206,7 +206,7 @@ TEST_SUITE("core.elastic hosts") {
     Bench bench(2, OnFailure::restart_world);
     bench.all_running();
     bench.tell(HostLost{HostIndex{1}, "trainrun stood still for 20.0 s", bench.now, true});
-    CHECK_FALSE(bench.machine->hosts()[1].used_again.has_value());
+    CHECK_FALSE(bench.machine->hosts()[1].note.starts_with("rests"));
     CHECK(bench.has_said("gpu1 lost (trainrun stood still for 20.0 s)"));
   }
 }

@@ -61,6 +61,20 @@ TEST_CASE("a repeated host stays repeated: a file of one line a slot is read") {
   CHECK(parse_hostfile("n1\nn1\nn2\n", "hosts")->size() == 3);
 }
 
+TEST_CASE("all lines that are wrong are told at once, up to a bound") {
+  const auto error = parse_hostfile("a slots=x\nb slots=2\nc slots=0\n", "hosts");
+  REQUIRE_FALSE(error.has_value());
+  CHECK(error.error().message ==
+        "hosts:1: slots='x' is not a number from 1 to 65535; hosts:3: slots='0' is not a number from 1 to "
+        "65535");
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "a slots=0\n";
+  const auto text = parse_hostfile(many, "hosts").error().message;
+  CHECK(text.find("hosts:5: ") != std::string::npos);
+  CHECK(text.find("hosts:6: ") == std::string::npos);
+  CHECK(text.ends_with("; there may be more"));
+}
+
 TEST_CASE("an error names file and line and what was expected") {
   struct Row {
     std::string content, message, hint;

@@ -189,6 +189,34 @@ TEST_SUITE("mux") {
     CHECK(mux.last_words(0) == std::vector<std::string>{"100%"});
   }
 
+  TEST_CASE("nested bars show the newest state of each, and what is printed between is a line at once") {
+    Mux mux(terminal_style(1), no_clock);
+    std::string shown = fed(mux, 0, "\repoch 0/2", Output::err);
+    for (int batch = 0; batch < 1000; ++batch)  // as tqdm draws a bar in the second row
+      shown += fed(mux, 0, "\n\rbatch " + std::to_string(batch) + "\x1b[A", Output::err);
+    CHECK(shown == "[0] epoch 0/2\n");
+    CHECK(mux.bar_waits());
+    CHECK(fed(mux, 0, "\repoch 1/2", Output::err).empty());
+    CHECK(redrawn(mux) == "[0] batch 999\n");
+    CHECK(fed(mux, 0, "\n\rbatch 7\x1b[Awarning: slow\n", Output::err) == "[0] warning: slow\n");
+    CHECK(redrawn(mux) == "[0] epoch 1/2\n[0] batch 7\n");
+    CHECK(fed(mux, 0, "\r       \x1b[A\repoch 2/2\n", Output::err).empty());
+    shown.clear();
+    mux.finish(0, Output::err, shown);
+    CHECK(shown == "[0] epoch 2/2\n");
+    CHECK(fed(mux, 0, "done\n", Output::err) == "[0] done\n");
+    CHECK_FALSE(mux.bar_waits());
+  }
+
+  TEST_CASE("the last state of nested bars is shown when the stream ends") {
+    Mux mux(terminal_style(1), no_clock);
+    fed(mux, 0, "outer\n\rinner 1\x1b[A\n\rinner 2\x1b[A\router 2", Output::err);
+    std::string shown;
+    mux.finish(0, Output::err, shown);
+    CHECK(shown == "[0] outer 2\n[0] inner 2\n");
+    CHECK_FALSE(mux.bar_waits());
+  }
+
   TEST_CASE("a bar without end holds no memory, and into a pipe its bytes stay") {
     Mux mux(terminal_style(1), no_clock);
     std::string shown, expected;

@@ -1,0 +1,69 @@
+#include <doctest/doctest.h>
+
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+namespace {
+
+Words notes(const Words& words) {
+  World world;
+  const auto request = world.read(words);
+  REQUIRE(request.has_value());
+  return request->notes;
+}
+
+}  // namespace
+
+TEST_CASE("words of mpirun, srun and torchrun that mean nothing here are answered with ours") {
+  const std::pair<Words, std::string> rows[] = {
+      {{"-m", "cyclic", "./train"},
+       "-m cyclic: no module of that name is here | -m is python's; for srun's -m write --map-by slot "
+       "(block) "
+       "or --map-by host (cyclic)"},
+      {{"-p", "debug", "./train"},
+       "-p: 'debug' is not a whole number from 1 to 65535 | -p is the port of sshd; srun's -p PARTITION is "
+       "for "
+       "sbatch or salloc"},
+      {{"-p", "0", "./train"}, "-p: '0' is not a whole number from 1 to 65535"},
+      {{"--map-by", "socket:PE=2", "./train"},
+       "--map-by: 'socket:PE=2' is not slot, host or ppr:N:host | write --cpus-per-rank N for PE=N"},
+      {{"--map-by", "slot:OVERSUBSCRIBE", "./train"},
+       "--map-by: 'slot:OVERSUBSCRIBE' is not slot, host or ppr:N:host | write --oversubscribe beside "
+       "--map-by "
+       "slot or host"},
+      {{"--map-by", "ppr:1:socket", "./train"},
+       "--map-by: 'ppr:1:socket' is not slot, host or ppr:N:host | ranks are counted by host: write "
+       "ppr:N:host; "
+       "--bind-to socket or numa binds them there"},
+      {{"--map-by", "l3cache", "./train"},
+       "--map-by: 'l3cache' is not slot, host or ppr:N:host | write --map-by slot or host, and --bind-to "
+       "core, "
+       "numa or socket for the place on a host"},
+      {{"--map-by", "nothing", "./train"}, "--map-by: 'nothing' is not slot, host or ppr:N:host"},
+      {{"--bind-to", "hwthread", "./train"},
+       "--bind-to: 'hwthread' is not one of none, core, numa, socket, auto | write --bind-to core: a rank "
+       "has all "
+       "hardware threads of its core"},
+      {{"--bind-to", "l3cache", "./train"},
+       "--bind-to: 'l3cache' is not one of none, core, numa, socket, auto | write --bind-to numa, or "
+       "--cpus-per-rank N"},
+      {{"-H", "a,b", "--nnodes", "3", "--nproc-per-node", "2", "./train"},
+       "--nnodes 3, but the job has 2 hosts | name more hosts, or lower --nnodes"},
+  };
+  for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);
+}
+
+TEST_CASE("a list behind -x is one variable, of which only the names are said") {
+  CHECK(notes({"-np", "1", "-x", "A=secret,B=hidden", "./train"}) ==
+        Words{"-x A=...,B=... is one variable, A; for two write -x A=... -x B=..."});
+  CHECK(notes({"-np", "1", "-x", "A=1,2", "-x", "C=a,b c=d", "./train"}).empty());
+}
+
+TEST_CASE("a dry run says which program is not on this host") {
+  CHECK(notes({"--dry-run", "-H", "gpu1", "./nope"}) ==
+        Words{"'./nope' is not on this host; whether the others have it is seen at the start (or by "
+              "--check-hosts)"});
+  CHECK(notes({"--dry-run", "-H", "gpu1", "./train"}).empty());
+}
