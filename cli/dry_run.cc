@@ -115,13 +115,16 @@ core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placeme
       return fmt::format("<address of {} on {}>", job.network_interface, host);
     return job.inherit_all ? std::string("127.0.0.1") : fmt::format("<address of {}, found at start>", host);
   };
-  return {.master_addr = address(first),
-          .master_port = job.master_port != 0 ? std::to_string(job.master_port)
-                                              : fmt::format("<reserved on {} at start>", first),
+  const bool ours = job.torch_store == TorchStore::trainrun;
+  return {.master_addr = ours ? std::string("127.0.0.1") : address(first),
+          .master_port = ours                   ? fmt::format("<opened on {} at start>", here)
+                         : job.master_port != 0 ? std::to_string(job.master_port)
+                                                : fmt::format("<reserved on {} at start>", first),
           .rendezvous = fmt::format("<opened on {} at start>", here),
           .key_file = fmt::format("<private file on {}>", here),
           .error_file = fmt::format("<private file on {} for rank {}>", here, seat.rank.value),
-          .address = address(here)};
+          .address = address(here),
+          .agent_store = ours};
 }
 
 // What a rank gets beyond the job's environment; values shown as they may be.

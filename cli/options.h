@@ -30,6 +30,7 @@ enum class Option : std::uint8_t {
   compat,
   pmix_lib,
   compat_cli,
+  torch_store,
   wdir,
   resolve,
   module,

@@ -100,6 +100,9 @@ class Resolver {
                                                                {"none", Compat::none}};
     job.compat = choice(Option::compat, compats);
     job.pmix_library = path(Option::pmix_lib);
+    constexpr std::pair<std::string_view, TorchStore> stores[] = {{"rank0", TorchStore::rank0},
+                                                                  {"trainrun", TorchStore::trainrun}};
+    job.torch_store = choice(Option::torch_store, stores);
     constexpr std::pair<std::string_view, TransportKind> transports[] = {{"auto", TransportKind::automatic},
                                                                          {"local", TransportKind::local},
                                                                          {"ssh", TransportKind::ssh},

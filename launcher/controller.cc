@@ -60,7 +60,9 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
               },
               [this](HostIndex host) {
                 // Mostly the answer is here before the brain wants it.
-                if (host == likely_first_ && world_.generation.value == 0) ask_port(host, Generation{1});
+                if (host == likely_first_ && world_.generation.value == 0 &&
+                    job_.torch_store == TorchStore::rank0)
+                  ask_port(host, Generation{1});
               }}),
       input_(loop,
              [this](WorkerId worker, const std::string& bytes, bool end) {
@@ -164,8 +166,11 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       return handle(static_cast<wire::PortHeld*>(nullptr),
                     [this, host](const auto& it) { port_held(host, it); });
     case wire::StreamOpened::type:
-      return handle(static_cast<wire::StreamOpened*>(nullptr),
-                    [this, host](const auto& it) { rendezvous_.opened(host, it.stream); });
+      return handle(static_cast<wire::StreamOpened*>(nullptr), [this, host](const auto& it) {
+        const auto* seat = seat_on(host, it.worker);
+        rendezvous_.opened(host, it.stream, it.kind,
+                           seat == nullptr ? std::nullopt : std::optional(seat->rank));
+      });
     case wire::StreamData::type:
       return handle(static_cast<wire::StreamData*>(nullptr), [this, host](const auto& it) {
         rendezvous_.received(host, it.stream, it.bytes, it.end);

@@ -86,6 +86,7 @@ class Controller {
   [[nodiscard]] std::vector<std::string> words_of(WorkerId worker) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
   [[nodiscard]] RendezvousHub::Events members();
+  void torch_waits(Generation generation, const rendezvous::TorchStore::Arrivals& came);
   void cannot_bind(const core::StartWorker& order, const Error& error);
   void ask_port(HostIndex host, Generation generation);
   void port_held(HostIndex host, const wire::PortHeld& held);

@@ -103,7 +103,27 @@ RendezvousHub::Events Controller::members() {
               event(core::WorldProgressed{generation});
             last_operation_[worker] =
                 fmt::format(", {} {} number {}", inside ? "in" : "after", quoted(op, 40), sequence);
+          },
+          [this](Generation generation, const rendezvous::TorchStore::Arrivals& came) {
+            torch_waits(generation, came);
+          },
+          [this](HostIndex host, const std::string& why) {
+            console_.say(
+                fmt::format("{}: a client of PyTorch's store was turned away: {} (try: --torch-store rank0)",
+                            job_.hosts.hosts[host.value].name, why));
           }};
+}
+
+// Of connections that are nobody's each may be a rank's: then nobody can be named.
+void Controller::torch_waits(Generation generation, const rendezvous::TorchStore::Arrivals& came) {
+  if (came.unknown > 0 || generation != world_.generation) return;
+  core::RanksAbsent absent{generation, {}};
+  for (const auto& worker : machine_.workers()) {
+    if (came.ranks.contains(worker.seat.rank)) continue;
+    const auto words = console_.last_words(worker.worker);
+    absent.absent.push_back({worker.worker, words.empty() ? std::string{} : words.back()});
+  }
+  event(absent);
 }
 
 }  // namespace trainrun

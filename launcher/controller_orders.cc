@@ -48,8 +48,9 @@ void Controller::perform(const core::DialHost& order) {
 
 void Controller::perform(const core::ReservePort& order) {
   port_wanted_ = order;
-  // The user's port is used as it is, and not held. Once a world has begun, its survivors may have it.
-  if (job_.master_port != 0 && world_.generation.value != 0) {
+  // The user's port is used as it is, and not held. Once a world has begun, its survivors may have it. Our
+  // own store has its ports already.
+  if ((job_.master_port != 0 && world_.generation.value != 0) || job_.torch_store == TorchStore::trainrun) {
     return loop_.post([this, generation = order.generation] {
       if (!port_wanted_ || port_wanted_->generation != generation) return;
       port_wanted_.reset();
@@ -157,6 +158,11 @@ void Controller::perform(const core::StartWorker& order) {
   core::WorldFacts world;
   world.master_addr = master_address_;
   world.master_port = std::to_string(master_port_);
+  if (job_.torch_store == TorchStore::trainrun) {
+    world.agent_store = true;
+    world.master_addr = "127.0.0.1";
+    world.master_port = std::to_string(session.door_port(wire::DoorKind::torch_store));
+  }
   world.rendezvous = fmt::format("127.0.0.1:{}", session.door_port());
   world.key_file = directory + "/key";
   world.job_directory = directory;

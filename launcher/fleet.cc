@@ -192,8 +192,12 @@ void Fleet::dial_now(HostIndex host) {
     std::vector<FoundProgram> found;
     for (const auto& program : job_.programs)
       found.insert(found.end(), program.found.begin(), program.found.end());
-    session.connected(std::move(result->link), setup_for(host), job_.ports.first, job_.ports.last,
-                      std::move(found));
+    std::vector<wire::OpenDoor> doors{{job_.ports.first, job_.ports.last}};
+    if (job_.torch_store == TorchStore::trainrun) {
+      const auto wanted = job_.master_port == 0 ? job_.ports : PortRange{job_.master_port, job_.master_port};
+      doors.push_back({wanted.first, wanted.last, wire::DoorKind::torch_store});
+    }
+    session.connected(std::move(result->link), setup_for(host), doors, std::move(found));
     handlers_.greeted(host);
   };
   transport_for(host).dial(job_.hosts.hosts[host.value], patience_of_a_dial(job_.start_timeout), done);

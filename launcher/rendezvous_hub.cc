@@ -14,6 +14,7 @@ namespace {
 // A reply may be longer than a frame of the Link, and a long frame keeps others waiting behind it.
 constexpr std::size_t piece = 256u << 10;
 static_assert(piece < wire::frame_limit / 2);
+static_assert(rendezvous::TorchStore::pause_above == rendezvous::Service::pause_above);
 
 rendezvous::Key as_key(const std::string& bytes) {
   rendezvous::Key key{};
@@ -48,26 +49,68 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
     : send_(std::move(send)),
       credit_(std::move(credit)),
       events_(std::make_shared<const Events>(std::move(events))),
-      service_(as_key(key), {[this](std::uint32_t connection, std::string bytes) {
-                               const auto it = streams_.find(connection);
-                               if (it == streams_.end()) return;
-                               it->second.queue += bytes;
-                               flush(connection);
-                             },
-                             [this](std::uint32_t connection) {
-                               const auto it = streams_.find(connection);
-                               if (it == streams_.end()) return;
-                               it->second.closing = true;
-                               flush(connection);
-                             },
-                             {},
-                             [this, &loop](const rendezvous::Event& event) {
-                               loop.post([held = std::weak_ptr(events_), event] {
-                                 if (const auto hearers = held.lock()) std::visit(Dispatch{*hearers}, event);
-                               });
-                             },
-                             [this](std::uint32_t connection) { return unsent(connection); }}),
-      timer_(loop) {}
+      service_(as_key(key),
+               {[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
+                [this](std::uint32_t connection) { close(connection); },
+                {},
+                [this, &loop](const rendezvous::Event& event) {
+                  loop.post([held = std::weak_ptr(events_), event] {
+                    if (const auto hearers = held.lock()) std::visit(Dispatch{*hearers}, event);
+                  });
+                },
+                [this](std::uint32_t connection) { return unsent(connection); }}),
+      torch_store_({[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
+                    [this, &loop](std::uint32_t connection, const std::string& why) {
+                      const auto it = streams_.find(connection);
+                      if (it == streams_.end()) return;
+                      loop.post([held = std::weak_ptr(events_), host = it->second.place.first, why] {
+                        const auto hearers = held.lock();
+                        if (hearers && hearers->torch_refused) hearers->torch_refused(host, why);
+                      });
+                      close(connection);
+                    },
+                    [this](std::uint32_t connection) { return unsent(connection); }}),
+      timer_(loop),
+      torch_timer_(loop) {}
+
+void RendezvousHub::reply(std::uint32_t connection, const std::string& bytes) {
+  const auto it = streams_.find(connection);
+  if (it == streams_.end()) return;
+  it->second.queue += bytes;
+  flush(connection);
+}
+
+void RendezvousHub::close(std::uint32_t connection) {
+  const auto it = streams_.find(connection);
+  if (it == streams_.end()) return;
+  it->second.closing = true;
+  flush(connection);
+}
+
+void RendezvousHub::tell_service(std::uint32_t connection, const Stream& stream, const std::string& bytes) {
+  if (bytes.empty() || stream.closing) return;
+  if (stream.kind == wire::DoorKind::torch_store)
+    torch_store_.received(connection, bytes);
+  else
+    service_.received(connection, bytes, io::Loop::now());
+}
+
+void RendezvousHub::tell_closed(std::uint32_t connection, wire::DoorKind kind) {
+  if (kind == wire::DoorKind::torch_store)
+    torch_store_.closed(connection);
+  else
+    service_.closed(connection, io::Loop::now());
+}
+
+// Those who have come wait for the others, in init_process_group or soon.
+void RendezvousHub::watch_arrivals() {
+  if (torch_timer_.armed()) return;
+  torch_timer_.arm(io::Loop::now() + torch_patience, [this] {
+    const auto& came = torch_store_.arrivals();
+    if (came.ranks.size() + came.unknown < size_ && events_->torch_waits)
+      events_->torch_waits(generation_, came);
+  });
+}
 
 std::size_t RendezvousHub::unsent(std::uint32_t connection) const {
   const auto it = streams_.find(connection);
@@ -114,6 +157,10 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
     world.members.push_back({member.seat.rank.value, member.host, member.address, member.seat.local_rank,
                              member.seat.local_size, member.worker.value});
   }
+  generation_ = generation;
+  size_ = members.size();
+  torch_timer_.disarm();
+  torch_store_.begin(generation);
   service_.begin_generation(generation, std::move(world), io::Loop::now());
   arm();
 }
@@ -142,12 +189,19 @@ void RendezvousHub::dismiss(WorkerId worker) {
   arm();
 }
 
-void RendezvousHub::opened(HostIndex host, StreamId stream) {
+void RendezvousHub::opened(HostIndex host, StreamId stream, wire::DoorKind kind, std::optional<Rank> rank) {
   const auto connection = ++last_connection_;
   connections_[{host, stream}] = connection;
   streams_[connection].place = {host, stream};
-  service_.opened(connection, io::Loop::now(), rendezvous::Service::Peer::neighbour);
-  arm();
+  streams_[connection].kind = kind;
+  if (kind == wire::DoorKind::torch_store) {
+    const bool first = torch_store_.arrivals().ranks.empty() && torch_store_.arrivals().unknown == 0;
+    torch_store_.opened(connection, rank);
+    if (first) watch_arrivals();
+  } else {
+    service_.opened(connection, io::Loop::now(), rendezvous::Service::Peer::neighbour);
+    arm();
+  }
 }
 
 void RendezvousHub::received(HostIndex host, StreamId stream, const std::string& bytes, bool end) {
@@ -159,9 +213,10 @@ void RendezvousHub::received(HostIndex host, StreamId stream, const std::string&
   const auto connection = it->second;
   auto& here = streams_.at(connection);
   here.owed += bytes.size();
-  if (!bytes.empty() && !here.closing) service_.received(connection, bytes, io::Loop::now());
+  const auto kind = here.kind;
+  tell_service(connection, here, bytes);
   if (end && streams_.contains(connection)) {
-    service_.closed(connection, io::Loop::now());
+    tell_closed(connection, kind);
     streams_.erase(connection);
     connections_.erase({host, stream});
     send_(host, stream, {}, true);
@@ -175,11 +230,15 @@ void RendezvousHub::taken(HostIndex host, StreamId stream, std::uint64_t bytes) 
   if (it == connections_.end()) return;
   const auto connection = it->second;
   const bool paused = unsent(connection) >= rendezvous::Service::pause_above;
-  auto& under_way = streams_.at(connection).under_way;
-  under_way -= std::min(under_way, bytes);
+  auto& here = streams_.at(connection);
+  const auto kind = here.kind;
+  here.under_way -= std::min(here.under_way, bytes);
   flush(connection);
   if (paused && unsent(connection) < rendezvous::Service::pause_above) {
-    service_.drained(connection, io::Loop::now());
+    if (kind == wire::DoorKind::torch_store)
+      torch_store_.drained(connection);
+    else
+      service_.drained(connection, io::Loop::now());
     pay(connection);
     arm();
   }
@@ -187,14 +246,14 @@ void RendezvousHub::taken(HostIndex host, StreamId stream, std::uint64_t bytes) 
 
 void RendezvousHub::host_gone(HostIndex host) {
   // The service may close other connections in answer, so it is told only when the maps are in order.
-  std::vector<std::uint32_t> gone;
+  std::vector<std::pair<std::uint32_t, wire::DoorKind>> gone;
   std::erase_if(connections_, [&](const auto& it) {
     if (it.first.first != host) return false;
+    gone.emplace_back(it.second, streams_.at(it.second).kind);
     streams_.erase(it.second);
-    gone.push_back(it.second);
     return true;
   });
-  for (const auto connection : gone) service_.closed(connection, io::Loop::now());
+  for (const auto& [connection, kind] : gone) tell_closed(connection, kind);
   arm();
 }
 

@@ -1,5 +1,6 @@
-// Where streams of all hosts' doors meet the rendezvous service: gives each a connection number and carries
-// bytes. A decision about an answer is the service's; nothing here understands a byte of it.
+// Where streams of all hosts' doors meet the service that their kind of door stands for: gives each a
+// connection number and carries bytes. A decision about an answer is the service's; nothing here understands
+// a byte of it.
 //
 // A member that does not read gets no more than a window of answers; the others wait here, and from
 // Service::pause_above on nothing more is read of what it asks. A member that reads slowly loses nothing.
@@ -9,12 +10,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "launcher/core/placement.h"
 #include "launcher/io/loop.h"
+#include "launcher/wire/messages.h"
+#include "rendezvous/adapters/torch_store.h"
 #include "rendezvous/service.h"
 
 namespace trainrun {
@@ -40,7 +44,13 @@ class RendezvousHub {
     std::function<void(Generation, WorkerId, const std::string& op, std::uint64_t sequence,
                        bool in_operation)>
         pulse;
+    // Some ranks have come to torch's store, and `torch_patience` later others have not.
+    std::function<void(Generation, const rendezvous::TorchStore::Arrivals&)> torch_waits;
+    // A client of torch's store was turned away.
+    std::function<void(HostIndex, const std::string& why)> torch_refused;
   };
+
+  static constexpr Duration torch_patience = seconds(10);
 
   // `key` has 32 bytes.
   RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {}, Credit credit = {});
@@ -55,7 +65,9 @@ class RendezvousHub {
   // The worker gets no place in a later generation: if it waits for one it hears so, also when it asks later.
   void dismiss(WorkerId worker);
 
-  void opened(HostIndex host, StreamId stream);
+  // `rank`: whose process it is; for torch's store, if it is known.
+  void opened(HostIndex host, StreamId stream, wire::DoorKind kind = wire::DoorKind::rendezvous,
+              std::optional<Rank> rank = {});
   void received(HostIndex host, StreamId stream, const std::string& bytes, bool end);
   void taken(HostIndex host, StreamId stream, std::uint64_t bytes);  // by the member, of what was sent to it
   void host_gone(HostIndex host);
@@ -64,12 +76,18 @@ class RendezvousHub {
   using Place = std::pair<HostIndex, StreamId>;
   struct Stream {
     Place place;
+    wire::DoorKind kind = wire::DoorKind::rendezvous;
     std::string queue;  // for the member, above what is under way, from `sent` on
     std::size_t sent = 0;
     std::uint64_t under_way = 0;  // sent and not taken
     std::uint64_t owed = 0;       // taken of the member's, and not told
     bool closing = false;         // by the service, which knows it no more; its end follows the queue
   };
+  void reply(std::uint32_t connection, const std::string& bytes);
+  void close(std::uint32_t connection);
+  void tell_service(std::uint32_t connection, const Stream& stream, const std::string& bytes);
+  void tell_closed(std::uint32_t connection, wire::DoorKind kind);
+  void watch_arrivals();
   [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
   void flush(std::uint32_t connection);
   void pay(std::uint32_t connection);
@@ -79,10 +97,13 @@ class RendezvousHub {
   Credit credit_;
   std::shared_ptr<const Events> events_;  // posted calls hold it weakly
   rendezvous::Service service_;
+  rendezvous::TorchStore torch_store_;
+  Generation generation_{};
+  std::size_t size_ = 0;  // of that generation
   std::map<Place, std::uint32_t> connections_;
   std::map<std::uint32_t, Stream> streams_;
   std::uint32_t last_connection_ = 0;
-  io::Timer timer_;
+  io::Timer timer_, torch_timer_;
 };
 
 }  // namespace trainrun

@@ -29,7 +29,7 @@ Session::Session(io::Loop& loop, std::string host_name, bool same_clock, Handler
       ping_timer_(loop) {}
 Session::~Session() = default;
 
-void Session::connected(Fd link, const wire::Setup& setup, std::uint16_t first_port, std::uint16_t last_port,
+void Session::connected(Fd link, const wire::Setup& setup, const std::vector<wire::OpenDoor>& doors,
                         std::vector<FoundProgram> found_here) {
   found_here_ = std::move(found_here);
   state_ = State::greeting;
@@ -42,8 +42,14 @@ void Session::connected(Fd link, const wire::Setup& setup, std::uint16_t first_p
       io::FrameStream::Handlers{[this](const wire::Frame& frame) { receive(frame); },
                                 [this](const std::string& reason) { lose(reason); }});
   link_->send(setup);
-  link_->send(wire::OpenDoor{first_port, last_port});
+  doors_wanted_ = doors.size();
+  for (const auto& door : doors) link_->send(door);
   ping();
+}
+
+std::uint16_t Session::door_port(wire::DoorKind kind) const {
+  const auto it = door_ports_.find(kind);
+  return it == door_ports_.end() ? 0 : it->second;
 }
 
 void Session::ping() {
@@ -81,15 +87,17 @@ void Session::receive(const wire::Frame& frame) {
       if (!door) return lose("its agent sent a malformed message");
       if (door->error != 0) {
         const auto failed = handlers_.failed;
+        const bool torch = door->kind == wire::DoorKind::torch_store;
         close();
-        return failed({Code::try_again,
-                       fmt::format("{}: no port on loopback for its ranks' rendezvous: {}", host_name_,
-                                   errno_text(door->error)),
-                       door->error == EMFILE ? "raise the hard limit on open files there (ulimit -Hn)"
-                                             : "widen --port-range"});
+        return failed(
+            {Code::try_again,
+             fmt::format("{}: no port on loopback for {}: {}", host_name_,
+                         torch ? "PyTorch's store" : "its ranks' rendezvous", errno_text(door->error)),
+             door->error == EMFILE ? "raise the hard limit on open files there (ulimit -Hn)"
+             : torch ? "widen --port-range; leave --master-port out: a free one is found at each start"
+                     : "widen --port-range"});
       }
-      door_port_ = door->port;
-      door_known_ = true;
+      door_ports_[door->kind] = door->port;
       return ready_if_complete();
     }
     case wire::Pong::type: {
@@ -123,7 +131,9 @@ void Session::prepared(const wire::Prepared& answer) {
 }
 
 void Session::ready_if_complete() {
-  if (state_ != State::greeting || !is_prepared_ || !door_known_ || offset_error_ == Duration::max()) return;
+  if (state_ != State::greeting || !is_prepared_ || door_ports_.size() < doors_wanted_ ||
+      offset_error_ == Duration::max())
+    return;
   state_ = State::ready;
   handlers_.ready();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ class Session {
 
   // The Link stands: greets the agent. `setup` goes out at once, without waiting for its Hello. `found_here`:
   // where those of its programs come from that were looked up on this host.
-  void connected(Fd link, const wire::Setup& setup, std::uint16_t first_port, std::uint16_t last_port,
+  void connected(Fd link, const wire::Setup& setup, const std::vector<wire::OpenDoor>& doors,
                  std::vector<FoundProgram> found_here = {});
   template <class Message>
   void send(const Message& message) {
@@ -58,7 +59,8 @@ class Session {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const wire::HostFacts& facts() const { return prepared_.facts; }
   [[nodiscard]] const std::string& job_directory() const { return prepared_.job_directory; }
-  [[nodiscard]] std::uint16_t door_port() const { return door_port_; }
+  // On loopback there; 0: no such door was asked for.
+  [[nodiscard]] std::uint16_t door_port(wire::DoorKind kind = wire::DoorKind::rendezvous) const;
   // The agent's time on our clock, and how far the truth may be from it.
   struct Mapped {
     Instant at;
@@ -86,8 +88,8 @@ class Session {
   std::vector<FoundProgram> found_here_;
   wire::Prepared prepared_;
   bool is_prepared_ = false;
-  std::uint16_t door_port_ = 0;
-  bool door_known_ = false;
+  std::map<wire::DoorKind, std::uint16_t> door_ports_;
+  std::size_t doors_wanted_ = 0;
   Duration host_timeout_{};
   std::uint64_t window_ = 0, owed_ = 0;
   io::Timer ping_timer_;

@@ -10,6 +10,7 @@
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
+#include "launcher/agent/socket_owner.h"
 #include "launcher/agent/spared.h"
 #include "launcher/base/fault.h"
 #include "launcher/wire/env_pairs.h"
@@ -61,14 +62,8 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
             supervisor_.forget(order.workers);
             link_.send(answer);
           }),
-      door_(loop, {[this](StreamId stream) { link_.send(wire::StreamOpened{stream}); },
-                   [this](StreamId stream, std::string_view bytes, bool end) {
-                     link_.send(wire::StreamData{stream, std::string(bytes), end});
-                   },
-                   [this](StreamId stream, std::uint64_t bytes) {
-                     link_.send(wire::StreamTaken{stream, bytes});
-                   },
-                   [this](uid_t user) { tell_refusal(user); }}),
+      door_(loop, last_stream_, at_door(wire::DoorKind::rendezvous)),
+      torch_door_(loop, last_stream_, at_door(wire::DoorKind::torch_store)),
       starts_(loop, {[this](const wire::Start& order) { start(order); },
                      [this](WorkerId worker) {
                        link_.send(wire::NotStarted{worker, SpawnStage::none, ECANCELED,
@@ -85,6 +80,25 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
 }
 
 Agent::~Agent() = default;
+
+Door& Agent::door(wire::DoorKind kind) { return kind == wire::DoorKind::torch_store ? torch_door_ : door_; }
+
+Door::Handlers Agent::at_door(wire::DoorKind kind) {
+  return {[this, kind](StreamId stream, const PeerOwner& owner) {
+            // Members of our rendezvous say themselves who they are.
+            const auto worker = kind == wire::DoorKind::torch_store
+                                    ? worker_with_socket(owner.inode, supervisor_.live_leaders())
+                                    : std::nullopt;
+            link_.send(wire::StreamOpened{stream, kind, worker.value_or(WorkerId{})});
+          },
+          [this](StreamId stream, std::string_view bytes, bool end) {
+            link_.send(wire::StreamData{stream, std::string(bytes), end});
+          },
+          [this](StreamId stream, std::uint64_t bytes) {
+            link_.send(wire::StreamTaken{stream, bytes});
+          },
+          [this](uid_t user) { tell_refusal(user); }};
+}
 
 void Agent::receive(const wire::Frame& frame) {
   last_heard_ = io::Loop::now();
@@ -141,14 +155,19 @@ void Agent::receive(const wire::Frame& frame) {
     case wire::HoldPort::type:
       return handle(static_cast<wire::HoldPort*>(nullptr), [this](const auto& it) { hold_port(it); });
     case wire::OpenDoor::type:
-      return handle(static_cast<wire::OpenDoor*>(nullptr),
-                    [this](const auto& it) { link_.send(door_.open(it.first, it.last)); });
+      return handle(static_cast<wire::OpenDoor*>(nullptr), [this](const auto& it) {
+        auto opened = door(it.kind).open(it.first, it.last);
+        opened.kind = it.kind;
+        link_.send(opened);
+      });
     case wire::StreamData::type:
-      return handle(static_cast<wire::StreamData*>(nullptr),
-                    [this](const auto& it) { door_.give(it.stream, it.bytes, it.end); });
+      return handle(static_cast<wire::StreamData*>(nullptr), [this](const auto& it) {
+        for (auto* door : {&door_, &torch_door_}) door->give(it.stream, it.bytes, it.end);
+      });
     case wire::StreamTaken::type:
-      return handle(static_cast<wire::StreamTaken*>(nullptr),
-                    [this](const auto& it) { door_.taken(it.stream, it.bytes); });
+      return handle(static_cast<wire::StreamTaken*>(nullptr), [this](const auto& it) {
+        for (auto* door : {&door_, &torch_door_}) door->taken(it.stream, it.bytes);
+      });
     case wire::Gathered::type:
       return handle(static_cast<wire::Gathered*>(nullptr), [this](const auto& it) {
         it.dialect == wire::Dialect::pmix ? pmix_.gathered(it) : pmi_.gathered(it);

@@ -53,6 +53,8 @@ class Agent {
   void tell_cleared(const Cleared& cleared);
   void hold_port(const wire::HoldPort& order);
   void tell_refusal(uid_t user);
+  [[nodiscard]] Door::Handlers at_door(wire::DoorKind kind);
+  [[nodiscard]] Door& door(wire::DoorKind kind);
   void end_by_signal(int number);
   void give_up(const std::string& why);
   void lose_link();
@@ -73,7 +75,8 @@ class Agent {
   MpiWatch mpi_watch_;
   Inspector inspector_;
   Sweeper sweeper_;
-  Door door_;
+  StreamId last_stream_{};
+  Door door_, torch_door_;
   HeldPort held_port_;
   StartQueue starts_;
   JobDirectory directory_;

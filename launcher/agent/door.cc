@@ -29,13 +29,13 @@ constexpr std::size_t most_connections = 4096;
 }  // namespace
 
 struct Door::Listener {
-  Listener(boost::asio::io_context& given, Handlers to)
-      : context(given), socket(given), handlers(std::move(to)) {}
+  Listener(boost::asio::io_context& given, StreamId& last, Handlers to)
+      : context(given), socket(given), handlers(std::move(to)), last_stream(last) {}
   boost::asio::io_context& context;
   stream_descriptor socket;
   Handlers handlers;
   std::uint16_t port = 0;
-  std::uint32_t last_stream = 0;
+  StreamId& last_stream;
 };
 
 struct Door::Connection : std::enable_shared_from_this<Connection> {
@@ -115,8 +115,8 @@ struct Door::Connection : std::enable_shared_from_this<Connection> {
   std::function<void()> gone;  // forgets this connection, which may destroy it
 };
 
-Door::Door(io::Loop& loop, Handlers handlers)
-    : listener_(std::make_unique<Listener>(loop.context(), std::move(handlers))), retry_(loop) {}
+Door::Door(io::Loop& loop, StreamId& last_stream, Handlers handlers)
+    : listener_(std::make_unique<Listener>(loop.context(), last_stream, std::move(handlers))), retry_(loop) {}
 Door::~Door() = default;
 
 wire::DoorOpened Door::open(std::uint16_t first, std::uint16_t last) {
@@ -148,15 +148,16 @@ void Door::accept() {
     spare.reset();
     // Another user of this host may connect to loopback as well: the kernel tells whose socket it is.
     const auto owner = fd ? owner_of(peer, listener_->port) : std::nullopt;
-    if (owner && *owner != ::getuid() && listener_->handlers.refused) listener_->handlers.refused(*owner);
-    if (owner == ::getuid() && connections_.size() < most_connections) {
+    if (owner && owner->user != ::getuid() && listener_->handlers.refused)
+      listener_->handlers.refused(owner->user);
+    if (owner && owner->user == ::getuid() && connections_.size() < most_connections) {
       const int on = 1;
       ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      const StreamId stream{++listener_->last_stream};
+      const StreamId stream{++listener_->last_stream.value};
       const auto connection = std::make_shared<Connection>(*listener_, fd.release(), stream);
       connection->gone = [this, stream] { connections_.erase(stream); };
       connections_.emplace(stream, connection);
-      listener_->handlers.opened(stream);
+      listener_->handlers.opened(stream, *owner);
       connection->wait();
     }
     accept();

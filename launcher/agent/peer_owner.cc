@@ -23,9 +23,17 @@ struct Request {
   inet_diag_req_v2 what;
 };
 
+// A peer may have connected by a socket of IPv6, where an IPv4 address is ::ffff:a.b.c.d: PyTorch does.
+constexpr std::string_view mapped_in_table = "0000000000000000FFFF0000";
+
+bool is_address(std::uint8_t family, const __be32 (&address)[4], in_addr_t wanted) {
+  if (family == AF_INET) return address[0] == wanted;
+  return address[0] == 0 && address[1] == 0 && address[2] == htonl(0xffff) && address[3] == wanted;
+}
+
 }  // namespace
 
-std::optional<uid_t> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port) {
+std::optional<PeerOwner> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port) {
   const Fd netlink(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!netlink) return std::nullopt;
   Request request{};
@@ -56,32 +64,43 @@ std::optional<uid_t> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our
   // has closed has no inode, and says that root owns it.
   const auto& id = found.id;
   const bool same = id.idiag_sport == peer.sin_port && id.idiag_dport == htons(our_port) &&
-                    id.idiag_src[0] == peer.sin_addr.s_addr && id.idiag_dst[0] == htonl(INADDR_LOOPBACK);
+                    is_address(found.idiag_family, id.idiag_src, peer.sin_addr.s_addr) &&
+                    is_address(found.idiag_family, id.idiag_dst, htonl(INADDR_LOOPBACK));
   if (!same || found.idiag_inode == 0) return std::nullopt;
-  return found.idiag_uid;
+  return PeerOwner{found.idiag_uid, found.idiag_inode};
 }
 
-std::optional<uid_t> owner_in(std::string_view table, const sockaddr_in& peer, std::uint16_t our_port) {
+std::optional<PeerOwner> owner_in(std::string_view table, const sockaddr_in& peer, std::uint16_t our_port) {
   // Whole addresses: another user could choose a port that one of ours has on another address.
   const auto local = fmt::format("{:08X}:{:04X}", peer.sin_addr.s_addr, ntohs(peer.sin_port)),
              remote = fmt::format("{:08X}:{:04X}", htonl(INADDR_LOOPBACK), our_port);
+  const auto is = [](std::string_view word, std::string_view wanted) {
+    if (word.starts_with(mapped_in_table)) word.remove_prefix(mapped_in_table.size());
+    return word == wanted;
+  };
   for (const auto line : split(table, '\n')) {
     std::vector<std::string_view> words;
     for (const auto word : split(line, ' ')) {
       if (!word.empty()) words.push_back(word);
     }
-    if (words.size() > 9 && words[1] == local && words[2] == remote && words[9] != "0")
-      return parse_unsigned<uid_t>(words[7]);
+    if (words.size() < 10 || !is(words[1], local) || !is(words[2], remote) || words[9] == "0") continue;
+    const auto user = parse_unsigned<uid_t>(words[7]);
+    const auto inode = parse_unsigned<std::uint64_t>(words[9]);
+    return user && inode ? std::optional(PeerOwner{*user, *inode}) : std::nullopt;
   }
   return std::nullopt;
 }
 
-std::optional<uid_t> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port) {
-  const auto table = read_file("/proc/net/tcp", 64u << 20);
-  return table ? owner_in(*table, peer, our_port) : std::nullopt;
+std::optional<PeerOwner> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port) {
+  for (const auto* name : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    const auto table = read_file(name, 64u << 20);
+    if (!table) continue;
+    if (const auto owner = owner_in(*table, peer, our_port)) return owner;
+  }
+  return std::nullopt;
 }
 
-std::optional<uid_t> owner_of(const sockaddr_in& peer, std::uint16_t our_port) {
+std::optional<PeerOwner> owner_of(const sockaddr_in& peer, std::uint16_t our_port) {
   if (const auto owner = owner_by_netlink(peer, our_port)) return owner;
   return owner_by_table(peer, our_port);
 }

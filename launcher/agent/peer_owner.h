@@ -10,15 +10,21 @@
 
 namespace trainrun::agent {
 
-// The user that made the socket at `peer`, whose other end is `our_port` of 127.0.0.1. Nothing: there is no
-// such connection any more, or its owner is not known, so nobody should be trusted.
-std::optional<uid_t> owner_of(const sockaddr_in& peer, std::uint16_t our_port);
+struct PeerOwner {
+  uid_t user = 0;
+  std::uint64_t inode = 0;  // of the peer's socket: /proc/PID/fd of its processes shows it
+  friend bool operator==(const PeerOwner&, const PeerOwner&) = default;
+};
+
+// Of the socket at `peer`, whose other end is `our_port` of 127.0.0.1. Nothing: there is no such connection
+// any more, or its owner is not known, so nobody should be trusted.
+std::optional<PeerOwner> owner_of(const sockaddr_in& peer, std::uint16_t our_port);
 
 // The two ways to know, for their tests. The kernel's answer about one socket takes microseconds; its table
 // of all sockets takes 5 ms of each connection, but is there where netlink is not (some containers).
-std::optional<uid_t> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port);
-std::optional<uid_t> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port);
-// Of the text of /proc/net/tcp.
-std::optional<uid_t> owner_in(std::string_view table, const sockaddr_in& peer, std::uint16_t our_port);
+std::optional<PeerOwner> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port);
+std::optional<PeerOwner> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port);
+// Of the text of /proc/net/tcp or tcp6.
+std::optional<PeerOwner> owner_in(std::string_view table, const sockaddr_in& peer, std::uint16_t our_port);
 
 }  // namespace trainrun::agent

@@ -2,12 +2,11 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <functional>
 #include <memory>
 #include <vector>
 
+#include "launcher/agent/socket_owner.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 
@@ -15,24 +14,6 @@ namespace trainrun::agent {
 namespace {
 
 constexpr std::size_t largest_table = 16u << 20;
-
-// Calls `look` with each name until it gives true.
-void for_each_name(const std::string& directory, const std::function<bool(const char*)>& look) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir(directory.c_str()), ::closedir);
-  if (!all) return;
-  while (const auto* entry = ::readdir(all.get()))
-    if (look(entry->d_name)) return;
-}
-
-bool has_socket(const std::string& descriptors, const std::string& socket) {
-  bool found = false;
-  for_each_name(descriptors, [&](const char* name) {
-    char target[64]{};
-    const auto path = descriptors + "/" + name;
-    return found = ::readlink(path.c_str(), target, sizeof target - 1) > 0 && socket == target;
-  });
-  return found;
-}
 
 }  // namespace
 
@@ -55,16 +36,14 @@ std::string port_holder(std::uint16_t port) {
     if (inode == 0) inode = listening_inode(read_file(table, largest_table).value_or(""), port);
   }
   if (inode == 0) return {};
-  const auto socket = fmt::format("socket:[{}]", inode);
-  std::string holder;
-  for_each_name("/proc", [&](const char* name) {
-    if (!parse_unsigned<std::uint32_t>(name) || !has_socket(fmt::format("/proc/{}/fd", name), socket))
-      return false;
-    const auto program = read_file(fmt::format("/proc/{}/comm", name), 100).value_or("");
-    holder = fmt::format("{}, pid {}", trim(program), name);
-    return true;
-  });
-  return holder;
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  while (const auto* entry = all ? ::readdir(all.get()) : nullptr) {
+    const std::string process = entry->d_name;
+    if (!parse_unsigned<std::uint32_t>(process) || !has_socket(process, inode)) continue;
+    const auto program = read_file(fmt::format("/proc/{}/comm", process), 100).value_or("");
+    return fmt::format("{}, pid {}", trim(program), process);
+  }
+  return {};
 }
 
 }  // namespace trainrun::agent

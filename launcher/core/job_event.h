@@ -184,6 +184,21 @@ struct WorldProgressed {
   TRAINRUN_RECORD("world progressed") { v("generation", generation); }
 };
 
+// PyTorch's ranks wait for others in the store that is ours (--torch-store), which have not come so far.
+struct AbsentWorker {
+  WorkerId worker;
+  std::string last_words{};
+  template <class V>
+  void fields(V& v) {
+    v("worker", worker), v("last_words", last_words);
+  }
+};
+struct RanksAbsent {
+  Generation generation;
+  std::vector<AbsentWorker> absent;  // in the order of ranks
+  TRAINRUN_RECORD("ranks absent") { v("generation", generation), v("absent", absent); }
+};
+
 // ---- a world that seems to hang
 struct WorldSilent {
   Duration silence{};
@@ -263,8 +278,8 @@ using JobEvent =
     std::variant<Begin, HostReady, HostFailed, HostLost, PortReserved, PortRefused, WorkerStarted,
                  WorkerNotStarted, WorkerExited, WorkerFinished, WorkerAborted, ExchangeBroken, HostStopped,
                  HostSwept, HostLeaving, HostsDiscovered, DiscoveryProblem, MemberJoined, WorldJoined,
-                 WorldBroken, MemberWaits, WorldProgressed, WorldSilent, WorldAlive, WorkerInspected,
-                 InspectionDone, RemoveHost, AddHosts, RestartWorld, RestartWorker, StopWorker, UserSignal,
-                 OutputClosed, DeadlinePassed>;
+                 WorldBroken, MemberWaits, WorldProgressed, RanksAbsent, WorldSilent, WorldAlive,
+                 WorkerInspected, InspectionDone, RemoveHost, AddHosts, RestartWorld, RestartWorker,
+                 StopWorker, UserSignal, OutputClosed, DeadlinePassed>;
 
 }  // namespace trainrun::core

@@ -160,6 +160,7 @@ class JobMachine {
   void on(const WorldBroken&);
   void on(const MemberWaits&);
   void on(const WorldProgressed&);
+  void on(const RanksAbsent&);
   void on(const WorldSilent&);
   void on(const WorldAlive&);
   void on(const WorkerInspected&);

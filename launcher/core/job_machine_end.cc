@@ -277,7 +277,8 @@ void JobMachine::kill_now(std::optional<Duration> advised_grace) {
   if (kill_sent_) return;
   kill_sent_ = true;
   const bool explained = !armed_.contains(Deadline::notice);
-  for (const auto deadline : {Deadline::grace, Deadline::notice}) disarm(deadline);
+  // Of those who leave, too, the kill deadline tells from now on who withstands: they had no SIGKILL before.
+  for (const auto deadline : {Deadline::grace, Deadline::notice, Deadline::leave}) disarm(deadline);
   const int alive = still_to_end();
   if (alive > 0) {
     tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), alive, now_ - drained_at_,

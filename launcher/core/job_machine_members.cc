@@ -136,6 +136,20 @@ void JobMachine::members_late() {
 
 // ---- a world that seems to hang
 
+void JobMachine::on(const RanksAbsent& event) {
+  if (event.generation != world_.generation || phase_ != Phase::running)
+    return ignore("ranks absent", "it is another generation, or ending");
+  notice::RanksAbsent told{world_.generation, static_cast<int>(world_.seats.size()), {}};
+  for (const auto& [worker, last_words] : event.absent) {
+    const auto it = workers_.find(worker);
+    if (it == workers_.end() || !it->second.member) continue;
+    told.absent.push_back(
+        {{it->second.seat.rank, named(it->second.seat.host), worker, it->second.pid}, last_words});
+  }
+  if (told.absent.empty()) return ignore("ranks absent", "they have gone");
+  tell(told);
+}
+
 void JobMachine::on(const WorldSilent& event) {
   if (phase_ != Phase::running || armed_.contains(Deadline::inspect))
     return ignore("silence", "nothing runs, or it is being looked at");

@@ -23,6 +23,8 @@ enum class EnvPolicy : std::uint8_t { by_default, all, none };
 // Which launchers of MPI a rank finds ours to be like: those of MPICH and Intel MPI (PMI-1), Open MPI's
 // (PMIx). automatic: the first always, the second on hosts where a program looks as if it needed it.
 enum class Compat : std::uint8_t { automatic, mpich, open_mpi, none };
+// Where PyTorch's ranks meet: in a store that rank 0 opens on its host, or in ours.
+enum class TorchStore : std::uint8_t { rank0, trainrun };
 enum class TransportKind : std::uint8_t { automatic, local, ssh, openssh };
 // What follows when a worker fails or a host is lost.
 //   automatic      in_place when every worker of the generation takes part (comm's elastic run loop), else
@@ -115,6 +117,8 @@ struct JobSpec {
 
   Compat compat = Compat::automatic;
   std::string pmix_library{};  // --pmix-lib; empty: each host's own choice
+
+  TorchStore torch_store = TorchStore::rank0;
 
   TransportKind transport = TransportKind::automatic;
   SshOptions ssh;

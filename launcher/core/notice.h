@@ -199,6 +199,21 @@ struct MpiCannotMeet {
   std::string reason;
   TRAINRUN_RECORD("mpi cannot meet") { v("generation", generation), v("reason", reason); }
 };
+// In PyTorch's store, for which the others wait.
+struct AbsentFromStore {
+  RankRef who;
+  std::string last_words;
+  template <class V>
+  void fields(V& v) {
+    who.fields(v), v("last_words", last_words);
+  }
+};
+struct RanksAbsent {
+  Generation generation;
+  int ranks = 0;  // in the world
+  std::vector<AbsentFromStore> absent;
+  TRAINRUN_RECORD("ranks absent") { v("generation", generation), v("ranks", ranks), v("absent", absent); }
+};
 struct RanksSilent {
   Generation generation;
   Duration silence{};
@@ -281,9 +296,10 @@ using Notice =
                  notice::Connecting, notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd,
                  notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests,
                  notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept,
-                 notice::MpiCannotMeet, notice::RanksSilent, notice::RanksAlive, notice::RankInspected,
-                 notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
-                 notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
+                 notice::MpiCannotMeet, notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive,
+                 notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce, notice::Ending,
+                 notice::Killing, notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed,
+                 notice::Leftovers>;
 
 // For whoever follows the machine itself: nobody else wants to see it.
 bool is_detail(const Notice& notice);

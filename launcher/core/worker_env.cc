@@ -106,7 +106,12 @@ void add_torchelastic(Env& env, const JobSpec& job, const Placement& placement, 
   env["TORCHELASTIC_RESTART_COUNT"] = std::to_string(world.restart_count);
   env["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(job.elastic.enabled() ? job.elastic.limit.count : 0);
   env["TORCHELASTIC_RUN_ID"] = job.id;
-  env["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // rank 0 opens the store itself
+  // False: rank 0 opens the store itself.
+  env["TORCHELASTIC_USE_AGENT_STORE"] = world.agent_store ? "True" : "False";
+  if (world.agent_store) {
+    env["MASTER_ADDR"] = world.master_addr;
+    env["MASTER_PORT"] = world.master_port;
+  }
   env["TORCHELASTIC_ERROR_FILE"] = world.error_file;
 }
 

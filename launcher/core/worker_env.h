@@ -24,6 +24,7 @@ struct WorldFacts {
   std::uint32_t restart_count = 0;       // how often the world was started anew
   bool all_new = true;           // no process of an earlier generation is in it: only then can MPI ranks meet
   bool pmix_everywhere = false;  // every host of the world has a helper that serves it
+  bool agent_store = false;      // MASTER_ADDR and MASTER_PORT are of a store for torch that we hold
   std::string job_directory{};   // private, on this rank's host; empty: not known
 };
 
@@ -34,7 +35,9 @@ struct WorldFacts {
 //                   variables of Gloo and NCCL: only where the user set nothing
 //   GPUs            CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES with --gpus-per-rank
 //   the part's -x   program.env
-//   rank variables  nobody can set these: the rest of torchelastic's, DeepSpeed's, those of PMI unless
+//   rank variables  nobody can set these: the rest of torchelastic's (MASTER_ADDR and MASTER_PORT too where
+//   the
+//                   store for torch is ours), DeepSpeed's, those of PMI unless
 //                   --compat is none, TRAINRUN_*
 // GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME are --network-interface. Without it Gloo alone gets the interface
 // of world.address, on a host whose own name resolves to 127.x, where Gloo would else offer that to the

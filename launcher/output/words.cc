@@ -292,6 +292,18 @@ struct NoticeWords {
     return {fmt::format("no sign of life of any rank for {}: looking at what they do",
                         format_duration(it.silence))};
   }
+  Lines operator()(const notice::RanksAbsent& it) const {
+    constexpr std::size_t most = 4;
+    std::vector<std::string> absent;
+    for (const auto& [who, last_words] : it.absent) {
+      absent.push_back(last_words.empty() || absent.size() >= most
+                           ? name(who)
+                           : fmt::format("{} (last words: {})", name(who), quoted(last_words, 80)));
+    }
+    const auto came = static_cast<std::size_t>(it.ranks) - it.absent.size();
+    return {fmt::format("{} of {} wait in init_process_group; not there yet: {}", came,
+                        counted(it.ranks, "rank"), list_names(absent, most))};
+  }
   Lines operator()(const notice::RanksAlive&) const {
     return {"a rank gave a sign of life while they were looked at: the job goes on"};
   }

@@ -16,7 +16,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 5;
+constexpr std::uint32_t protocol_version = 6;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -160,10 +160,15 @@ struct HoldPort {
   TRAINRUN_MESSAGE(8) { v("first", first), v("last", last), v("only_look", only_look); }
 };
 
+// What speaks behind a door: our rendezvous, or a store that PyTorch's programs know.
+enum class DoorKind : std::uint8_t { rendezvous, torch_store };
+constexpr bool is_known(DoorKind kind) { return kind <= DoorKind::torch_store; }
+
 // Listen on loopback for workers; answered by DoorOpened, then a StreamOpened for each connection.
 struct OpenDoor {
   std::uint16_t first = 0, last = 0;
-  TRAINRUN_MESSAGE(9) { v("first", first), v("last", last); }
+  DoorKind kind = DoorKind::rendezvous;
+  TRAINRUN_MESSAGE(9) { v("first", first), v("last", last), v("kind", kind); }
 };
 
 // End what is left of the job on this host (TERM, grace, KILL), remove the job's directory, answer Stopped,
@@ -342,12 +347,16 @@ struct PortHeld {
 struct DoorOpened {
   std::uint16_t port = 0;
   std::int32_t error = 0;
-  TRAINRUN_MESSAGE(51) { v("port", port), v("error", error); }
+  DoorKind kind = DoorKind::rendezvous;
+  TRAINRUN_MESSAGE(51) { v("port", port), v("error", error), v("kind", kind); }
 };
 
+// Streams of all doors of a host are numbered together.
 struct StreamOpened {
   StreamId stream;
-  TRAINRUN_MESSAGE(52) { v("stream", stream); }
+  DoorKind kind = DoorKind::rendezvous;
+  WorkerId worker{};  // whose process it is; torch_store alone, and 0 if nobody can say
+  TRAINRUN_MESSAGE(52) { v("stream", stream), v("kind", kind), v("worker", worker); }
 };
 
 struct Stopped {

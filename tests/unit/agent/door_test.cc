@@ -46,15 +46,16 @@ std::size_t open_descriptors() {
 // The far side of the Link: remembers what comes, and echoes it in capitals when told to.
 struct Scene {
   Scene()
-      : door(loop, {[this](StreamId stream) { opened.push_back(stream), look(); },
-                    [this](StreamId stream, std::string_view bytes, bool end) {
-                      got += bytes;
-                      ended += end ? 1 : 0;
-                      if (echo && !bytes.empty()) door.give(stream, bytes, false);
-                      look();
-                    },
-                    [this](StreamId, std::uint64_t bytes) { taken += bytes, look(); },
-                    [this](uid_t user) { refused.push_back(user), look(); }}) {}
+      : door(loop, last_stream,
+             {[this](StreamId stream, const agent::PeerOwner&) { opened.push_back(stream), look(); },
+              [this](StreamId stream, std::string_view bytes, bool end) {
+                got += bytes;
+                ended += end ? 1 : 0;
+                if (echo && !bytes.empty()) door.give(stream, bytes, false);
+                look();
+              },
+              [this](StreamId, std::uint64_t bytes) { taken += bytes, look(); },
+              [this](uid_t user) { refused.push_back(user), look(); }}) {}
   void run(std::function<bool()> wanted) {
     until = std::move(wanted);
     io::Timer limit(loop);
@@ -77,6 +78,7 @@ struct Scene {
   std::uint64_t taken = 0;
   bool echo = false;
   std::function<bool()> until;
+  StreamId last_stream{};
   agent::Door door;
 };
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +35,16 @@ struct Pair {
     name.sin_port = htons(port);
     REQUIRE(::connect(far.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
   }
+  // As programs do that know one family alone.
+  void connect_by_ipv6() {
+    far = Fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(far);
+    sockaddr_in6 name{};
+    name.sin6_family = AF_INET6;
+    name.sin6_port = htons(port);
+    REQUIRE(::inet_pton(AF_INET6, "::ffff:127.0.0.1", &name.sin6_addr) == 1);
+    REQUIRE(::connect(far.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+  }
   void accept() {
     socklen_t size = sizeof peer;
     near = Fd(::accept(listener.get(), reinterpret_cast<sockaddr*>(&peer), &size));
@@ -50,13 +61,25 @@ struct Pair {
 TEST_SUITE("peer_owner") {
   TEST_CASE("both ways name the user at the other end") {
     Pair pair;
-    pair.connect();
+    bool by_ipv6 = false;
+    SUBCASE("by a socket of IPv4") { pair.connect(); }
+    SUBCASE("by a socket of IPv6") {
+      pair.connect_by_ipv6();
+      by_ipv6 = true;
+    }
+    CAPTURE(by_ipv6);
     pair.accept();
     const auto by_netlink = agent::owner_by_netlink(pair.peer, pair.port);
     if (!by_netlink) MESSAGE("netlink's socket diagnosis is not available here");
-    if (by_netlink) CHECK(*by_netlink == ::getuid());
-    CHECK(agent::owner_by_table(pair.peer, pair.port) == ::getuid());
-    CHECK(agent::owner_of(pair.peer, pair.port) == ::getuid());
+    if (by_netlink) CHECK(by_netlink->user == ::getuid());
+    const auto by_table = agent::owner_by_table(pair.peer, pair.port);
+    REQUIRE(by_table);
+    CHECK(by_table->user == ::getuid());
+    struct stat far {};
+    REQUIRE(::fstat(pair.far.get(), &far) == 0);
+    CHECK(by_table->inode == far.st_ino);
+    if (by_netlink) CHECK(by_netlink == by_table);
+    CHECK(agent::owner_of(pair.peer, pair.port) == by_table);
   }
 
   TEST_CASE("another user's process is another user's") {
@@ -70,8 +93,11 @@ TEST_SUITE("peer_owner") {
       ::_exit(::read(pair.far.get(), &byte, 1) == 1 ? 0 : 1);
     }
     pair.accept();
-    CHECK(agent::owner_by_table(pair.peer, pair.port) == 65534);
-    CHECK(agent::owner_of(pair.peer, pair.port) == 65534);
+    for (const auto& owner :
+         {agent::owner_by_table(pair.peer, pair.port), agent::owner_of(pair.peer, pair.port)}) {
+      REQUIRE(owner);
+      CHECK(owner->user == 65534);
+    }
     CHECK(::write(pair.near.get(), "x", 1) == 1);
     int status = 0;
     CHECK(::waitpid(child, &status, 0) == child);

@@ -131,6 +131,24 @@ TEST_SUITE("core.elastic costs") {
     CHECK(bench.phase() == Phase::forming);
   }
 
+  TEST_CASE("in place: who was dismissed when the user ends the job has its time after SIGKILL as well") {
+    Bench bench(2, OnFailure::in_place);
+    bench.all_running(true);
+    bench.tell(HostLeaving{HostIndex{1}, "preempted"});
+    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    REQUIRE(bench.count<Dismiss>() == 2);
+    REQUIRE(bench.armed.contains(Deadline::leave));
+    bench.tell(UserSignal{SIGINT});
+    REQUIRE(bench.armed.contains(Deadline::grace));
+    bench.pass(Deadline::grace);
+    CHECK(bench.count<SignalWorkers>([](const auto& it) { return it.number == SIGKILL && it.deep; }) == 1);
+    // It passes at the same moment, and would take the SIGKILL of just now for one that was withstood.
+    CHECK_FALSE(bench.armed.contains(Deadline::leave));
+    CHECK(bench.count<AbandonHost>() == 0);
+    bench.pass(Deadline::kill);
+    CHECK(bench.count<AbandonHost>() == 2);
+  }
+
   TEST_CASE("a sick host that can be left out rests, and nobody waits for it") {
     Bench bench(3, OnFailure::restart_world, [](JobSpec& spec) {
       spec.elastic.discovery.kind = DiscoveryKind::script;

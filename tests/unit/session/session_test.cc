@@ -37,7 +37,7 @@ struct Scene {
     wire::Setup setup;
     setup.host_timeout_ms = host_timeout_ms;
     setup.credit = 1000;
-    session->connected(std::move(pair->first), setup, 0, 0);
+    session->connected(std::move(pair->first), setup, {{}});
   }
   void said(const std::string& what) {
     events.push_back(what);
@@ -317,7 +317,7 @@ TEST_SUITE("session") {
                       {nullptr, [&](Error) { scene.said("failed"); }, nullptr, nullptr, nullptr});
       wire::Setup setup;
       setup.host_timeout_ms = 60'000;
-      session.connected(std::move(pair->first), setup, 0, 0);
+      session.connected(std::move(pair->first), setup, {{}});
       REQUIRE(write_all(pair->second.get(), frame));
       scene.run([&] { return !scene.events.empty() && session.state() == Session::State::closed; });
       CHECK(session.state() == Session::State::closed);

@@ -1,0 +1,23 @@
+// Which process has a socket, by the inode that the kernel names it with.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/supervisor.h"
+
+namespace trainrun::agent {
+
+// False also where its descriptors are not ours to see. `process`: a name in /proc.
+bool has_socket(const std::string& process, std::uint64_t inode);
+
+// Whose process has it: a leader of a worker, or one that descends from one. Costs a look at each of their
+// descriptors.
+std::optional<WorkerId> worker_with_socket(std::uint64_t inode,
+                                           const std::vector<Supervisor::Leader>& leaders);
+
+}  // namespace trainrun::agent

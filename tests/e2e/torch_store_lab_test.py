@@ -1,0 +1,70 @@
+"""--torch-store trainrun: PyTorch's ranks meet in a store that the launcher holds."""
+import importlib.util
+import os
+import re
+import unittest
+
+import harness
+from lab_harness import SshTest
+
+PYTHON = "/usr/bin/python3"
+WORKER = harness.without_blanks(os.path.join(harness.ROOT, "tests/workers/torch_worker.py"))
+LONG = 300
+STORE = ("--torch-store", "trainrun", "-x", "OMP_NUM_THREADS=1")
+
+
+class TorchStore(SshTest):
+    NODES = 2
+
+    @classmethod
+    def setUpClass(cls):
+        if importlib.util.find_spec("torch") is None:
+            raise unittest.SkipTest("/usr/bin/python3 has no torch (Debian's python3-torch)")
+        super().setUpClass()
+
+    def assertMet(self, done, size, generation_of=None):
+        met = re.findall(rf"rank (\d) of {size}: sum {size}, store True at 127\.0\.0\.1", done.out)
+        self.assertEqual(sorted(map(int, met)), list(range(size)), done)
+
+    def test_ranks_of_two_hosts_meet_without_a_port_on_the_network(self):
+        done = self.run_job(*STORE, "-H", "node1:2,node2:2", PYTHON, WORKER, "sum", timeout=LONG)
+        self.assertEnds(done, 0)
+        self.assertMet(done, 4)
+        self.assertEqual(done.err, "")
+
+    def test_who_has_not_come_is_named_with_its_last_line(self):
+        gate = self.folder + "/gate"
+        job = self.start(*STORE, "-H", "node1:1,node2:1", PYTHON, WORKER, "late", 1, gate)
+        job.wait_for(r"trainrun: 1 of 2 ranks wait in init_process_group; not there yet: "
+                     r"rank 1 on node2 \(last words: 'reading the data'\)", stream="err", timeout=LONG)
+        with open(gate, "w"):
+            pass
+        done = self.assertEnds(job.wait(LONG), 0)
+        self.assertMet(done, 2)
+        self.assertEqual(done.err.count("init_process_group"), 1, done)
+
+    def test_a_new_generation_meets_in_a_store_of_its_own(self):
+        job = self.start(*STORE, "--max-restarts", 1, "-H", "node1:1,node2:1", PYTHON, WORKER, "rounds", 60)
+        lines = job.wait_for(r"^\[0\] round 2: 2 ranks, pid \d+", timeout=LONG)
+        self.on("node1", "kill -9 " + lines[0].split()[-1])
+        done = self.assertEnds(job.wait(LONG), 0)
+        self.assertMet(done, 2)
+        self.assertIn("generation 2: 2 ranks on 2 hosts", done.err)
+
+    def test_the_port_of_the_user_is_the_stores_on_each_host(self):
+        done = self.run_job(*STORE, "--master-port", 29617, "-H", "node1:1,node2:1", PYTHON, "-c",
+                            "import os; print(os.environ['MASTER_ADDR'] + ':' + os.environ['MASTER_PORT'])")
+        self.assertEnds(done, 0)
+        self.assertEqual(done.out.count("127.0.0.1:29617"), 2, done)
+
+    def test_who_speaks_something_else_is_turned_away_and_told(self):
+        speak = ("import os, socket; s = socket.create_connection((os.environ['MASTER_ADDR'], "
+                 "int(os.environ['MASTER_PORT']))); s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n'); print('got', s.recv(9))")
+        done = self.assertEnds(self.run_job(*STORE, "-H", "node1", PYTHON, "-c", speak), 0)
+        self.assertIn("got b''", done.out)
+        self.assertIn("trainrun: node1: a client of PyTorch's store was turned away: request 71 of torch's TCPStore is "
+                      "not known here (try: --torch-store rank0)", done.err)
+
+
+if __name__ == "__main__":
+    harness.main()
