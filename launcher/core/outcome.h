@@ -74,8 +74,9 @@ struct Outcome {
     user_signal,
     output_closed,
     timed_out,
-    hung,     // no sign of life of any rank for --hang-timeout
-    no_hosts  // too few hosts for the smallest world, for --elastic-timeout
+    hung,      // no sign of life of any rank for --hang-timeout
+    no_hosts,  // too few hosts for the smallest world, for --elastic-timeout
+    mpi_mixed  // programs of two MPIs
   };
 
   Kind kind = Kind::success;
@@ -87,7 +88,7 @@ struct Outcome {
   std::vector<Rank> ranks{};           // host_lost: those that it had
   std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
   bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
-  std::optional<Cause> why{};          // host_lost, port_refused, hung, no_hosts
+  std::optional<Cause> why{};          // host_lost, port_refused, hung, no_hosts, mpi_mixed
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   bool by_ctl = false;                                     // user_signal: `trainrun ctl end`
