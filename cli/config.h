@@ -9,12 +9,20 @@
 
 #include "launcher/base/error.h"
 #include "launcher/core/job_spec.h"
+#include "launcher/wire/facts.h"
 
 namespace trainrun::cli {
 
 struct LocalFacts {
   std::uint32_t cores = 1;  // physical cores that may be used: affinity mask and cgroup quota counted
   std::uint32_t gpus = 0;
+};
+
+struct ProgramMpi {
+  wire::MpiFamily family = wire::MpiFamily::none;
+  bool guessed = false;
+  std::string library{};  // of Open MPI's programs; empty: there is none
+  bool here = true;       // its file is
 };
 
 struct Inputs {
@@ -24,8 +32,8 @@ struct Inputs {
   std::string directory;  // the caller's, absolute
   std::function<Result<std::string>(const std::string& path)> read_file;
   std::function<LocalFacts()> local_facts;  // called only when needed
-  // Whose MPI a program's files say it needs: open_mpi, mpich, or none for what is not known. May be empty.
-  std::function<Compat(const std::vector<std::string>& words, const std::string& directory)> mpi_of{};
+  // Whose MPI a program's files say it is, and which libpmix would serve it. May be empty.
+  std::function<ProgramMpi(const std::vector<std::string>& words, const std::string& directory)> mpi_of{};
   std::function<bool(const std::string& host)> is_this_host;  // own names and addresses only, no DNS
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
   std::function<std::string(const std::string& path)>

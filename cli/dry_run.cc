@@ -107,7 +107,8 @@ std::vector<std::string> shown_argv(const std::vector<std::string>& argv) {
 
 const Host& host_of(const JobSpec& job, const core::Seat& seat) { return job.hosts.hosts[seat.host.value]; }
 
-core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placement, const core::Seat& seat) {
+core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placement, const core::Seat& seat,
+                              bool pmix) {
   const auto& first = host_of(job, placement.seats.front()).name;
   const auto& here = host_of(job, seat).name;
   const auto address = [&](const std::string& host) {
@@ -124,15 +125,20 @@ core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placeme
           .key_file = fmt::format("<private file on {}>", here),
           .error_file = fmt::format("<private file on {} for rank {}>", here, seat.rank.value),
           .address = address(here),
+          .pmix_everywhere = pmix,
           .agent_store = ours};
 }
 
 // What a rank gets beyond the job's environment; values shown as they may be.
-Env own_env(const JobSpec& job, const core::Placement& placement, const core::Seat& seat) {
+Env own_env(const JobSpec& job, const core::Placement& placement, const core::Seat& seat, bool pmix) {
   Env env;
-  for (const auto& [name, value] :
-       core::worker_env(job, placement, seat.rank, placeholders(job, placement, seat), nullptr)) {
+  const auto world = placeholders(job, placement, seat, pmix);
+  for (const auto& [name, value] : core::worker_env(job, placement, seat.rank, world, nullptr)) {
     env[name] = shown_value(name, value);
+  }
+  if (core::offers_pmix(job, world)) {  // of the helper there
+    env["PMIX_RANK"] = std::to_string(seat.rank.value);
+    env["PMIX_NAMESPACE"] = job.id + ".g1";
   }
   env["TRAINRUN_WORKER"] = "<number of the process in the job>";  // the agent gives it, and these
   for (const char* name : {"HOME", "LOGNAME", "SHELL", "USER"})
@@ -215,9 +221,9 @@ void print_unknown_hosts(std::string& out, const JobSpec& job) {
       discovery_words(job.elastic.discovery, shown_source(job)));
 }
 
-void print_ranks(std::string& out, const JobSpec& job, const core::Placement& placement) {
+void print_ranks(std::string& out, const JobSpec& job, const core::Placement& placement, bool pmix) {
   std::vector<Env> own;
-  for (const auto& seat : placement.seats) own.push_back(own_env(job, placement, seat));
+  for (const auto& seat : placement.seats) own.push_back(own_env(job, placement, seat, pmix));
   Env common;
   for (const auto& [name, value] : own.front()) {
     const bool same = std::all_of(own.begin(), own.end(), [&, &key = name, &text = value](const Env& env) {
@@ -242,7 +248,7 @@ void print_ranks(std::string& out, const JobSpec& job, const core::Placement& pl
 }  // namespace
 
 std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
-                         const RemoteCommand& remote_command) {
+                         const RemoteCommand& remote_command, const ProgramsMpi& mpi) {
   auto job = given;
   job.id = "<new for each job>";
   std::string out;
@@ -253,11 +259,12 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
     print_unknown_hosts(out, job);
   }
   out += fmt::format("\nbinding: {}\n", binding_rule(job));
+  out += mpi_text(job, placement, mpi);
   if (job.elastic.enabled()) out += "\n" + elastic_text(job.elastic, shown_source(job));
 
   out += "\nranks\n";
   if (known) {
-    print_ranks(out, job, placement);
+    print_ranks(out, job, placement, has_pmix(mpi));
   } else {
     for (const auto& program : job.programs) {
       out += fmt::format("  each in {}: {}\n", for_terminal(program.directory), command_line(program.argv));
@@ -275,7 +282,7 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
 }
 
 std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
-                         const RemoteCommand& remote_command) {
+                         const RemoteCommand& remote_command, const ProgramsMpi& mpi) {
   using Json = nlohmann::ordered_json;
   auto job = given;
   job.id = "<new for each job>";
@@ -301,7 +308,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
     const auto& program = job.programs[seat.program];
     auto env = sent;
     Json at_start = Json::array();
-    for (const auto& [name, value] : own_env(job, placement, seat)) {
+    for (const auto& [name, value] : own_env(job, placement, seat, has_pmix(mpi))) {
       env[name] = value;
       if (value.starts_with('<') && value != redacted) at_start.push_back(name);
     }
@@ -320,9 +327,11 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
   }
 
   Json programs = Json::array();
-  for (const auto& program : job.programs) {
+  for (std::size_t i = 0; i < job.programs.size(); ++i) {
+    const auto& program = job.programs[i];
     programs.push_back(
         {{"np", program.np}, {"argv", shown_argv(program.argv)}, {"directory", program.directory}});
+    if (i < mpi.size()) programs.back()["mpi"] = mpi_json(mpi[i]);
   }
 
   const Json all = {{"schema", 1},

@@ -7,7 +7,8 @@
 //   schema       1
 //   world_size   number of ranks of the first world; 0: not known before the start, since a discovery
 //                tells the hosts, and then hosts[] and ranks[] are empty
-//   programs[]   the parts of the line: np (ranks), argv[], directory
+//   programs[]   the parts of the line: np (ranks), argv[], directory, mpi {family ("openmpi", "mpich",
+//                "none", "decided at start": its file is not here), guessed, library (libpmix, of the first)}
 //   hosts[]      name (as written), slots, user, port, identity (empty, 0, empty: ssh's own choice),
 //                ranks[] (rank numbers), remote_command (what the login shell there is given; empty: no
 //                login)
@@ -29,6 +30,7 @@
 #include <functional>
 #include <string>
 
+#include "cli/dry_run_mpi.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/placement.h"
 
@@ -40,10 +42,10 @@ using RemoteCommand = std::function<std::string(const Host&)>;
 // For people: hosts, ranks, environments; ends with a newline. A placement without seats: the hosts are not
 // known yet.
 std::string dry_run_text(const JobSpec& job, const core::Placement& placement,
-                         const RemoteCommand& remote_command);
+                         const RemoteCommand& remote_command, const ProgramsMpi& mpi = {});
 
 // For programs, as above; indented, ends with a newline. Bytes that are not UTF-8 become U+FFFD.
 std::string dry_run_json(const JobSpec& job, const core::Placement& placement,
-                         const RemoteCommand& remote_command);
+                         const RemoteCommand& remote_command, const ProgramsMpi& mpi = {});
 
 }  // namespace trainrun::cli

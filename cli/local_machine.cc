@@ -19,6 +19,7 @@
 #include "launcher/agent/mpi_program.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
+#include "launcher/io/spawn.h"
 #include "launcher/transport/own_names.h"
 
 namespace trainrun::cli {
@@ -76,6 +77,12 @@ std::string first_line(const std::string& path) {
   return std::string(read.substr(0, read.find('\n')));
 }
 
+std::string path_of(const std::vector<EnvVar>& environment) {
+  for (const auto& [name, value] : environment)
+    if (name == "PATH") return value;
+  return {};
+}
+
 std::string own_hostname() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0 || !hosts::check_name(name)) return "localhost";
@@ -115,15 +122,14 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
   };
   in.mpi_of = [variables = in.environment](const std::vector<std::string>& words,
                                            const std::string& directory) {
-    switch (agent::recognise(words, directory, variables).family) {
-      case agent::MpiFamily::open_mpi:
-        return Compat::open_mpi;
-      case agent::MpiFamily::mpich:
-        return Compat::mpich;
-      case agent::MpiFamily::none:
-        break;
-    }
-    return Compat::none;
+    const auto program = agent::recognise(words, directory, variables);
+    ProgramMpi found{program.family, program.guessed};
+    found.here = !words.empty() && io::find_program(words.front(), path_of(variables), directory).error == 0;
+    if (program.family != wire::MpiFamily::open_mpi) return found;
+    auto libraries = agent::pmix_libraries(program, variables);
+    std::erase_if(libraries, [](const auto& path) { return !agent::is_library(path); });
+    if (!libraries.empty()) found.library = std::move(libraries.front());
+    return found;
   };
   in.is_executable = [](const std::string& path) {
     return is_kind(path, S_IFREG) && ::access(path.c_str(), X_OK) == 0;

@@ -80,7 +80,10 @@ int dry_run(const Request& request, const Inputs& inputs) {
   const auto here = [&](const Host& host) { return needs_no_login(job, host, inputs); };
   if (const auto good = decide_here(job, first, here); !good) return refuse(good.error(), request.json);
   const RemoteCommand command = [&](const Host& host) { return remote_command(job, host, inputs); };
-  return print(request.json ? dry_run_json(job, first, command) : dry_run_text(job, first, command));
+  ProgramsMpi mpi;
+  for (const auto& program : job.programs) mpi.push_back(inputs.mpi_of(program.argv, program.directory));
+  return print(request.json ? dry_run_json(job, first, command, mpi)
+                            : dry_run_text(job, first, command, mpi));
 }
 
 int ctl(const std::vector<std::string>& words, const Inputs& inputs) {

@@ -45,7 +45,6 @@ constexpr std::string_view
     no_files = "nothing is copied: put it onto the hosts before, or into a directory that they share",
     no_server =
         "there is no server of names: MPI_Publish_name, MPI_Lookup_name and MPI_Comm_spawn are not served",
-    no_lines = "write -np N ./a : -np M ./b on the line, or [[program]] in a file for --config",
     no_cpus = "write taskset or numactl before the program, or --bind-to core and --cpus-per-rank N",
     no_order = "the order of hosts in -H or --hostfile is the order of ranks",
     no_local = "name the other hosts only, with -H or in the host file",
@@ -185,8 +184,8 @@ std::vector<MpiFlag> rows() {
       refused({"--nameserver"}, hydra, one, no_server),
       refused({"--ompi-server"}, ompi, one, no_server),
       // The program
-      refused({"--app"}, ompi, one, no_lines),
-      refused({"--configfile"}, hydra, one, no_lines),
+      reads({"--app"}, ompi, one, How::programs),
+      reads({"--configfile"}, hydra, one, How::programs),
       refused({"--preload-binary", "-s"}, ompi, none, no_files),
       refused({"--preload-files"}, ompi, one, no_files),
       refused({"--set-cwd-to-session-dir"}, ompi, none, "write -wdir DIR"),

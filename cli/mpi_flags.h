@@ -42,6 +42,7 @@ enum class How : std::uint8_t {
   starter,       // Hydra's -launcher
   batch_system,  // Hydra's -rmk
   gpus,          // GPUs of a rank; "auto" is all
+  programs,      // a file that holds them; it is read before all others
   show_hosts,    // before the start
   show_ranks,
 };

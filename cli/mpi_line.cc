@@ -6,6 +6,7 @@
 
 #include "cli/allocation.h"
 #include "cli/host_choice.h"
+#include "cli/mpi_file.h"
 #include "cli/mpi_values.h"
 #include "cli/program.h"
 #include "cli/program_search.h"
@@ -92,9 +93,9 @@ std::optional<Ways> ways_of_programs(const std::vector<GivenPart>& parts, const 
       const auto* row = row_of(*given.flag);
       if (row != nullptr && row->option == Option::wdir) directory = absolute_path(given.value, inputs);
     }
-    const auto whose = inputs.mpi_of(part.program, directory);
-    if (whose == Compat::open_mpi) return Ways::open_mpi;
-    if (whose == Compat::mpich) return Ways::hydra;
+    const auto family = inputs.mpi_of(part.program, directory).family;
+    if (family == wire::MpiFamily::open_mpi) return Ways::open_mpi;
+    if (family == wire::MpiFamily::mpich) return Ways::hydra;
   }
   return std::nullopt;
 }
@@ -287,6 +288,7 @@ Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs) {
 
 Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs) {
   auto given = split_parts(mpi_line(), call.words);
+  if (given) given = with_files(std::move(*given), inputs);
   if (!given) return tl::unexpected(given.error());
   MpiLine out{.ways = decide(call, *given, inputs), .ways_named = call.ways.has_value()};
   out.parts.resize(given->size());

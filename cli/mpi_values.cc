@@ -89,6 +89,7 @@ class Reader {
       case How::gpus:
         if (is_one_of(value_, {"auto", "AUTO"})) return {};
         return put(Option::gpus_per_rank, value_);
+      case How::programs:
       case How::none:
       case How::show_hosts:
       case How::show_ranks:

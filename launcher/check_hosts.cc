@@ -9,6 +9,7 @@
 #include "launcher/base/exit_code.h"
 #include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 #include "launcher/fleet.h"
 #include "launcher/output/host_check.h"
 #include "launcher/output/our_lines.h"
@@ -21,6 +22,19 @@ Duration clock_ahead(const wire::HostFacts& facts) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return Duration(facts.wall_clock_ns) - (seconds(now.tv_sec) + Duration(now.tv_nsec));
+}
+
+// Of the libraries that its MPI programs need there: a start would fail in the middle.
+Error missing_library(const JobSpec& job, const std::string& host, const wire::HostFacts& facts) {
+  for (std::size_t i = 0; i < facts.mpi.size() && i < job.programs.size(); ++i) {
+    if (facts.mpi[i].missing.empty() || facts.mpi[i].guessed) continue;
+    return {Code::not_found,
+            fmt::format("{}: {} is a program of {}, and its library is not to be had: {}", host,
+                        quoted(job.programs[i].argv.front(), 80), name_of(facts.mpi[i].family),
+                        harmless(facts.mpi[i].missing)),
+            "install that MPI there as it is here, or forward a path that finds it (-x LD_LIBRARY_PATH)"};
+  }
+  return {};
 }
 
 int check_in_loop(const JobSpec& job, bool json) {
@@ -44,6 +58,8 @@ int check_in_loop(const JobSpec& job, bool json) {
               {[&](HostIndex host) {
                  const auto& facts = all->at(host).facts();
                  checks[host] = {name(host), facts, clock_ahead(facts), {}};
+                 if (auto missing = missing_library(job, name(host), facts); !missing.message.empty())
+                   checks[host] = {name(host), std::nullopt, {}, std::move(missing)};
                  all->at(host).stop();
                },
                fail_one,

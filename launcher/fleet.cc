@@ -247,7 +247,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
                : job_.compat == Compat::open_mpi ? wire::OfferPmix::always
                                                  : wire::OfferPmix::never;
   setup.pmix_library = job_.pmix_library;
-  if (setup.pmix == wire::OfferPmix::by_program)
+  if (job_.compat != Compat::none)
     for (const auto& program : job_.programs) setup.commands.push_back({program.argv, program.directory});
   return setup;
 }

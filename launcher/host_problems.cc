@@ -79,6 +79,12 @@ Error explain(const std::string& host, const wire::Problem& problem,
                       quoted(problem.what, 300), why),
           "give its path on that host, or leave --pmix-lib out: the library that the program itself would "
           "load is taken"};
+    case wire::Problem::Kind::bad_pmix:
+      return {
+          Code::config,
+          fmt::format("{}: {}, by which ranks of Open MPI find each other, is no library that can be loaded",
+                      host, quoted(problem.what, 300)),
+          "install the package libpmix2 there anew, or name another library with --pmix-lib"};
   }
   return {};
 }

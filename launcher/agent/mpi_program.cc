@@ -71,35 +71,79 @@ std::vector<std::string> folders_of(const ElfNeeds& needs, const std::string& fi
   return folders;
 }
 
+// The loader's own list has the name and then the path of every library that it knows, each before a zero.
+std::string path_in_loaders_list(const std::string& name) {
+  constexpr std::size_t most_bytes = 16u << 20;
+  static const auto bytes = read_file("/etc/ld.so.cache", most_bytes).value_or(std::string{});
+  auto wanted = "/" + name;
+  wanted.push_back('\0');
+  for (auto at = bytes.find(wanted); at != std::string::npos; at = bytes.find(wanted, at + 1)) {
+    const auto begin = bytes.rfind('\0', at) + 1;
+    // Of another kind of machine there may be one as well.
+    if (auto path = bytes.substr(begin, at + wanted.size() - 1 - begin); is_library(path)) return path;
+  }
+  return {};
+}
+
+// As the loader finds it, where a program that asks for it looks in `folders` before all others.
+std::string find_library(const std::string& name, const std::vector<std::string>& folders) {
+  if (auto path = find_in(folders, name); !path.empty()) return path;
+  if (auto path = path_in_loaders_list(name); !path.empty()) return path;
+  return find_in({std::begin(system_folders), std::end(system_folders)}, name);
+}
+
 // Where a program's libmpi ("": it was not found) lies, and looks for others.
-MpiProgram with_library(MpiFamily family, const std::string& what, const std::string& libmpi) {
-  MpiProgram program{family, what, false, {}};
-  if (libmpi.empty()) return program;
+MpiProgram with_library(MpiFamily family, const std::string& what, const std::string& name,
+                        const std::string& libmpi) {
+  MpiProgram program{.family = family, .what = what};
+  if (libmpi.empty()) {
+    program.missing = name + ": not found";
+    return program;
+  }
   program.libraries.push_back(folder_of(libmpi));
   if (const auto its = read_elf_file(libmpi))
     for (auto& folder : folders_of(*its, libmpi, {})) program.libraries.push_back(std::move(folder));
+  else
+    program.missing = libmpi + ": no library that can be loaded";
   return program;
 }
 
-// Follows libraries that lie in folders of their own; what the system has needs no looking at.
+// Libraries of the language and the system, which nearly every program has and which need no MPI.
+bool is_of_the_system(const std::string& library) {
+  for (const std::string_view theirs :
+       {"libc.so.", "libm.so.", "libgcc_s.so.", "libstdc++.so.", "libgfortran.so.", "libpthread.so.",
+        "libdl.so.", "librt.so.", "ld-linux"})
+    if (library.starts_with(theirs)) return true;
+  return false;
+}
+
+// Follows the libraries, those in folders of their own first. A solver in one of the system's folders may be
+// linked with an MPI as well; what needs that may have other use for it.
 MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
-  std::vector<std::string> open{path};
+  std::vector<std::string> open{path}, of_the_system;
   std::set<std::string> seen{path};
-  while (!open.empty() && seen.size() < most_files) {
+  bool guessed = false;
+  while (seen.size() < most_files) {
+    if (open.empty()) {
+      guessed = true;
+      std::swap(open, of_the_system);
+    }
+    if (open.empty()) break;
     const auto file = open.back();
     open.pop_back();
     const auto needs = read_elf_file(file);
     if (!needs) continue;
     const auto folders = folders_of(*needs, file, env);
     for (const auto& library : needs->libraries) {
-      const auto found = find_in(folders, library);
-      const auto family = family_of_library(library);
-      if (family != MpiFamily::none) {
-        return with_library(
-            family, path,
-            found.empty() ? find_in({std::begin(system_folders), std::end(system_folders)}, library) : found);
+      if (is_of_the_system(library)) continue;
+      const auto own = find_in(folders, library);
+      const auto found = own.empty() ? find_library(library, {}) : own;
+      if (const auto family = family_of_library(library); family != MpiFamily::none) {
+        auto program = with_library(family, path, library, found);
+        program.guessed = guessed;
+        return program;
       }
-      if (!found.empty() && seen.insert(found).second) open.push_back(found);
+      if (!found.empty() && seen.insert(found).second) (own.empty() ? of_the_system : open).push_back(found);
     }
   }
   return {};
@@ -133,7 +177,7 @@ MpiProgram recognise_mpi4py(const std::string& extension, const std::string& pre
       const auto libmpi = std::filesystem::canonical(folder + name, error);
       if (error) continue;
       if (const auto family = family_of_library(libmpi.filename()); family != MpiFamily::none)
-        return with_library(family, extension, libmpi);
+        return with_library(family, extension, libmpi.filename(), libmpi);
     }
   }
   return {};
@@ -154,7 +198,7 @@ MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) 
     program.guessed = true;
     if (program.family != MpiFamily::none) return program;
   }
-  return {MpiFamily::none, path, false, {}};
+  return {.what = path};
 }
 
 std::string first_line(const std::string& path) {
@@ -174,10 +218,18 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
         words.empty() ? io::Found{{}, ENOENT} : io::find_program(words[0], wire::value_of(env, "PATH"), "/");
     if (interpreter.error == 0 && name_of(interpreter.path).starts_with("python"))
       return recognise_python(interpreter.path, env);
-    return {MpiFamily::none, path, false, {}};
+    return {.what = path};
   }
   if (name_of(path).starts_with("python")) return recognise_python(path, env);
   return recognise_elf(path, env);
+}
+
+// It starts ranks of its own, which find each other by it.
+bool is_launcher(const std::string& word) {
+  const auto name = name_of(word);
+  for (const std::string_view theirs : {"mpirun", "mpiexec", "orterun", "prterun", "oshrun", "srun", "aprun"})
+    if (name.starts_with(theirs)) return true;
+  return false;
 }
 
 // What a script for a shell may run.
@@ -203,6 +255,7 @@ std::vector<std::string> words_of_script(const std::string& path) {
 MpiProgram recognise_by_script(const std::string& script, const std::string& directory,
                                const wire::EnvPairs& env) {
   for (const auto& word : words_of_script(script)) {
+    if (is_launcher(word)) return {};
     const auto found = io::find_program(word, wire::value_of(env, "PATH"), directory);
     if (found.error != 0) continue;
     if (auto program = recognise_file(found.path, env); program.family != MpiFamily::none) return program;
@@ -210,20 +263,9 @@ MpiProgram recognise_by_script(const std::string& script, const std::string& dir
   return {};
 }
 
-// The loader's own list has the path of every library that it knows, each between zeros.
-bool loader_knows(const std::string& name) {
-  constexpr std::size_t most_bytes = 16u << 20;
-  const Fd file(::open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC));
-  if (!file) return false;
-  std::string bytes, wanted("/" + name);
-  wanted.push_back('\0');
-  std::array<char, 65536> piece{};
-  for (ssize_t n = 0; bytes.size() < most_bytes && (n = ::read(file.get(), piece.data(), piece.size())) > 0;)
-    bytes.append(piece.data(), static_cast<std::size_t>(n));
-  return bytes.find(wanted) != std::string::npos;
-}
-
 }  // namespace
+
+bool is_library(const std::string& path) { return read_elf_file(path).has_value(); }
 
 MpiFamily family_of_library(const std::string& name) {
   if (name.starts_with("libmpich") || name.starts_with("libmpi.so.12") ||
@@ -245,6 +287,7 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
     // A word with blanks is what a shell is to do.
     for (const auto& word : i == 0 ? std::vector<std::string>{words[i]} : cut(words[i], " \t\n;&|()'\"`")) {
       if (word.starts_with('-') || ++looked_at > most_words) continue;
+      if (is_launcher(word)) return {};
       const auto found = io::find_program(word, path, directory);
       if (found.error != 0) continue;
       auto program = recognise_file(found.path, env);
@@ -269,7 +312,9 @@ std::vector<std::string> pmix_libraries(const MpiProgram& program, const wire::E
   };
   for (const auto& folder : program.libraries) add(folder);
   for (const auto& folder : cut(wire::value_of(env, "LD_LIBRARY_PATH"), ":")) add(folder);
-  if (loader_knows(pmix_name)) found.emplace_back(pmix_name);
+  if (auto path = path_in_loaders_list(pmix_name);
+      !path.empty() && std::find(found.begin(), found.end(), path) == found.end())
+    found.push_back(std::move(path));
   for (const auto* const folder : system_folders) add(folder);
   return found;
 }

@@ -9,18 +9,16 @@
 
 namespace trainrun::agent {
 
-enum class MpiFamily : std::uint8_t {
-  none,     // or one that runs others which its files do not tell: a script
-  mpich,    // and Intel MPI and MVAPICH, which speak PMI-1 as it does
-  open_mpi  // or anything else that is linked with libpmix
-};
+using wire::MpiFamily;
 
 struct MpiProgram {
   MpiFamily family = MpiFamily::none;
   std::string what;  // the file by which it was recognised
-  // By mpi4py beside the Python, or a program that is named in its words or its text: they need not be run.
+  // By mpi4py beside the Python, a program that is named in its words or its text, or a library that others
+  // use as well: none of them need be run.
   bool guessed = false;
-  std::vector<std::string> libraries;  // directories in which its libmpi looks for others
+  std::vector<std::string> libraries{};  // directories in which its libmpi looks for others
+  std::string missing{};  // its libmpi, and why it cannot be loaded; nothing where that is not known
 };
 
 // What a name of a library tells: "libmpi.so.40", "libmpich.so.12".
@@ -28,11 +26,14 @@ MpiFamily family_of_library(const std::string& name);
 
 // Of a command, started in `directory` with this environment: the program, and what else is named in its
 // words (a program that a tool like numactl starts, what a shell is given with -c), or by a shell's script.
+// What another launcher is given is none of ours.
 MpiProgram recognise(const std::vector<std::string>& words, const std::string& directory,
                      const wire::EnvPairs& env);
 
-// Which libpmix would serve such a program, best first, each a path, or a name that the loader is to find.
-// Empty: there is none on this host.
+// Which libpmix would serve such a program, best first. Empty: there is none on this host.
 std::vector<std::string> pmix_libraries(const MpiProgram& program, const wire::EnvPairs& env);
+
+// Whether it looks like a library for this kind of machine.
+bool is_library(const std::string& path);
 
 }  // namespace trainrun::agent

@@ -27,18 +27,31 @@ std::string library_in(pid_t process) {
     text.append(piece.data(), static_cast<std::size_t>(n));
   for (const auto line : split(text, '\n')) {
     const auto name = line.substr(line.rfind('/') + 1);
-    if (line.find('/') != std::string_view::npos && family_of_library(std::string(name)) != MpiFamily::none)
+    // Launchers have libpmix as well.
+    if (line.find('/') != std::string_view::npos && !name.starts_with("libpmix") &&
+        family_of_library(std::string(name)) != MpiFamily::none)
       return std::string(name);
   }
   return {};
 }
 
+// As it was started.
+bool has_variable(pid_t process, std::string_view name) {
+  constexpr std::size_t most_variables = 4u << 20;
+  const auto text =
+      read_file(fmt::format("/proc/{}/environ", process), most_variables).value_or(std::string{});
+  for (const auto entry : split(text, '\0'))
+    if (entry.starts_with(name) && entry.substr(name.size()).starts_with('=')) return true;
+  return false;
+}
+
 }  // namespace
 
-std::string mapped_mpi(pid_t process) {
-  auto found = library_in(process);
-  for (const auto pid : found.empty() ? descendants(process) : std::vector<pid_t>{})
-    if (found = library_in(pid); !found.empty()) break;
+MappedMpi mapped_mpi(pid_t process) {
+  MappedMpi found{process, library_in(process)};
+  if (!found.library.empty()) return found;
+  for (const auto pid : descendants(process))
+    if (found = {pid, library_in(pid)}; !found.library.empty()) break;
   return found;
 }
 
@@ -51,20 +64,29 @@ void MpiWatch::ordered(const wire::Start& order) {
     ranks_.clear();
     timer_.arm(io::Loop::now() + patience, [this] { look(); });
   }
-  ranks_[order.worker] = order.place.rank;
+  ranks_[order.worker] = {order.place.rank, order.pmi, order.pmix};
 }
 
 void MpiWatch::look() {
   for (const auto& [worker, pid] : silent_()) {
-    const auto rank = ranks_.find(worker);
-    if (rank == ranks_.end()) continue;
-    const auto library = mapped_mpi(pid);
+    const auto expected = ranks_.find(worker);
+    if (expected == ranks_.end()) continue;
+    const auto [process, library] = mapped_mpi(pid);
     if (library.empty()) continue;
     const bool mpich = family_of_library(library) == MpiFamily::mpich;
-    link_.send(wire::Note{fmt::format(
-        "rank {} has loaded {} and has not spoken to trainrun for {}: it may take itself for a world of one "
-        "(try: --compat {})",
-        rank->second.value, quoted(library, 80), format_duration(patience), mpich ? "mpich" : "openmpi")});
+    const std::string_view variable = mpich ? "PMI_FD" : "PMIX_NAMESPACE";
+    // By this it will find us when it comes to MPI_Init, which may be late.
+    if (has_variable(process, variable)) continue;
+    const auto& [rank, pmi, pmix] = expected->second;
+    const auto begin = fmt::format("rank {} has loaded {} and has not spoken to trainrun for {}", rank.value,
+                                   quoted(library, 80), format_duration(patience));
+    const bool offered = mpich ? pmi : pmix;
+    link_.send(wire::Note{
+        offered ? fmt::format("{}, and {} is not in its environment: it may take itself for a world of one "
+                              "(try: see what between trainrun and the program clears the environment)",
+                              begin, variable)
+                : fmt::format("{}: it may take itself for a world of one (try: --compat {})", begin,
+                              mpich ? "mpich" : "openmpi")});
     return;
   }
 }

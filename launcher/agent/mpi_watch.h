@@ -29,16 +29,25 @@ class MpiWatch {
   void drop();
 
  private:
+  struct Expected {
+    Rank rank;
+    bool pmi = false, pmix = false;  // what it was offered
+  };
   void look();
 
   io::FrameStream& link_;
   std::function<std::vector<Silent>()> silent_;
   Generation generation_{};
-  std::map<WorkerId, Rank> ranks_;
+  std::map<WorkerId, Expected> ranks_;
   io::Timer timer_;
 };
 
-// The library of an MPI that this process, or one that descends from it, has mapped; empty: none.
-std::string mapped_mpi(pid_t process);
+// A process that has mapped the library of an MPI.
+struct MappedMpi {
+  pid_t process = -1;
+  std::string library{};  // empty: there is none
+};
+// This one, or one that descends from it.
+MappedMpi mapped_mpi(pid_t process);
 
 }  // namespace trainrun::agent

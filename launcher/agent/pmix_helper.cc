@@ -24,12 +24,14 @@ constexpr Duration farewell = seconds(1);   // after the word to go
 constexpr Duration dying = seconds(1);      // for the kernel to end it: milliseconds
 constexpr std::size_t most_last_words = 2048;
 
-// Of those that start a job's ranks, the program that says most.
-MpiProgram recognise_all(const wire::Setup& setup) {
+// Of those that start a job's ranks, the program that says most; all are told.
+MpiProgram recognise_all(const wire::Setup& setup, std::vector<wire::MpiFact>& told) {
   MpiProgram best;
+  const auto weight = [](const MpiProgram& one) { return std::pair(one.family, !one.guessed); };
   for (const auto& command : setup.commands) {
     auto program = recognise(command.argv, command.directory, setup.env);
-    if (program.family > best.family) best = std::move(program);
+    told.push_back({program.family, program.guessed, program.missing});
+    if (weight(program) > weight(best)) best = std::move(program);
   }
   return best;
 }
@@ -46,8 +48,9 @@ PmixHelper::PmixHelper(io::Loop& loop, io::FrameStream& link, Handlers handlers)
 PmixHelper::~PmixHelper() = default;
 
 void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
-  if (setup.pmix == wire::OfferPmix::never || !answer.problems.empty()) return;
-  const auto program = recognise_all(setup);
+  if (!answer.problems.empty()) return;
+  const auto program = recognise_all(setup, answer.facts.mpi);
+  if (setup.pmix == wire::OfferPmix::never) return;
   const bool recognised = program.family == MpiFamily::open_mpi;
   required_ = setup.pmix == wire::OfferPmix::always || (recognised && !program.guessed);
   // A program that does not tell pays for no helper, which takes its time to go: for those there is --compat.
@@ -62,6 +65,12 @@ void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
     open_.libraries = {setup.pmix_library};
   }
   if (open_.libraries.empty()) return;
+  const auto first = open_.libraries.front();
+  std::erase_if(open_.libraries, [](const auto& path) { return !is_library(path); });
+  if (open_.libraries.empty()) {
+    if (required_) answer.problems.push_back({wire::Problem::Kind::bad_pmix, first, ENOEXEC});
+    return;
+  }
   wanted_ = true;
   answer.facts.pmix_library = open_.libraries.front();
   open_.job_id = setup.job_id;
@@ -200,7 +209,7 @@ void PmixHelper::start(const wire::Start& order) {
 }
 
 void PmixHelper::refuse(const wire::Start& order, int error) {
-  const auto stage = error == ECANCELED ? SpawnStage::none : SpawnStage::exec;
+  const auto stage = error == ECANCELED ? SpawnStage::none : SpawnStage::pmix;
   link_.send(wire::NotStarted{order.worker, stage, error, io::Loop::now().time_since_epoch().count()});
 }
 

@@ -29,6 +29,8 @@ std::string to_string(SpawnStage stage) {
       return "affinity";
     case SpawnStage::exec:
       return "exec";
+    case SpawnStage::pmix:
+      return "pmix";
   }
   return "none";
 }
@@ -76,6 +78,7 @@ std::string ExitStatus::describe() const {
     case Kind::killed:
       return fmt::format("was killed by {}{}", signal_name(number), core_dumped ? " (core dumped)" : "");
     case Kind::not_started:
+      if (stage == SpawnStage::pmix) return "could not be started: its host has no PMIx to offer";
       return fmt::format("could not be started ({}): {}", to_string(stage), errno_text(number));
     case Kind::lost:
       return reason.empty() ? "was lost" : "was lost: " + reason;

@@ -6,10 +6,11 @@
 
 namespace trainrun {
 
-// Where the start of a program failed. The order is that of the steps in the child.
-enum class SpawnStage : std::uint8_t { none, fork, session, files, directory, affinity, exec };
+// Where the start of a program failed. The order is that of the steps in the child; before them pmix: it
+// needs a helper, and its host has none that serves.
+enum class SpawnStage : std::uint8_t { none, fork, session, files, directory, affinity, exec, pmix };
 std::string to_string(SpawnStage stage);
-constexpr bool is_known(SpawnStage stage) { return stage <= SpawnStage::exec; }
+constexpr bool is_known(SpawnStage stage) { return stage <= SpawnStage::pmix; }
 
 struct ExitStatus {
   // aborted: it called MPI_Abort; its process may still be there. deserted: it exited with code 0 while

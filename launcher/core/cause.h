@@ -14,6 +14,7 @@
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
 #include "launcher/core/record.h"
+#include "launcher/wire/facts.h"
 
 namespace trainrun::core {
 
@@ -35,6 +36,18 @@ struct RankRef {
   template <class V>
   void fields(V& v) {
     v("rank", rank), host.fields(v), v("worker", worker), v("pid", pid);
+  }
+};
+// A program of the job, counted from 0, and whose MPI it is on one of its hosts.
+struct MpiPart {
+  std::uint32_t part = 0;
+  std::string program;
+  HostRef host;
+  wire::MpiFamily family = wire::MpiFamily::none;
+  bool guessed = false;
+  template <class V>
+  void fields(V& v) {
+    v("part", part), v("program", program), host.fields(v), v("family", family), v("guessed", guessed);
   }
 };
 struct HostSlots {
@@ -173,6 +186,11 @@ struct EndAsked {
   bool by_ctl = false;
   TRAINRUN_RECORD("end asked") { v("signal", signal), v("by_ctl", by_ctl); }
 };
+// Programs of two MPIs: they cannot be one world.
+struct MpiMixed {
+  MpiPart first, second;
+  TRAINRUN_RECORD("mpi mixed") { v("first", first), v("second", second); }
+};
 struct OutputClosed {
   TRAINRUN_RECORD("output closed") {}
 };
@@ -183,10 +201,11 @@ struct TimeLimit {
 
 }  // namespace cause
 
-using Cause = std::variant<cause::JobOver, cause::RankFailed, cause::SomeRankFailed, cause::HostLost,
-                           cause::LinkLost, cause::PortRefused, cause::ExchangeLost, cause::WorldBroken,
-                           cause::MembersMissing, cause::Hung, cause::TooFewHosts, cause::HostsChanged,
-                           cause::HostLeaves, cause::RanksLost, cause::ItsHostsLeave, cause::RestartAsked,
-                           cause::StopAsked, cause::EndAsked, cause::OutputClosed, cause::TimeLimit>;
+using Cause =
+    std::variant<cause::JobOver, cause::RankFailed, cause::SomeRankFailed, cause::HostLost, cause::LinkLost,
+                 cause::PortRefused, cause::ExchangeLost, cause::WorldBroken, cause::MembersMissing,
+                 cause::Hung, cause::TooFewHosts, cause::HostsChanged, cause::HostLeaves, cause::RanksLost,
+                 cause::ItsHostsLeave, cause::RestartAsked, cause::StopAsked, cause::EndAsked,
+                 cause::OutputClosed, cause::TimeLimit, cause::MpiMixed>;
 
 }  // namespace trainrun::core

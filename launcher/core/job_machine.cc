@@ -265,6 +265,7 @@ void JobMachine::give_up_gathering() {
 // ---- forming
 
 void JobMachine::form() {
+  if (phase_ == Phase::gathering && !mpi_is_one()) return end_because(Outcome::Kind::mpi_mixed);
   enter(Phase::forming);
   begun_ = false;
   act(ReservePort{world_.generation, world_.seats.front().host});

@@ -218,6 +218,7 @@ class JobMachine {
   [[nodiscard]] bool first_choice_is_ready(int size) const;
   void form_next(int size);
   void form();
+  bool mpi_is_one();
   void begin_world();
   void world_runs();
 

@@ -1,8 +1,22 @@
 // What MPI programs tell: the half of the brain that hears of MPI_Abort, and of ranks that others wait for in
 // vain.
 #include "launcher/core/job_machine.h"
+#include "launcher/core/mpi_world.h"
 
 namespace trainrun::core {
+
+// Says whose MPI the programs of the first world are; false: of two, and nothing is to be started.
+bool JobMachine::mpi_is_one() {
+  const FactsOf facts = [this](HostIndex host) { return hosts_.at(host.value).facts.get(); };
+  const auto clash = mpi_clash(spec_, world_, facts);
+  if (clash && !clash->first.guessed && !clash->second.guessed) {
+    verdict_.why = cause::MpiMixed{clash->first, clash->second};
+    return false;
+  }
+  for (auto& found : mpi_found(spec_, world_, facts)) tell(std::move(found));
+  if (clash) tell(notice::MpiMixed{clash->first, clash->second});
+  return true;
+}
 
 void JobMachine::on(const WorkerAborted& event) {
   switch (phase_) {

@@ -45,6 +45,7 @@ Cause JobMachine::what_ended_it() const {
     case Outcome::Kind::exchange_lost:
     case Outcome::Kind::no_hosts:
     case Outcome::Kind::port_refused:
+    case Outcome::Kind::mpi_mixed:
       return verdict_.why.value_or(cause::JobOver{});
     case Outcome::Kind::success:
     case Outcome::Kind::hosts_failed:

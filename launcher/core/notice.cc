@@ -44,9 +44,21 @@ std::string_view to_string(AwaitedHost::What what) {
   return {};
 }
 
+std::string_view to_string(MpiService service) {
+  switch (service) {
+    case MpiService::none:
+      return "none";
+    case MpiService::pmi:
+      return "pmi";
+    case MpiService::pmix:
+      return "pmix";
+  }
+  return {};
+}
+
 bool is_detail(const Notice& notice) {
   return std::holds_alternative<notice::PhaseChanged>(notice) ||
-         std::holds_alternative<notice::Ignored>(notice);
+         std::holds_alternative<notice::MpiFound>(notice) || std::holds_alternative<notice::Ignored>(notice);
 }
 
 }  // namespace trainrun::core

@@ -26,6 +26,10 @@ std::string_view to_string(EndAnswer answer);
 enum class Follows : std::uint8_t { tries_again, all_start_anew, all_go_on, others_go_on };
 std::string_view to_string(Follows follows);
 
+// By which ranks of a program find each other. none: by nothing, as --compat says.
+enum class MpiService : std::uint8_t { none, pmi, pmix };
+std::string_view to_string(MpiService service);
+
 struct HostFailure {
   HostRef host;
   Error error;
@@ -194,6 +198,18 @@ struct SlotsKept {
 
 // ---- ranks
 
+// Of hosts that agree the first is named.
+struct MpiFound {
+  MpiPart what;
+  MpiService service = MpiService::none;
+  std::string library;  // by which PMIx is served there
+  TRAINRUN_RECORD("mpi found") { what.fields(v), v("service", service), v("library", library); }
+};
+// One of the two is guessed at least, so it may be well.
+struct MpiMixed {
+  MpiPart first, second;
+  TRAINRUN_RECORD("mpi mixed") { v("first", first), v("second", second); }
+};
 struct MpiCannotMeet {
   Generation generation;
   std::string reason;
@@ -296,10 +312,10 @@ using Notice =
                  notice::Connecting, notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd,
                  notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests,
                  notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept,
-                 notice::MpiCannotMeet, notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive,
-                 notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce, notice::Ending,
-                 notice::Killing, notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed,
-                 notice::Leftovers>;
+                 notice::MpiFound, notice::MpiMixed, notice::MpiCannotMeet, notice::RanksAbsent,
+                 notice::RanksSilent, notice::RanksAlive, notice::RankInspected, notice::EndRequested,
+                 notice::LeavingAtOnce, notice::Ending, notice::Killing, notice::OutputUnread,
+                 notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
 
 // For whoever follows the machine itself: nobody else wants to see it.
 bool is_detail(const Notice& notice);

@@ -90,7 +90,7 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
 std::string_view to_string(Outcome::Kind kind) {
   constexpr std::array<std::string_view, 11> names{
       "success",       "worker failed", "host lost", "hosts failed",  "port refused", "user signal",
-      "output closed", "timed out",     "hung",      "exchange lost", "no hosts"};
+      "output closed", "timed out",     "hung",      "exchange lost", "no hosts",     "mpi mixed"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -114,6 +114,8 @@ int exit_code_of(const Outcome& outcome) {
     }
     case Outcome::Kind::port_refused:
       return to_int(ExitCode::try_again);
+    case Outcome::Kind::mpi_mixed:
+      return to_int(ExitCode::usage);
     case Outcome::Kind::user_signal:
       return exit_code_of_signal(outcome.signal);
     case Outcome::Kind::output_closed:

@@ -77,7 +77,8 @@ struct Outcome {
     timed_out,
     hung,           // no sign of life of any rank for --hang-timeout
     exchange_lost,  // what MPI ranks exchange by broke, and they ended by that
-    no_hosts        // too few hosts for the smallest world, for --elastic-timeout
+    no_hosts,       // too few hosts for the smallest world, for --elastic-timeout
+    mpi_mixed       // programs of two MPIs
   };
 
   Kind kind = Kind::success;
@@ -89,7 +90,7 @@ struct Outcome {
   std::vector<Rank> ranks{};           // host_lost: those that it had
   std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
   bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
-  std::optional<Cause> why{};          // host_lost, port_refused, hung, exchange_lost, no_hosts
+  std::optional<Cause> why{};          // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   bool by_ctl = false;                                     // user_signal: `trainrun ctl end`

@@ -126,6 +126,7 @@ std::optional<core::Cause> cause_of(const JobSpec& job, const core::Outcome& out
     case Kind::timed_out:
       return cause::TimeLimit{job.timeout.value_or(Duration::zero())};
     case Kind::port_refused:
+    case Kind::mpi_mixed:
     case Kind::hung:
     case Kind::exchange_lost:
     case Kind::no_hosts:

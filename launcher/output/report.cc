@@ -31,6 +31,9 @@ bool any_line_has(const std::vector<std::string>& lines, std::string_view text) 
 }
 
 std::string hint_when_not_started(SpawnStage stage, int error) {
+  if (stage == SpawnStage::pmix)
+    return "see above what is wrong with libpmix there: install the package libpmix2, or name a library with "
+           "--pmix-lib";
   if (stage == SpawnStage::exec && error == ENOENT)
     return "the interpreter in the first line of the script, or the program, is missing there";
   if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs five";
@@ -81,6 +84,12 @@ Advice advise_exception(const JobSpec& job, const ExitStatus& status, const std:
                       which, host)};
 }
 
+// MPICH over UCX refuses this by itself, and asks no launcher.
+constexpr std::string_view words_of_spawn = "in internal_Comm_spawn",
+                           against_spawn =
+                               "trainrun does not offer MPI_Comm_spawn: start all ranks at once, as in -np 1 "
+                               "./parent : -np 4 ./child";
+
 Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
               const std::vector<std::string>& words, bool raised) {
   const auto& status = cause.status;
@@ -129,6 +138,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
         return {status.describe() + ": the GPU is out of memory",
                 "use a smaller batch, or see with nvidia-smi who else uses the GPU"};
       }
+      if (any_line_has(words, words_of_spawn)) return {status.describe(), std::string(against_spawn)};
       if (any_line_has(words, "Address already in use")) {
         return {status.describe(),
                 fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
@@ -140,8 +150,9 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
                   ? fmt::format("to see this rank alone: --only-rank {}", cause.rank.value)
                   : ""};
     case ExitStatus::Kind::lost:
-    case ExitStatus::Kind::aborted:
       return {status.describe(), ""};
+    case ExitStatus::Kind::aborted:
+      return {status.describe(), any_line_has(words, words_of_spawn) ? std::string(against_spawn) : ""};
     case ExitStatus::Kind::deserted:
       return {status.describe(),
               "let every rank call MPI_Init and MPI_Finalize; for programs that use MPI each by itself: "
@@ -317,6 +328,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       hosts_failed(lines, core::grouped(outcome.host_errors, name));
       break;
     case Outcome::Kind::port_refused:
+    case Outcome::Kind::mpi_mixed:
       lines.push_back("trainrun: " + reason);
       add_hint(lines, advice);
       break;

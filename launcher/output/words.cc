@@ -52,6 +52,12 @@ std::string leaving(const std::string& reason, bool by_user) {
   return by_user ? "removed by the user" : reason;
 }
 
+// "part 2 ('./ring')"; of one program on two hosts "'./ring' on node2".
+std::string name(const MpiPart& one, const MpiPart& other) {
+  if (one.part == other.part) return fmt::format("{} on {}", quoted(one.program, 80), one.host.name);
+  return fmt::format("part {} ({})", one.part + 1, quoted(one.program, 80));
+}
+
 // ---- causes
 
 struct CauseWords {
@@ -116,6 +122,11 @@ struct CauseWords {
     return fmt::format("the user stopped rank {}", it.rank.value);
   }
   std::string operator()(const cause::EndAsked& it) const { return who_asked(it.signal, it.by_ctl); }
+  std::string operator()(const cause::MpiMixed& it) const {
+    return fmt::format("{} is a program of {}, {} is one of {}: they cannot be one world",
+                       name(it.first, it.second), name_of(it.first.family), name(it.second, it.first),
+                       name_of(it.second.family));
+  }
   std::string operator()(const cause::OutputClosed&) const { return "nobody reads the output any more"; }
   std::string operator()(const cause::TimeLimit& it) const {
     return fmt::format("--timeout {} is over", format_duration(it.limit));
@@ -285,6 +296,28 @@ struct NoticeWords {
   Lines operator()(const notice::SlotsKept& it) const {
     return {list_names(resized(it.hosts)) + and_kept(it.kept_for)};
   }
+  Lines operator()(const notice::MpiFound& it) const {
+    const auto what =
+        fmt::format("{} on {} {} a program of {}", quoted(it.what.program, 80), it.what.host.name,
+                    it.what.guessed ? "looks like" : "is", name_of(it.what.family));
+    switch (it.service) {
+      case MpiService::none:
+        return {fmt::format("{}: --compat offers its ranks nothing by which they could meet", what)};
+      case MpiService::pmi:
+        return {fmt::format("{}: its ranks meet by PMI-1", what)};
+      case MpiService::pmix:
+        return {fmt::format("{}: its ranks meet by PMIx, of {}", what, harmless(it.library))};
+    }
+    return {};
+  }
+  Lines operator()(const notice::MpiMixed& it) const {
+    const auto verb = [](const MpiPart& part) {
+      return part.guessed ? "looks like a program of" : "is a program of";
+    };
+    return {fmt::format("{} {} {}, {} {} {}: ranks of both cannot meet in MPI", name(it.first, it.second),
+                        verb(it.first), name_of(it.first.family), name(it.second, it.first), verb(it.second),
+                        name_of(it.second.family))};
+  }
   Lines operator()(const notice::MpiCannotMeet& it) const {
     return {fmt::format("MPI ranks can exchange nothing any more: {}", it.reason)};
   }
@@ -371,6 +404,8 @@ std::string words(const Cause& cause) { return std::visit(CauseWords{}, cause); 
 
 std::string hint(const Cause& cause) {
   if (const auto* refused = std::get_if<cause::PortRefused>(&cause)) return refused->error.hint;
+  if (std::holds_alternative<cause::MpiMixed>(cause))
+    return "build both with one MPI, or start them as two jobs";
   if (std::holds_alternative<cause::MembersMissing>(cause))
     return "give --start-timeout more: a rank that lives has so long to come to the next generation, one "
            "that starts anew ten times as long, or with --hang-timeout as long as that allows";

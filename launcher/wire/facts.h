@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainrun::wire {
@@ -29,6 +30,31 @@ struct InterfaceFact {
   friend bool operator==(const InterfaceFact&, const InterfaceFact&) = default;
 };
 
+// mpich: and Intel MPI and MVAPICH, which speak PMI-1 as it does. open_mpi: or anything else that is linked
+// with libpmix. none: or a program that runs others which its files do not tell.
+enum class MpiFamily : std::uint8_t { none, mpich, open_mpi };
+constexpr bool is_known(MpiFamily family) { return family <= MpiFamily::open_mpi; }
+constexpr std::string_view to_string(MpiFamily family) {
+  return family == MpiFamily::open_mpi ? "open mpi" : family == MpiFamily::mpich ? "mpich" : "none";
+}
+// As people write it.
+constexpr std::string_view name_of(MpiFamily family) {
+  return family == MpiFamily::open_mpi ? "Open MPI" : family == MpiFamily::mpich ? "MPICH" : "none";
+}
+
+// Whose MPI a program of the job is, as far as its files on this host tell.
+struct MpiFact {
+  MpiFamily family = MpiFamily::none;
+  bool guessed = false;   // it is named by what is started, or might be used by it: it need not be run
+  std::string missing{};  // its library of MPI, and why it cannot be loaded here; empty: all is well
+
+  template <class V>
+  void fields(V& v) {
+    v("family", family), v("guessed", guessed), v("missing", missing);
+  }
+  friend bool operator==(const MpiFact&, const MpiFact&) = default;
+};
+
 struct HostFacts {
   std::string hostname;
   std::string machine;  // uname -m
@@ -42,6 +68,7 @@ struct HostFacts {
   std::uint32_t gpus = 0;              // found in /dev and /proc
   std::int64_t wall_clock_ns = 0;      // CLOCK_REALTIME when the facts were read
   std::string pmix_library{};          // by which ranks are served here; empty: they are not
+  std::vector<MpiFact> mpi{};          // of each of the job's programs; empty: nobody looked
   std::uint32_t most_processes = 0;    // that may be started at once; 0: nobody can say
   std::string processes_limit;         // what says so: "pid_max"
   std::string place{};  // boot and namespaces: hosts that have the same are one machine; or nothing
@@ -51,7 +78,7 @@ struct HostFacts {
     v("hostname", hostname), v("machine", machine), v("name_is_loopback", name_is_loopback);
     v("ssh_connection", ssh_connection), v("interfaces", interfaces), v("cpus", cpus);
     v("quota_millicores", quota_millicores), v("gpus", gpus), v("wall_clock_ns", wall_clock_ns);
-    v("pmix_library", pmix_library);
+    v("pmix_library", pmix_library), v("mpi", mpi);
     v("most_processes", most_processes), v("processes_limit", processes_limit);
     v("place", place);
   }

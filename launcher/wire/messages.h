@@ -244,8 +244,9 @@ struct Hello {
 
 struct Problem {
   // pmix: a program that is one of Open MPI, and no libpmix is here. pmix_library: --pmix-lib is not here.
-  enum class Kind : std::uint8_t { program, directory, job_directory, script, pmix, pmix_library };
-  friend constexpr bool is_known(Kind kind) { return kind <= Kind::pmix_library; }
+  // bad_pmix: a libpmix, which is no library.
+  enum class Kind : std::uint8_t { program, directory, job_directory, script, pmix, pmix_library, bad_pmix };
+  friend constexpr bool is_known(Kind kind) { return kind <= Kind::bad_pmix; }
   Kind kind = Kind::program;
   std::string what;
   std::int32_t error = 0;  // errno

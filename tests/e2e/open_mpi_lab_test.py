@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 """Programs of Open MPI on two hosts with four ranks each, over ssh."""
+import glob
+import os
 import re
 
 import harness
@@ -52,6 +54,30 @@ class OpenMpiOnTwoHosts(TwoHosts):
         done = job.wait()
         self.assertNotEqual(done.rc, 0, done)
         self.assertSays(done, "the helper for PMIx on node2 was killed by SIGKILL")
+
+    def spoil(self, host, library):
+        """Until the test ends, the library is none there."""
+        for path in {os.path.realpath(path) for path in glob.glob("/usr/lib/*/" + library)}:
+            self.on(host, f"mount --bind /etc/hostname {path}")
+            self.addCleanup(self.on, host, f"umount {path}")
+
+    def test_a_libpmix_that_is_none_is_found_before_anything_starts(self):
+        program = open_mpi()
+        self.spoil("node2", "libpmix.so.2")
+        for words, code in (("--check-hosts",), 2), ((), 2):
+            done = self.assertEnds(self.run_job(*words, *self.job(program, "hello")), code)
+            self.assertRegex(done.out + done.err, r"node2: \S*libpmix\.so\.2\S*, by which ranks of Open MPI find each other, is no library")
+            self.assertIn("--pmix-lib", done.out + done.err)
+            self.assertNotIn("exec", done.err)
+
+    def test_a_libmpi_that_is_none_is_found_by_a_check(self):
+        program = open_mpi()
+        self.assertIn("node2: ok", self.assertEnds(self.run_job("--check-hosts", *self.job(program)), 0).out)
+        self.spoil("node2", "libmpi.so.40")
+        done = self.assertEnds(self.run_job("--check-hosts", *self.job(program)), 127)
+        self.assertIn("node1: ok", done.out)
+        self.assertRegex(done.out, r"node2: .*ompi_worker.* is a program of Open MPI, and its library is not to be had: \S*libmpi\.so\.40\S*: no library")
+        self.assertIn("LD_LIBRARY_PATH", done.out)
 
     def test_a_host_that_is_lost_ends_those_who_wait_for_it(self):
         job = self.start("--host-timeout", "2s", *self.job(client(), "first-without", 0))

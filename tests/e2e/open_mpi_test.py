@@ -58,9 +58,6 @@ class Meeting(LocalTest):
     def test_a_library_that_is_not_there(self):
         done = self.assertEnds(self.run_job("-np", 1, "--pmix-lib", "/nowhere/libpmix.so.2", client()), 2)
         self.assertSays(done, "--pmix-lib, '?/nowhere/libpmix.so.2'?, cannot be read: No such file")
-        done = self.run_job("-np", 1, "--pmix-lib", "/etc/hostname", client())
-        self.assertSays(done, "the helper for PMIx on .* cannot serve: .*hostname")
-        self.assertNotEqual(done.rc, 0)
 
     def test_what_is_not_offered_is_refused_in_words(self):
         done = self.assertEnds(self.run_job("-np", 2, client(), "publish"), 0)

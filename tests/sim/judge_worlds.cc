@@ -146,6 +146,8 @@ void Judge::ends(const Outcome& outcome, Instant now) {
     case Kind::port_refused:
       if (!may_fail) fail("the job ends for want of a port, and could go on");
       return code(75);
+    case Kind::mpi_mixed:
+      return fail("no program here is one of MPI");
     case Kind::user_signal:
       if (signals_ == 0) fail("nobody sent a signal");
       return code(128 + user_signal_);

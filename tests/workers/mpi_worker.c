@@ -9,6 +9,8 @@
  *   once RANK       crash, but in the first generation only, then as `all` without the file
  *   hello           nothing but MPI_Init and MPI_Finalize
  *   stay            MPI_Init, and then nothing until it is ended
+ *   late RANK S     hello, but RANK comes to MPI_Init S seconds after the others
+ *   time            of small messages between ranks 0 and 1, and of MPI_Allreduce by all, each in us
  */
 #include <mpi.h>
 #include <signal.h>
@@ -164,17 +166,57 @@ static void errors(void) {
   MPI_Comm_free(&quiet);
 }
 
+/* The shortest of many is what the way between the ranks allows: the rest is the machine's. */
+static double shortest(int count, int rounds, void (*work)(int count, char* data), char* data) {
+  double best = 1e9;
+  for (int i = 0; i < rounds; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    for (int j = 0; j < 20; ++j) work(count, data);
+    const double took = (MPI_Wtime() - begin) / 20;
+    if (took < best) best = took;
+  }
+  return best * 1e6;
+}
+
+static void there_and_back(int count, char* data) {
+  if (rank == 0) {
+    MPI_Send(data, count, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(data, count, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  } else if (rank == 1) {
+    MPI_Recv(data, count, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(data, count, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+  }
+}
+
+static void sum(int count, char* data) {
+  MPI_Allreduce(MPI_IN_PLACE, data, count / (int)sizeof(float), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void times(void) {
+  enum { much = 1 << 20 };
+  char* data = calloc(much, 1);
+  const double latency = shortest(8, 200, there_and_back, data) / 2;
+  const double small = shortest(8, 200, sum, data), large = shortest(much, 20, sum, data);
+  if (rank == 0) printf("latency %.2f allreduce-8 %.2f allreduce-1M %.1f\n", latency, small, large);
+  free(data);
+}
+
 int main(int argc, char** argv) {
   const char* verb = argc > 1 ? argv[1] : "all";
   const int chosen = argc > 2 ? atoi(argv[2]) : -1;
+  const char* place = getenv("TRAINRUN_RANK");
+  if (strcmp(verb, "late") == 0 && place != NULL && atoi(place) == chosen) sleep((unsigned)atoi(argv[3]));
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const char* generation = getenv("TRAINRUN_GENERATION");
-  if (strcmp(verb, "hello") == 0) {
+  if (strcmp(verb, "hello") == 0 || strcmp(verb, "late") == 0) {
     printf("rank %d of %d\n", rank, size);
   } else if (strcmp(verb, "stay") == 0) {
     for (;;) pause();
+  } else if (strcmp(verb, "time") == 0) {
+    times();
   } else if (strcmp(verb, "abort") == 0) {
     if (rank == chosen) MPI_Abort(MPI_COMM_WORLD, atoi(argv[3]));
     MPI_Barrier(MPI_COMM_WORLD);

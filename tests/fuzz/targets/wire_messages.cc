@@ -21,7 +21,7 @@ void check_meaning(const Exited& exited) {
   FUZZ_CHECK(status.exit_code() >= 0 && status.exit_code() <= 255);
 }
 void check_meaning(const NotStarted& failure) {
-  FUZZ_CHECK(failure.stage <= SpawnStage::exec);
+  FUZZ_CHECK(failure.stage <= SpawnStage::pmix);
   const auto status = ExitStatus::not_started(failure.stage, failure.error);
   FUZZ_CHECK(!status.describe().empty());
 }
@@ -30,7 +30,7 @@ void check_meaning(const OutputBytes& output) {
 }
 void check_meaning(const Start& start) { FUZZ_CHECK(start.stdin_mode <= StdinMode::inherit); }
 void check_meaning(const Prepared& prepared) {
-  for (const auto& problem : prepared.problems) FUZZ_CHECK(problem.kind <= Problem::Kind::pmix_library);
+  for (const auto& problem : prepared.problems) FUZZ_CHECK(problem.kind <= Problem::Kind::bad_pmix);
   const auto& facts = prepared.facts;
   FUZZ_CHECK(core::usable_cores(facts) >= 1);
   JobSpec job;

@@ -153,6 +153,31 @@ TEST_SUITE("mpi program") {
     CHECK_FALSE(recognise({"solver", "3"}, "/", env).guessed);
   }
 
+  TEST_CASE("what another launcher is to start is left to that one") {
+    const Folder folder;
+    folder.put("solver", elf({"libmpi.so.40"}));
+    folder.put("mpirun", elf({"libpmix.so.2"}));
+    const wire::EnvPairs env{{"PATH", folder.path}};
+    CHECK(recognise({"mpirun", "-np", "2", "solver"}, "/", env).family == MpiFamily::none);
+    CHECK(recognise({"env", "A=1", folder.path + "/mpirun", "solver"}, "/", env).family == MpiFamily::none);
+    folder.put("sh", elf({"libc.so.6"}));
+    CHECK(recognise({"sh", "-c", "mpirun -np 2 solver"}, "/", env).family == MpiFamily::none);
+    const auto job = folder.put("job", "#!/bin/sh\nexec mpirun -np 2 solver\n");
+    CHECK(recognise({job}, "/", env).family == MpiFamily::none);
+  }
+
+  TEST_CASE("a library of MPI that is not there, or is none, is told") {
+    const Folder folder;
+    const auto missing = [&] {
+      return recognise({folder.put("solver", elf({"libmpi.so.99"}, "$ORIGIN"))}, "/", {}).missing;
+    };
+    CHECK(missing() == "libmpi.so.99: not found");
+    const auto library = folder.put("libmpi.so.99", "junk");
+    CHECK(missing() == library + ": no library that can be loaded");
+    folder.put("libmpi.so.99", elf({}));
+    CHECK(missing().empty());
+  }
+
   TEST_CASE("Python is what its mpi4py is") {
     const Folder folder;
     const auto python = folder.put("env/bin/python3", elf({"libc.so.6"}));

@@ -131,7 +131,7 @@ TEST_CASE("the name, --compat-cli, the flags and the program say whose line it i
   world.environment.push_back({"TRAINRUN_COMPAT_CLI", "openmpi"});
   CHECK(ways(world, {"./train"}) == std::string("openmpi"));
   world = called("mpirun");
-  world.mpi = Compat::mpich;
+  world.mpi.family = wire::MpiFamily::mpich;
   CHECK(ways(world, {"./train"}) == std::string("hydra"));
   CHECK(error_of({"-np", "2", "--compat-cli", "hydra", "./train"}).find("write it first") !=
         std::string::npos);
@@ -204,7 +204,6 @@ TEST_CASE("lines of Hydra's mpiexec") {
   CHECK(job.cpus_per_rank == 2);
   CHECK(job_of(world, {"-launcher", "fork", "-n", "2", "./train"}).transport == TransportKind::local);
   CHECK(error_of(world, {"-launcher", "rsh", "./train"}).find("reached by ssh") != std::string::npos);
-  CHECK(error_of(world, {"-configfile", "c"}).find("not to be had") != std::string::npos);
 }
 
 TEST_CASE("several programs: what is for all may stand before any, and what conflicts is named") {
@@ -228,6 +227,30 @@ TEST_CASE("several programs: what is for all may stand before any, and what conf
   CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
   CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "2"}});
   CHECK(job.programs[1].directory == "/tmp");
+}
+
+TEST_CASE("programs in a file are those of a line") {
+  World world = called("mpirun");
+  world.files["/home/u/app"] =
+      "# two programs\n-np 1 -x \"A=1 2\" ./server --port 1\n\n -np 2 \\\n  ./client 'a b'\n";
+  auto job = job_of(world, {"--tag-output", "--app", "app"});
+  REQUIRE(job.programs.size() == 2);
+  CHECK(job.programs[0].argv == Words{"./server", "--port", "1"});
+  CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1 2"}});
+  CHECK(job.programs[1].argv == Words{"./client", "a b"});
+  CHECK(job.programs[1].np == 2);
+  CHECK(job.tag == Tag::rank);
+  world.called_as = "mpiexec";
+  CHECK(job_of(world, {"-configfile", "app"}).programs.size() == 2);
+  CHECK(error_of(world, {"-configfile", "app", "./train"}).find("'./train' is one beside it") !=
+        std::string::npos);
+  CHECK(error_of(world, {"-configfile", "nowhere"}).find("nowhere") != std::string::npos);
+  world.files["/home/u/empty"] = "# nothing\n";
+  CHECK(error_of(world, {"--app", "empty"}).find("names no program") != std::string::npos);
+  world.files["/home/u/bad"] = "\n-n 1 ./server\n-n 1 --np4 ./client\n";
+  CHECK(error_of(world, {"--app", "bad"}).find("bad:3: unknown flag '--np4'") == 0);
+  world.files["/home/u/again"] = "--app app\n";
+  CHECK(error_of(world, {"--app", "again"}).find("again:1: a file of programs in a file") == 0);
 }
 
 TEST_CASE("what has no effect is said once, with its reason") {

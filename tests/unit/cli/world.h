@@ -28,7 +28,7 @@ struct World {
   trainrun::cli::LocalFacts facts{.cores = 4, .gpus = 0};
   int facts_asked = 0;
   std::string called_as = "trainrun";
-  trainrun::Compat mpi = trainrun::Compat::none;  // of any program
+  trainrun::cli::ProgramMpi mpi{};  // of any program
 
   trainrun::Result<trainrun::cli::Request> read(std::vector<std::string> argv) {
     trainrun::cli::Inputs in;

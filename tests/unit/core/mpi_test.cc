@@ -7,7 +7,77 @@ namespace {
 
 using Phase = JobMachine::Phase;
 
+// Of a host on which the first program is of one MPI and the second of another.
+std::shared_ptr<const wire::HostFacts> with_mpi(wire::MpiFact first, wire::MpiFact second,
+                                                const std::string& pmix = {}) {
+  auto facts = std::make_shared<wire::HostFacts>();
+  facts->mpi = {std::move(first), std::move(second)};
+  facts->pmix_library = pmix;
+  return facts;
+}
+constexpr auto mpich = wire::MpiFamily::mpich, open_mpi = wire::MpiFamily::open_mpi;
+
+// Two programs with two ranks each, on a host each.
+struct TwoPrograms : JobBench {
+  TwoPrograms() : JobBench(2) {
+    spec.programs = {{{"./a"}, 2, "/w", {}}, {{"./b"}, 2, "/w", {}}};
+    placement = *place(spec, Generation{1});
+    machine.emplace(spec, placement);
+    tell(Begin{});
+  }
+};
+
 TEST_SUITE("mpi") {
+  TEST_CASE("programs of two MPIs are no world: nothing starts") {
+    TwoPrograms bench;
+    bench.tell(HostReady{HostIndex{0}, with_mpi({open_mpi}, {})});
+    bench.tell(HostReady{HostIndex{1}, with_mpi({}, {mpich})});
+    CHECK(bench.count<StartWorker>() == 0);
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->kind == Outcome::Kind::mpi_mixed);
+    CHECK(bench.outcome->exit_code == 2);
+    REQUIRE(bench.outcome->why);
+    CHECK(
+        output::words(*bench.outcome->why) ==
+        "part 1 ('./a') is a program of Open MPI, part 2 ('./b') is one of MPICH: they cannot be one world");
+    CHECK(output::hint(*bench.outcome->why) == "build both with one MPI, or start them as two jobs");
+  }
+
+  TEST_CASE("one program that is of another MPI on another host is none either") {
+    JobBench bench(2);
+    bench.tell(HostReady{HostIndex{0}, with_mpi({open_mpi}, {})});
+    bench.tell(HostReady{HostIndex{1}, with_mpi({mpich}, {})});
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(output::words(*bench.outcome->why) ==
+          "'./train' on gpu0 is a program of Open MPI, './train' on gpu1 is one of MPICH: they cannot be one "
+          "world");
+  }
+
+  TEST_CASE("where one is guessed it is a line, and what a host tells of programs elsewhere is nothing") {
+    TwoPrograms bench;
+    bench.tell(HostReady{HostIndex{0}, with_mpi({open_mpi}, {mpich})});
+    bench.tell(HostReady{HostIndex{1}, with_mpi({mpich}, {mpich, true})});
+    CHECK(bench.said() == std::vector<std::string>{
+                              "part 1 ('./a') is a program of Open MPI, part 2 ('./b') looks like a program "
+                              "of MPICH: ranks of both cannot meet in MPI"});
+    CHECK(bench.machine->phase() == Phase::forming);
+  }
+
+  TEST_CASE("what serves a program is told, once for hosts that agree") {
+    TwoPrograms bench;
+    bench.tell(HostReady{HostIndex{0}, with_mpi({open_mpi}, {}, "/lib/libpmix.so.2")});
+    bench.tell(HostReady{HostIndex{1}, with_mpi({}, {})});
+    std::vector<std::string> lines;
+    for (const auto& action : bench.actions)
+      if (const auto* tell = std::get_if<Tell>(&action);
+          tell != nullptr && std::holds_alternative<notice::MpiFound>(tell->notice))
+        for (auto& line : output::words(tell->notice)) lines.push_back(std::move(line));
+    CHECK(lines == std::vector<std::string>{"'./a' on gpu0 is a program of Open MPI: its ranks meet by PMIx, "
+                                            "of /lib/libpmix.so.2"});
+  }
+
   TEST_CASE("MPI_Abort ends the job with its code, before the program itself ends") {
     JobBench bench(2);
     bench.all_running();

@@ -144,7 +144,7 @@ TEST_CASE("an enumerator that this version does not know is refused, however it 
   for (const auto* stream : {"\x03", "\x7f", "\x81\x02"})
     CHECK(refused(output, 6, stream));  // the last is 257
   CHECK(refused(output, 6, std::string_view("\0", 1)));
-  CHECK(refused(NotStarted{WorkerId{1}, SpawnStage::exec, 2, 0}, 6, "\x07"));
+  CHECK(refused(NotStarted{WorkerId{1}, SpawnStage::exec, 2, 0}, 6, "\x08"));
 }
 
 TEST_CASE("random payloads never crash and never make a list longer than their bytes") {
