@@ -13,6 +13,7 @@
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/core/preload.h"
 #include "launcher/core/script.h"
 
 namespace trainrun::cli {
@@ -53,6 +54,7 @@ class Resolver {
     if (ok) ok = forward(settings_, parts_, choice_.this_host_alone, inputs_, out_.job, out_.notes);
     if (ok) ok = ranks_named();
     if (ok) ok = look_here();
+    for (auto& note : core::started_plainly(out_.job)) out_.notes.push_back(std::move(note));
     if (!ok) return tl::unexpected(ok.error());
     if (!discovers()) {  // else nobody knows the hosts yet
       ok = check_room(settings_, out_.job);
@@ -96,6 +98,7 @@ class Resolver {
                                                                {"none", Compat::none}};
     job.compat = choice(Option::compat, compats);
     job.pmix_library = path(Option::pmix_lib);
+    job.preload = parse_preload(settings_.text(Option::preload, "")).value_or(PreloadSpec{});
     constexpr std::pair<std::string_view, TransportKind> transports[] = {{"auto", TransportKind::automatic},
                                                                          {"local", TransportKind::local},
                                                                          {"ssh", TransportKind::ssh},

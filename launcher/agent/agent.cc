@@ -35,17 +35,24 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
              [this](const std::string&) { lose_link(); }}),
       pmi_(loop, link_),
       pmix_(loop, link_,
-            {[this](const wire::Start& order) { supervisor_.start(order); },
+            {[this](const wire::Start& order) { preloader_.start(order); },
              [this](WorkerId worker, wire::Output stream, const std::string& text) {
                supervisor_.print(worker, stream, text);
              }}),
-      supervisor_(loop, link_, pmi_, pmix_,
-                  [this](pid_t child) { return inspector_.take(child) || pmix_.take(child); }),
+      supervisor_(
+          loop, link_, pmi_, pmix_,
+          [this](pid_t child) {
+            return inspector_.take(child) || pmix_.take(child) || preloader_.take(child);
+          },
+          [this](pid_t pid) { return preloader_.is_zygote(pid); }),
+      preloader_(loop, link_, supervisor_),
       mpi_watch_(loop, link_, [this] { return silent_ranks(); }),
       inspector_(loop, link_, supervisor_),
       sweeper_(
           loop, supervisor_,
-          [this](pid_t child) { return inspector_.is_tool(child) || pmix_.is_helper(child); },
+          [this](pid_t child) {
+            return inspector_.is_tool(child) || pmix_.is_helper(child) || preloader_.is_of_zygote(child);
+          },
           [this](const wire::Sweep& order, const wire::Swept& answer) {
             supervisor_.forget(order.workers);
             link_.send(answer);
@@ -99,6 +106,7 @@ void Agent::receive(const wire::Frame& frame) {
       return handle(static_cast<wire::Signal*>(nullptr), [this](const auto& it) {
         if (it.ending) starts_.drop(it.workers);
         pmix_.signal(it);
+        preloader_.signal(it);
         supervisor_.signal(it);
       });
     case wire::Stdin::type:
@@ -192,6 +200,7 @@ void Agent::setup(const wire::Setup& setup) {
   supervisor_.setup(setup);
   pmi_.setup(setup.job_id);
   pmix_.begin(directory_.path());
+  if (prepared.problems.empty()) preloader_.begin(setup.preload, directory_.path());
   inspector_.setup(wire::value_of(setup.env, "PATH"));
   beat();
   watch_silence();
@@ -310,6 +319,7 @@ void Agent::end_everything() {
   sweeper_.drop();
   inspector_.drop();
   pmix_.drop();
+  preloader_.drop();
   mpi_watch_.drop();
   supervisor_.reap();
   if (no_children_left()) return leave();
@@ -327,7 +337,8 @@ void Agent::end_everything() {
 void Agent::tell_to_end() {
   const ProcessTree tree;
   auto left = tree.descendants(::getpid());
-  std::erase_if(left, [this](pid_t pid) { return pmix_.is_helper(pid); });  // on its way out: no rank left it
+  // On their way out: no rank left them.
+  std::erase_if(left, [this](pid_t pid) { return pmix_.is_helper(pid) || preloader_.is_of_zygote(pid); });
   const auto spare = spared(tree, left, [this](pid_t pid) {
     return supervisor_.was_asked_to_end(pid) || told_to_end_.contains(pid);
   });

@@ -96,6 +96,14 @@ struct Elastic {
   [[nodiscard]] bool enabled() const { return on_failure != OnFailure::abort; }
 };
 
+// --preload (decision 0026): Python ranks are forked from a process that has imported already.
+struct PreloadSpec {
+  bool automatic = false;  // what the script's own imports name
+  std::vector<std::string> modules{};
+
+  [[nodiscard]] bool wanted() const { return automatic || !modules.empty(); }
+};
+
 struct JobSpec {
   std::string id;  // 16 hex digits, fresh for each job
   HostSet hosts;
@@ -115,6 +123,8 @@ struct JobSpec {
 
   Compat compat = Compat::automatic;
   std::string pmix_library{};  // --pmix-lib; empty: each host's own choice
+
+  PreloadSpec preload;
 
   TransportKind transport = TransportKind::automatic;
   SshOptions ssh;
