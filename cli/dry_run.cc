@@ -12,6 +12,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
 #include "launcher/core/env_var.h"
+#include "launcher/core/preload.h"
 #include "launcher/core/rank_ranges.h"
 #include "launcher/core/worker_env.h"
 
@@ -185,6 +186,16 @@ void print_wrapped(std::string& out, const Env& env, std::string_view indent) {
   if (column > 0) out += '\n';
 }
 
+std::string preload_words(const JobSpec& job) {
+  std::string words = job.preload.automatic ? "the installed packages that the script imports"
+                                            : fmt::format("{}", fmt::join(job.preload.modules, ", "));
+  words += ", imported once a host, by a process that ranks are forked from";
+  for (const auto& program : job.programs)
+    if (const auto why = core::not_preloaded(job, program); !why.empty())
+      words += fmt::format("\n  not for {}: {}", for_terminal(program.argv.front()), why);
+  return words;
+}
+
 void print_hosts(std::string& out, const JobSpec& job, const core::Placement& placement,
                  const RemoteCommand& remote_command) {
   const auto by_host = ranks_by_host(placement);
@@ -260,6 +271,7 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
   }
   out += fmt::format("\nbinding: {}\n", binding_rule(job));
   out += mpi_text(job, placement, mpi);
+  if (job.preload.wanted()) out += fmt::format("\npreload: {}\n", preload_words(job));
   if (job.elastic.enabled()) out += "\n" + elastic_text(job.elastic, shown_source(job));
 
   out += "\nranks\n";
@@ -346,6 +358,9 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
                       {"cpus_per_rank", job.cpus_per_rank},
                       {"gpus_per_rank", job.gpus_per_rank},
                       {"rule", binding_rule(job)}}},
+                    {"preload", job.preload.automatic  ? Json("auto")
+                                : job.preload.wanted() ? Json(job.preload.modules)
+                                                       : Json(nullptr)},
                     {"elastic", elastic_json(job.elastic, shown_source(job))},
                     {"inherits", job.inherit_all},
                     {"not_forwarded", job.not_forwarded},

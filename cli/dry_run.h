@@ -20,6 +20,7 @@
 //                "slurm"), source, default_slots, interval}, reset_limit {count, window (null: the whole
 //                job)}, cooldown {min, max}, elastic_timeout, settle, hang_timeout (null: none), leave_signal
 //                ("TERM"); times in seconds
+//   preload      null, "auto" or the names of --preload
 //   inherits     true: a job on this host alone, env holds the caller's whole environment
 //   not_forwarded[]  names of the caller's variables that stay here
 //   ranks[]      rank, local_rank, local_size, group_rank, cross_rank, cross_size, host (name), program

@@ -34,6 +34,7 @@ enum class Option : std::uint8_t {
   wdir,
   resolve,
   module,
+  preload,
   export_name,
   env,
   env_file,

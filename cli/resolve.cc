@@ -13,6 +13,7 @@
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/core/preload.h"
 #include "launcher/core/script.h"
 
 namespace trainrun::cli {
@@ -53,6 +54,7 @@ class Resolver {
     if (ok) ok = forward(settings_, parts_, choice_.this_host_alone, inputs_, out_.job, out_.notes);
     if (ok) ok = ranks_named();
     if (ok) ok = look_here();
+    for (auto& note : core::started_plainly(out_.job)) out_.notes.push_back(std::move(note));
     if (!ok) return tl::unexpected(ok.error());
     if (!discovers()) {  // else nobody knows the hosts yet
       ok = check_room(settings_, out_.job);
@@ -100,9 +102,8 @@ class Resolver {
                                                                {"none", Compat::none}};
     job.compat = choice(Option::compat, compats);
     job.pmix_library = path(Option::pmix_lib);
-    constexpr std::pair<std::string_view, TorchStore> stores[] = {{"rank0", TorchStore::rank0},
-                                                                  {"trainrun", TorchStore::trainrun}};
-    job.torch_store = choice(Option::torch_store, stores);
+    if (settings_.text(Option::torch_store, "") == "trainrun") job.torch_store = TorchStore::trainrun;
+    job.preload = parse_preload(settings_.text(Option::preload, "")).value_or(PreloadSpec{});
     constexpr std::pair<std::string_view, TransportKind> transports[] = {{"auto", TransportKind::automatic},
                                                                          {"local", TransportKind::local},
                                                                          {"ssh", TransportKind::ssh},
@@ -115,9 +116,8 @@ class Resolver {
     job.ssh.agent_dir = settings_.text(Option::agent_dir, "");
     job.network_interface = settings_.text(Option::network_interface, "");
     job.master_port = static_cast<std::uint16_t>(settings_.number(Option::master_port, 0));
-    if (const Setting* ports = settings_.get(Option::port_range)) {
+    if (const Setting* ports = settings_.get(Option::port_range))
       job.ports = parse_port_range(ports->value).value_or(PortRange{});
-    }
     if (settings_.has(Option::timeout)) job.timeout = duration(Option::timeout, Duration::zero());
     job.start_timeout = duration(Option::start_timeout, job.start_timeout);
     job.start_timeout_given = settings_.has(Option::start_timeout);

@@ -93,6 +93,9 @@ std::optional<Complaint> check_text(const OptionInfo& row, std::string_view text
       if (is_variable_name(text.substr(0, 1)) && only_of(text, "_.") && text.size() <= 255)
         return std::nullopt;
       return Complaint{"the name of a python module, such as package.train"};
+    case Option::preload:
+      if (parse_preload(text)) return std::nullopt;
+      return Complaint{"auto, or names of python modules, such as torch,lightning"};
     case Option::network_interface:
       if (only_of(text.substr(0, 1), "") && only_of(text, "._-:@") && text.size() <= 15) return std::nullopt;
       return Complaint{"the name of a network interface, such as eth0"};
@@ -291,6 +294,19 @@ std::optional<Export> parse_export(std::string_view text) {
   const std::string_view stem = name.ends_with('*') ? name.substr(0, name.size() - 1) : name;
   if (!is_variable_name(stem)) return std::nullopt;
   return Export{name, std::nullopt};
+}
+
+std::optional<PreloadSpec> parse_preload(std::string_view text) {
+  constexpr std::size_t most = 64, longest = 255;
+  if (text == "auto") return PreloadSpec{.automatic = true};
+  PreloadSpec spec;
+  for (const auto name : split(text, ',')) {
+    for (const auto part : split(name, '.'))
+      if (!is_variable_name(part)) return std::nullopt;
+    if (name.size() > longest || spec.modules.size() == most) return std::nullopt;
+    spec.modules.emplace_back(name);
+  }
+  return spec;
 }
 
 std::optional<std::uint16_t> parse_descriptor(std::string_view text) {

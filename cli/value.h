@@ -35,6 +35,8 @@ struct StdinWish {
 };
 std::optional<StdinWish> parse_stdin(std::string_view text);
 
+std::optional<PreloadSpec> parse_preload(std::string_view text);  // "auto", "torch,torch.distributed"
+
 std::optional<std::uint16_t> parse_descriptor(std::string_view text);  // "fd:3"
 
 // NAME and VALUE of `NAME=VALUE`; no value for a bare NAME or NAME*.

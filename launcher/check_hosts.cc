@@ -109,7 +109,9 @@ int check_in_loop(const JobSpec& job, bool json) {
 
 // As run_job().
 int check_hosts(const JobSpec& job, bool json) try {
-  return check_in_loop(job, json);
+  auto unprepared = job;
+  unprepared.preload = {};  // nothing is started
+  return check_in_loop(unprepared, json);
 } catch (const boost::system::system_error& error) {
   return output::print_error(no_more_to_wait_with(error.code().value()));
 }

@@ -8,6 +8,7 @@
 #include "launcher/base/fault.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
+#include "launcher/core/preload.h"
 #include "launcher/transport/factory.h"
 #include "launcher/transport/local.h"
 #include "launcher/transport/own_names.h"
@@ -249,6 +250,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   setup.pmix_library = job_.pmix_library;
   if (job_.compat != Compat::none)
     for (const auto& program : job_.programs) setup.commands.push_back({program.argv, program.directory});
+  setup.preload = core::preload_of(job_);
   return setup;
 }
 

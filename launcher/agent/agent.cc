@@ -20,21 +20,10 @@ namespace {
 
 // The launcher finds a silent agent first, so that it can name the host; the agent waits a little longer.
 constexpr Duration longer_than_launcher = milliseconds(500);
-constexpr Duration goodbye = seconds(2);
-constexpr std::size_t most_names = 8;
 // Beyond the grace that its workers are given, for the launcher to end an agent that said Leaving.
 constexpr Duration leaving_slack = seconds(2);
 // Between two signs of life, also where the time-out is long.
 constexpr Duration longest_beat = milliseconds(2500);
-
-bool all_beyond_reach() {
-  auto living = descendants(::getpid());
-  std::erase_if(living, [](pid_t pid) {
-    const auto stat = process_stat(pid);
-    return !stat || !stat->lives();
-  });
-  return !living.empty() && beyond_reach(living).size() == living.size();
-}
 
 }  // namespace
 
@@ -46,17 +35,24 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
              [this](const std::string&) { lose_link(); }}),
       pmi_(loop, link_),
       pmix_(loop, link_,
-            {[this](const wire::Start& order) { supervisor_.start(order); },
+            {[this](const wire::Start& order) { preloader_.start(order); },
              [this](WorkerId worker, wire::Output stream, const std::string& text) {
                supervisor_.print(worker, stream, text);
              }}),
-      supervisor_(loop, link_, pmi_, pmix_,
-                  [this](pid_t child) { return inspector_.take(child) || pmix_.take(child); }),
+      supervisor_(
+          loop, link_, pmi_, pmix_,
+          [this](pid_t child) {
+            return inspector_.take(child) || pmix_.take(child) || preloader_.take(child);
+          },
+          [this](pid_t pid) { return pmix_.is_helper(pid) || preloader_.is_zygote(pid); }),
+      preloader_(loop, link_, supervisor_),
       mpi_watch_(loop, link_, [this] { return silent_ranks(); }),
       inspector_(loop, link_, supervisor_),
       sweeper_(
           loop, supervisor_,
-          [this](pid_t child) { return inspector_.is_tool(child) || pmix_.is_helper(child); },
+          [this](pid_t child) {
+            return inspector_.is_tool(child) || pmix_.is_helper(child) || preloader_.is_of_zygote(child);
+          },
           [this](const wire::Sweep& order, const wire::Swept& answer) {
             if (answer.stuck > 0) tell_beyond_reach(order.workers);
             supervisor_.forget(order.workers);
@@ -124,6 +120,7 @@ void Agent::receive(const wire::Frame& frame) {
       return handle(static_cast<wire::Signal*>(nullptr), [this](const auto& it) {
         if (it.ending) starts_.drop(it.workers);
         pmix_.signal(it);
+        preloader_.signal(it);
         supervisor_.signal(it);
         if (it.number == SIGKILL) tell_beyond_reach(it.workers);
       });
@@ -223,6 +220,7 @@ void Agent::setup(const wire::Setup& setup) {
   supervisor_.setup(setup);
   pmi_.setup(setup.job_id);
   pmix_.begin(directory_.path());
+  if (prepared.problems.empty()) preloader_.begin(setup.preload, directory_.path());
   inspector_.setup(wire::value_of(setup.env, "PATH"));
   beat();
   watch_silence();
@@ -314,102 +312,6 @@ void Agent::on_signal(int number) {
   }
   if (must_leave) return end_by_signal(number);
   link_.send(wire::Note{"the agent got " + signal_name(number) + ", which means nothing to this job"});
-}
-
-void Agent::end_by_signal(int number) { give_up("got " + signal_name(number)); }
-
-// The launcher hears why, and then nothing more: what we do to the ranks is not their own end.
-void Agent::give_up(const std::string& why) {
-  link_.send(wire::Note{"the agent " + why + " and ends its ranks"});
-  link_.flush_and_close(milliseconds(200));
-  lose_link();
-}
-
-void Agent::lose_link() {
-  if (mode_ == Mode::lost) return;
-  const bool ladder_runs = mode_ == Mode::stopping;
-  mode_ = Mode::lost;
-  exit_code_ = 1;
-  if (!ladder_runs) return end_everything();
-  ending_step();
-}
-
-void Agent::end_everything() {
-  starts_.clear();
-  silence_.disarm();
-  leave_by_.disarm();
-  sweeper_.drop();
-  inspector_.drop();
-  pmix_.drop();
-  mpi_watch_.drop();
-  supervisor_.reap();
-  if (no_children_left()) return leave();
-  tell_to_end();
-  ladder_.arm(io::Loop::now() + grace_, [this] {
-    killed_ = true;
-    signal_descendants(SIGKILL);
-    // What even KILL does not end hangs in the kernel: the watcher tries again, but nobody waits for it here.
-    ladder_.arm(io::Loop::now() + goodbye, [this] { leave(); });
-    ending_step();
-  });
-  ending_step();
-}
-
-void Agent::tell_to_end() {
-  const ProcessTree tree;
-  auto left = tree.descendants(::getpid());
-  std::erase_if(left, [this](pid_t pid) { return pmix_.is_helper(pid); });  // on its way out: no rank left it
-  const auto spare = spared(tree, left, [this](pid_t pid) {
-    return supervisor_.was_asked_to_end(pid) || told_to_end_.contains(pid);
-  });
-  spares_some_ = !spare.empty();
-  std::vector<pid_t> told, left_behind;
-  const auto beyond = beyond_reach(left);
-  for (const auto pid : left) {
-    if (spare.contains(pid) || !told_to_end_.note(pid)) continue;
-    told.push_back(pid);
-    const bool can_be_ended = std::find(beyond.begin(), beyond.end(), pid) == beyond.end();
-    if (can_be_ended && supervisor_.was_left_behind(pid)) left_behind.push_back(pid);
-  }
-  leftovers_ += left_behind.size();
-  leftover_names_.merge(names_of(left_behind, most_names));
-  for (const auto pid : told) {
-    ::kill(pid, SIGTERM);
-    ::kill(pid, SIGCONT);  // a stopped process would not hear it
-  }
-}
-
-void Agent::ending_step() {
-  if (mode_ == Mode::serving) return;
-  if (killed_) signal_descendants(SIGKILL);  // one may have forked between the look and the kill
-  if (!killed_ && spares_some_) tell_to_end();
-  if (no_children_left() || (killed_ && all_beyond_reach())) leave();
-}
-
-// Nobody's end is worth waiting for. The user must know of them: they are left.
-void Agent::tell_beyond_reach(const std::vector<WorkerId>& workers) {
-  for (const auto pid : beyond_reach(supervisor_.processes_of(workers))) {
-    if (!told_beyond_reach_.note(pid)) continue;
-    const auto names = names_of({pid}, 1);
-    link_.send(wire::Note{"process " + std::to_string(pid) +
-                          (names.empty() ? "" : " (" + *names.begin() + ")") +
-                          " could not be ended: " + errno_text(EPERM) + "; it has become another user's"});
-  }
-}
-
-void Agent::leave() {
-  if (std::exchange(left_, true)) return;
-  ladder_.disarm();
-  tell_beyond_reach({});
-  legacy_.show_life();  // the last: what follows does not come back to the loop
-  remove_tree(legacy_.job_directory());
-  if (mode_ == Mode::stopping) {
-    std::vector<std::string> names(leftover_names_.begin(), leftover_names_.end());
-    names.resize(std::min(names.size(), most_names));
-    link_.send(wire::Stopped{static_cast<std::uint32_t>(leftovers_), killed_, std::move(names)});
-    link_.flush_and_close(goodbye);
-  }
-  loop_.stop();
 }
 
 }  // namespace trainrun::agent

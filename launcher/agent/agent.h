@@ -18,6 +18,7 @@
 #include "launcher/agent/pmix_helper.h"
 #include "launcher/agent/ports.h"
 #include "launcher/agent/predecessor.h"
+#include "launcher/agent/preloader.h"
 #include "launcher/agent/start_queue.h"
 #include "launcher/agent/supervisor.h"
 #include "launcher/agent/sweeper.h"
@@ -72,6 +73,7 @@ class Agent {
   PmiSockets pmi_;
   PmixHelper pmix_;
   Supervisor supervisor_;
+  Preloader preloader_;
   MpiWatch mpi_watch_;
   Inspector inspector_;
   Sweeper sweeper_;

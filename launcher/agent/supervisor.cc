@@ -1,6 +1,5 @@
 #include "launcher/agent/supervisor.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -15,9 +14,7 @@
 #include "launcher/agent/error_file.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
-#include "launcher/agent/pty.h"
 #include "launcher/base/fault.h"
-#include "launcher/base/pipe.h"
 #include "launcher/io/spawn.h"
 #include "launcher/wire/env_pairs.h"
 
@@ -67,8 +64,13 @@ struct Supervisor::Worker {
 };
 
 Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, PmiSockets& pmi, PmixHelper& pmix,
-                       std::function<bool(pid_t)> other_child)
-    : loop_(loop), link_(link), pmi_(pmi), pmix_(pmix), other_child_(std::move(other_child)) {
+                       std::function<bool(pid_t)> other_child, std::function<bool(pid_t)> is_kept)
+    : loop_(loop),
+      link_(link),
+      pmi_(pmi),
+      pmix_(pmix),
+      other_child_(std::move(other_child)),
+      is_kept_(std::move(is_kept)) {
   struct sigaction hangup {};
   ::sigaction(SIGHUP, nullptr, &hangup);
   keep_hangup_ignored_ = hangup.sa_handler == SIG_IGN;
@@ -104,61 +106,52 @@ std::vector<const char*> Supervisor::environment_of(const OwnWords& own) const {
   return words;
 }
 
+std::vector<std::string> Supervisor::environment_with(const wire::EnvPairs& over) const {
+  OwnWords own;
+  for (const auto& [name, value] : over) own[name] = word_of(name, value);
+  const auto words = environment_of(own);
+  return {words.begin(), words.end()};
+}
+
+std::vector<std::string> Supervisor::environment_for(const wire::Start& order) const {
+  const auto own = own_words(order);
+  const auto words = environment_of(own);
+  return {words.begin(), words.end()};
+}
+
 void Supervisor::start(const wire::Start& order) {
   if (workers_.contains(order.worker)) return;  // a number is never used again
   const auto refuse = [&](SpawnStage stage, int error) {
     link_.send(wire::NotStarted{order.worker, stage, error, now_ns()});
   };
-  auto worker = std::make_unique<Worker>(loop_, order.worker);
-  FdPair out, err;
-  // A host without terminals, or whose terminals are all taken, has pipes.
-  const bool has_pty = order.pty && open_pty(out) == 0;
-  for (auto* pipe : {&out, &err}) {
-    if (pipe == &out && has_pty) continue;
-    if (const int error = open_pipe(*pipe); error != 0) return refuse(SpawnStage::files, error);
-  }
-  Fd null, stdin_read, stdin_write;
-  int stdin_fd = STDIN_FILENO;
-  switch (order.stdin_mode) {
-    case wire::StdinMode::inherit:
-      break;
-    case wire::StdinMode::null:
-      null = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      if (!null) return refuse(SpawnStage::files, errno);
-      stdin_fd = null.get();
-      break;
-    case wire::StdinMode::relay: {
-      FdPair pipe;
-      if (const int error = open_pipe(pipe); error != 0) return refuse(SpawnStage::files, error);
-      stdin_read = std::move(pipe.first);
-      stdin_write = std::move(pipe.second);
-      stdin_fd = stdin_read.get();
-      break;
-    }
-  }
-  FdPair pmi;
-  if (const int error = order.pmi ? open_socket_pair(pmi) : 0; error != 0)
-    return refuse(SpawnStage::files, error);
+  WorkerFiles files;
+  if (const int error = open_worker_files(order, files); error != 0) return refuse(SpawnStage::files, error);
   const auto own = own_words(order);
   const auto path = !wire::value_of(order.env, "PATH").empty() ? wire::value_of(order.env, "PATH")
                                                                : wire::value_of(base_env_, "PATH");
   const auto program = io::find_program(order.argv.empty() ? "" : order.argv.front(), path, order.directory);
   if (program.error != 0) return refuse(SpawnStage::exec, program.error);
 
-  io::SpawnRequest request{program.path,         order.argv,    environment_of(own), order.directory,
-                           order.cpus,           stdin_fd,      out.second.get(),    err.second.get(),
-                           keep_hangup_ignored_, &not_default_, pmi.second.get()};
+  io::SpawnRequest request{
+      program.path,         order.argv,       environment_of(own),    order.directory,
+      order.cpus,           files.stdin_fd(), files.out.second.get(), files.err.second.get(),
+      keep_hangup_ignored_, &not_default_,    files.pmi.second.get()};
   if (const auto error = fault::point("agent.spawn")) return refuse(SpawnStage::fork, *error);
   const auto spawned = io::spawn(request);
   if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);
 
-  worker->pid = worker->leader = spawned.pid;
+  adopt(order, spawned.pid, std::move(files));
+}
+
+void Supervisor::adopt(const wire::Start& order, pid_t pid, WorkerFiles files) {
+  auto worker = std::make_unique<Worker>(loop_, order.worker);
+  worker->pid = worker->leader = pid;
   worker->error_file = wire::value_of(order.env, "TORCHELASTIC_ERROR_FILE");
   worker->machine.step(WorkerMachine::Event::spawned);
-  by_pid_[spawned.pid] = order.worker;
-  link_.send(wire::Started{order.worker, static_cast<std::uint32_t>(spawned.pid), now_ns()});
+  by_pid_[pid] = order.worker;
+  link_.send(wire::Started{order.worker, static_cast<std::uint32_t>(pid), now_ns()});
   auto& ref = *workers_.emplace(order.worker, std::move(worker)).first->second;
-  if (pmi.first) pmi_.begin(order, std::move(pmi.first));
+  if (files.pmi.first) pmi_.begin(order, std::move(files.pmi.first));
   const auto pump = [this, &ref](Fd pipe, wire::Output stream) {
     return OutputPump::start(loop_, credit_, std::move(pipe),
                              {[this, &ref, stream](std::string_view bytes) {
@@ -167,12 +160,13 @@ void Supervisor::start(const wire::Start& order) {
                               },
                               [this, &ref] { advance(ref, WorkerMachine::Event::pipe_ended); }});
   };
-  ref.out = pump(std::move(out.first), wire::Output::out);
-  ref.err = pump(std::move(err.first), wire::Output::err);
-  if (stdin_write) {
-    ref.in = StdinRelay::start(loop_, std::move(stdin_write), [this, id = order.worker](std::uint32_t bytes) {
-      link_.send(wire::StdinWanted{id, bytes});
-    });
+  ref.out = pump(std::move(files.out.first), wire::Output::out);
+  ref.err = pump(std::move(files.err.first), wire::Output::err);
+  if (files.stdin_write) {
+    ref.in = StdinRelay::start(loop_, std::move(files.stdin_write),
+                               [this, id = order.worker](std::uint32_t bytes) {
+                                 link_.send(wire::StdinWanted{id, bytes});
+                               });
   }
 }
 
@@ -310,10 +304,9 @@ std::vector<pid_t> Supervisor::processes_of(const std::vector<WorkerId>& workers
   std::vector<pid_t> found;
   const ProcessTree tree;
   for (const auto child : tree.children(::getpid())) {
-    // All, but not the helper for PMIx: the next generation's ranks may come to it before it is dead.
     const auto owner = workers.empty() ? std::nullopt : owner_of(child);
-    if (workers.empty() ? pmix_.is_helper(child) : !owner || !names(workers, *owner)) continue;
-    found.push_back(child);
+    if (!workers.empty() && (!owner || !names(workers, *owner))) continue;
+    if (!workers.empty() || !is_kept_(child)) found.push_back(child);
     for (const auto pid : tree.descendants(child)) found.push_back(pid);
   }
   return found;

@@ -15,6 +15,7 @@
 #include "launcher/agent/pmix_helper.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/stdin_relay.h"
+#include "launcher/agent/worker_files.h"
 #include "launcher/agent/worker_machine.h"
 #include "launcher/io/frame_stream.h"
 #include "launcher/io/loop.h"
@@ -32,12 +33,19 @@ class Supervisor {
   // What happens to workers goes out on `link`; it, `pmi` and `pmix` must outlive the supervisor.
   // `other_child` is told of every child that ended and is no worker, while it is still a zombie; true: it
   // has been reaped.
+  // `is_kept`: no worker's, and lives on when all workers are ended.
   Supervisor(io::Loop& loop, io::FrameStream& link, PmiSockets& pmi, PmixHelper& pmix,
-             std::function<bool(pid_t)> other_child);
+             std::function<bool(pid_t)> other_child, std::function<bool(pid_t)> is_kept);
   ~Supervisor();
 
   void setup(const wire::Setup& setup);
   void start(const wire::Start& order);
+  // A worker that somebody else has started, a child of this process; `files` are those it was given.
+  void adopt(const wire::Start& order, pid_t pid, WorkerFiles files);
+  [[nodiscard]] bool keeps_hangup_ignored() const { return keep_hangup_ignored_; }
+  // NAME=VALUE each: what the job gives every worker, with these over it, or what this worker is to have.
+  [[nodiscard]] std::vector<std::string> environment_with(const wire::EnvPairs& over) const;
+  [[nodiscard]] std::vector<std::string> environment_for(const wire::Start& order) const;
   void signal(const wire::Signal& order);
   void give_stdin(const wire::Stdin& data);
   void add_credit(std::uint64_t bytes) { credit_.add(bytes); }
@@ -75,7 +83,7 @@ class Supervisor {
   io::FrameStream& link_;
   PmiSockets& pmi_;
   PmixHelper& pmix_;
-  std::function<bool(pid_t)> other_child_;
+  std::function<bool(pid_t)> other_child_, is_kept_;
   CreditPool credit_;
   OutOfMemory out_of_memory_;
   Duration grace_ = seconds(10);

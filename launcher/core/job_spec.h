@@ -98,6 +98,14 @@ struct Elastic {
   [[nodiscard]] bool enabled() const { return on_failure != OnFailure::abort; }
 };
 
+// --preload (decision 0026): Python ranks are forked from a process that has imported already.
+struct PreloadSpec {
+  bool automatic = false;  // what the script's own imports name
+  std::vector<std::string> modules{};
+
+  [[nodiscard]] bool wanted() const { return automatic || !modules.empty(); }
+};
+
 struct JobSpec {
   std::string id;  // 16 hex digits, fresh for each job
   HostSet hosts;
@@ -119,6 +127,7 @@ struct JobSpec {
   std::string pmix_library{};  // --pmix-lib; empty: each host's own choice
 
   TorchStore torch_store = TorchStore::rank0;
+  PreloadSpec preload;
 
   TransportKind transport = TransportKind::automatic;
   SshOptions ssh;

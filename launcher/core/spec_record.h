@@ -36,6 +36,11 @@ void fields_of(Program& it, V& v) {
   v("script", script);
 }
 template <class V>
+void fields_of(PreloadSpec& it, V& v) {
+  auto& [automatic, modules] = it;
+  v("automatic", automatic), v("modules", modules);
+}
+template <class V>
 void fields_of(SshOptions& it, V& v) {
   auto& [port, identity, config_file, accept_new, agent_dir] = it;
   v("port", port), v("identity", identity), v("config_file", config_file), v("accept_new", accept_new);
@@ -69,15 +74,16 @@ void fields_of(Elastic& it, V& v) {
 template <class V>
 void fields_of(JobSpec& it, V& v) {
   auto& [id, hosts, slots_from, programs, env, inherit_all, not_forwarded, map_by, ppr, oversubscribe,
-         bind_to, report_bindings, cpus_per_rank, gpus_per_rank, compat, pmix_library, torch_store, transport,
-         ssh, network_interface, master_port, ports, timeout, start_timeout, grace, host_timeout, tag,
-         timestamp, output_directory, only_ranks, events, journal, elastic, pty, stdin_to, stdin_rank, quiet,
-         start_timeout_given, verbose] = it;
+         bind_to, report_bindings, cpus_per_rank, gpus_per_rank, compat, pmix_library, torch_store, preload,
+         transport, ssh, network_interface, master_port, ports, timeout, start_timeout, grace, host_timeout,
+         tag, timestamp, output_directory, only_ranks, events, journal, elastic, pty, stdin_to, stdin_rank,
+         quiet, start_timeout_given, verbose] = it;
   v("id", id), v("hosts", hosts), v("slots_from", slots_from), v("programs", programs), v("env", env);
   v("inherit_all", inherit_all), v("not_forwarded", not_forwarded), v("map_by", map_by), v("ppr", ppr);
   v("oversubscribe", oversubscribe), v("bind_to", bind_to), v("report_bindings", report_bindings);
   v("cpus_per_rank", cpus_per_rank), v("gpus_per_rank", gpus_per_rank), v("compat", compat);
-  v("pmix_library", pmix_library), v("torch_store", torch_store), v("transport", transport), v("ssh", ssh);
+  v("pmix_library", pmix_library), v("torch_store", torch_store), v("preload", preload),
+      v("transport", transport), v("ssh", ssh);
   v("network_interface", network_interface), v("master_port", master_port), v("ports", ports);
   v("timeout", timeout), v("start_timeout", start_timeout), v("grace", grace);
   v("host_timeout", host_timeout), v("tag", tag), v("timestamp", timestamp);

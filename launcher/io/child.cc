@@ -100,6 +100,7 @@ struct Child::State : std::enable_shared_from_this<State> {
     }
     spawning.path = request.path;
     spawning.argv = request.argv;
+    spawning.keep_hangup_ignored = request.keep_hangup_ignored;
     spawning.env = as_words(request.env);
     spawning.directory = request.directory;
     const auto spawned = spawn(spawning);

@@ -48,6 +48,8 @@ struct ChildRequest {
   bool whole_group = true;
   // How long the destructor waits for a killed process. One that the kernel holds longer is left to init.
   Duration farewell = seconds(1);
+  // SIGHUP stays ignored in it (nohup).
+  bool keep_hangup_ignored = false;
 };
 
 struct ChildEnd {

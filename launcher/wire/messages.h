@@ -13,6 +13,7 @@
 #include "launcher/base/signal_set.h"
 #include "launcher/wire/exchange_messages.h"
 #include "launcher/wire/facts.h"
+#include "launcher/wire/preload.h"
 
 namespace trainrun::wire {
 
@@ -71,6 +72,7 @@ struct Setup {
   std::vector<Command> commands;  // of the parts that come here: whose MPI are they?
   OfferPmix pmix = OfferPmix::never;
   std::string pmix_library;  // --pmix-lib; empty: the one that fits the program
+  Preload preload;
   TRAINRUN_MESSAGE(1) {
     v("version", version), v("job_id", job_id), v("host_name", host_name), v("host", host), v("key", key),
         v("credit", credit);
@@ -78,7 +80,7 @@ struct Setup {
         v("want_addresses", want_addresses);
     v("own_directory", own_directory), v("elastic", elastic), v("env", env), v("programs", programs),
         v("directories", directories), v("scripts", scripts), v("faults", faults);
-    v("commands", commands), v("pmix", pmix), v("pmix_library", pmix_library);
+    v("commands", commands), v("pmix", pmix), v("pmix_library", pmix_library), v("preload", preload);
   }
 };
 

@@ -167,7 +167,8 @@ def main():
         wrong += [line.replace("the man page", "world_view.h")
                   for line in differences(f"trainrun ctl world: {key}", view.get(key, set()), words)]
     for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7",
-                 "man/trainrun-events.7", "man/trainrun-mpi.7", "man/trainrun-replay.1"):
+                 "man/trainrun-events.7", "man/trainrun-mpi.7", "man/trainrun-pytorch.7",
+                 "man/trainrun-replay.1"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours
         noise = ("outdated mandoc.db", "referenced manual not found")

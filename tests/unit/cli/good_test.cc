@@ -25,6 +25,7 @@ TEST_CASE("a good value is accepted as the next word, after =, with one dash, an
       {compat, {"auto", "mpich", "openmpi", "none"}},
       {compat_cli, {"auto", "openmpi", "hydra", "none"}},
       {pmix_lib, {"/opt/pmix/lib/libpmix.so.2"}},
+      {preload, {"auto", "torch", "torch,torch.distributed"}},
       {wdir, {"sub", "/tmp", "~/sub", "./sub/../sub"}},
       {resolve, {"once", "each"}},
       {env, {"default", "all", "none"}},

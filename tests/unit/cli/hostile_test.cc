@@ -76,6 +76,7 @@ TEST_CASE("hostile values of every checked flag, variable and key are errors wit
                             cpus_per_rank,
                             gpus_per_rank,
                             module,
+                            preload,
                             env,
                             tag,
                             compat,
