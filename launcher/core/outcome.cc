@@ -88,7 +88,7 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
 }
 
 std::string_view to_string(Outcome::Kind kind) {
-  constexpr std::array<std::string_view, 11> names{
+  constexpr std::array<std::string_view, 12> names{
       "success",       "worker failed", "host lost", "hosts failed",  "port refused", "user signal",
       "output closed", "timed out",     "hung",      "exchange lost", "no hosts",     "mpi mixed"};
   return names[static_cast<std::size_t>(kind)];
