@@ -39,7 +39,7 @@ int print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
   const int why = errno;
   say("stdout cannot be written to: " + errno_text(why));
-  return static_cast<int>(why == EPIPE ? ExitCode::output_closed : ExitCode::internal);
+  return static_cast<int>(why == EPIPE ? ExitCode::output_closed : ExitCode::output_lost);
 }
 
 bool ignored(int number) {

@@ -256,8 +256,11 @@ void Agent::restore_directory() {
 
 void Agent::tell_cleared(const Cleared& cleared) {
   if (cleared.directories == 0) return;
-  link_.send(wire::Note{"what an earlier agent of this job left here is cleared up: its directory, " +
-                        std::to_string(cleared.processes) + " processes"});
+  link_.send(
+      wire::Note{"what an earlier agent of this job left here is cleared up: its directory" +
+                 (cleared.processes == 0   ? ""
+                  : cleared.processes == 1 ? " and 1 process"
+                                           : " and " + std::to_string(cleared.processes) + " processes")});
 }
 
 void Agent::watch_silence() {

@@ -117,8 +117,9 @@ Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::Host
   for (const auto& domain : domains) cores += domain.size();
   if (each * local_size > cores) {
     return fail(Code::usage,
-                fmt::format("{} ranks with {} cores each need {} cores, and {} may be used", local_size, each,
-                            each * local_size, cores),
+                fmt::format("{} with {} each need {}, and {} may be used", counted(local_size, "rank"),
+                            counted(static_cast<std::int64_t>(each), "core"),
+                            counted(static_cast<std::int64_t>(each * local_size), "core"), cores),
                 "lower --cpus-per-rank, give the host fewer slots, or use --bind-to none");
   }
   auto shares = spread(local_size, each, domains);
@@ -126,7 +127,8 @@ Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::Host
     std::vector<std::size_t> sizes;
     for (const auto& domain : domains) sizes.push_back(domain.size());
     return fail(Code::usage,
-                fmt::format("{} ranks with {} cores each do not fit into {}s of {} cores", local_size, each,
+                fmt::format("{} with {} each do not fit into {}s of {} cores", counted(local_size, "rank"),
+                            counted(static_cast<std::int64_t>(each), "core"),
                             bind_to == BindTo::numa ? "NUMA node" : "socket", fmt::join(sizes, ", ")),
                 "lower --cpus-per-rank, or use --bind-to core");
   }
@@ -179,8 +181,9 @@ Result<void> gpus_suffice(const JobSpec& job, const wire::HostFacts& facts, std:
   const auto have = own.empty() ? std::uint64_t{facts.gpus} : own.size();
   if (needed <= have) return {};
   return fail(Code::usage,
-              fmt::format("{} ranks with {} GPUs each need {} GPUs, and {} has {}", local_size,
-                          job.gpus_per_rank, needed, source, have),
+              fmt::format("{} with {} each need {}, and {} has {}", counted(local_size, "rank"),
+                          counted(job.gpus_per_rank, "GPU"),
+                          counted(static_cast<std::int64_t>(needed), "GPU"), source, have),
               "lower --gpus-per-rank, or give the host fewer slots");
 }
 

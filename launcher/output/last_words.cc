@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -63,6 +64,19 @@ bool is_backtrace(std::string_view line) {
   return line.ends_with(']') && line.find(") [0x") != std::string_view::npos;
 }
 
+constexpr std::string_view traceback = "Traceback (most recent call last):",
+                           group_traceback = "Exception Group Traceback (most recent call last):";
+
+// Python draws what is in an exception group behind rules: "  | ValueError: bad batch", "  +-+---- 1 ----".
+// Nothing: the line stands behind none.
+std::optional<std::string_view> behind_rule(std::string_view line) {
+  const auto start = line.find_first_not_of(' ');
+  if (start == std::string_view::npos || (line[start] != '|' && line[start] != '+')) return std::nullopt;
+  line.remove_prefix(start + 1);
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  return line;
+}
+
 std::string blanks_for_tabs(std::string_view line) {
   std::string text;
   for (const char c : line) text.append(c == '\t' ? 4 : 1, c == '\t' ? ' ' : c);
@@ -87,9 +101,25 @@ void LastWords::add(std::string_view line) {
 }
 
 void LastWords::follow_traceback(const std::string& full) {
-  const auto line = without_rank(full);
+  auto line = without_rank(full);
+  const auto inner = behind_rule(line);
+  if (!in_group_ && inner == group_traceback) {
+    in_group_ = true;
+    state_ = State::frames;
+    exception_.clear();
+    return;
+  }
+  in_group_ = in_group_ && inner;
+  if (in_group_) {
+    line = *inner;
+    if (line.starts_with('-')) return;
+    if (line == traceback || line == group_traceback) {  // of one of its exceptions
+      state_ = State::frames;
+      return;
+    }
+  }
   if (line.empty()) return;
-  if (line.starts_with("Traceback (most recent call last):")) {
+  if (line.starts_with(traceback)) {
     if (std::exchange(next_is_ignored_, false)) {
       state_ = State::ignored;
       return;
@@ -104,6 +134,7 @@ void LastWords::follow_traceback(const std::string& full) {
       return;
     case State::frames:
       if (line.starts_with(' ')) return;
+      if (exception_.size() == exception_lines) exception_.erase(exception_.begin() + 1);
       exception_.emplace_back(line);
       following_ = 0;
       state_ = State::words;

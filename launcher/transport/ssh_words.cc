@@ -124,18 +124,17 @@ Error unreachable_host(const std::string& host, std::string_view address, std::u
           address.empty()
               ? fmt::format("is {} spelled right, and in the DNS or /etc/hosts?", host)
               : fmt::format("is it up, does sshd listen there (--ssh-port), is a firewall in between? "
-                            "Try: ssh {}{} true",
+                            "ssh {}{} true tells more",
                             ssh_flags(port, "-p"), host)};
 }
 
 Error silent_host(const std::string& host, std::string_view step, Duration after) {
-  return {
-      Code::timeout,
-      fmt::format("{}: no answer while {}, given up after {}", host, step, format_duration(after)),
-      step == looking_up
-          ? fmt::format("does the DNS answer? Try: getent hosts {}; --start-timeout sets the patience", host)
-          : fmt::format("is it overloaded or cut off? Try: ssh -v {} true; --start-timeout sets the patience",
-                        host)};
+  return {Code::timeout,
+          fmt::format("{}: no answer while {}, given up after {}", host, step, format_duration(after)),
+          step == looking_up
+              ? fmt::format("does the DNS answer (getent hosts {})? --start-timeout sets the patience", host)
+              : fmt::format("is it overloaded or cut off (ssh -v {} true)? --start-timeout sets the patience",
+                            host)};
 }
 
 }  // namespace trainrun::transport

@@ -62,7 +62,7 @@ class CommandLine(unittest.TestCase):
                             (["--timout", "3", "true"], "unknown flag '--timout'"),
                             (["--timout", "3", "true"], "try: did you mean --timeout?"),
                             (["-np", "2", "--gpus-per-rank", "1", "true"],
-                             "2 ranks with 1 GPUs each need 2 GPUs, and the host has 0")):
+                             "2 ranks with 1 GPU each need 2 GPUs, and the host has 0")):
             self.assertIn(f"`{says}`", rows)
             if "GPUs" not in says or not os.path.exists("/dev/nvidia0"):
                 self.assertIn(says, trainrun("--dry-run", *words, env={"CUDA_VISIBLE_DEVICES": ""}).stderr)

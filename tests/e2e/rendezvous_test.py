@@ -124,7 +124,7 @@ class Rendezvous(harness.LocalTest):
         os.close(writer)
         self.assertEqual(result.err, "trainrun: stdout cannot be written to: Broken pipe\n")
         with open("/dev/full", "wb") as full:
-            result = self.assertEnds(self.run_job("rendezvous", "--np", "2", stdout=full), 70)
+            result = self.assertEnds(self.run_job("rendezvous", "--np", "2", stdout=full), 74)
         self.assertEqual(result.err, "trainrun: stdout cannot be written to: No space left on device\n")
 
     def test_the_line_has_what_members_elsewhere_can_use(self):

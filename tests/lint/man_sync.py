@@ -48,6 +48,11 @@ def codes_of_page(page):
     return {int(code) for code in re.findall(r"^\.It (\d+)$", section, re.M)}
 
 
+def codes_of_readme(readme):
+    rows = re.findall(r"^\| ([\d, ]+) \|", readme.split("## Exit codes", 1)[1].split("\n## ", 1)[0], re.M)
+    return {int(code) for row in rows for code in row.split(", ")}
+
+
 def codes_of_header(header):
     body = header.split("enum class ExitCode", 1)[1].split("};", 1)[0]
     return {int(code) for code in re.findall(r"= (\d+),", body)}
@@ -159,6 +164,8 @@ def main():
                      ctl_of_program(trainrun, "replay")),
         *differences("option of mpirun", mpi_of_page(mpi), mpi_of_program(trainrun)),
         *differences("exit code", codes_of_page(page), codes_of_header(header)),
+        *differences("exit code of README:", codes_of_readme((source / "README.md").read_text()),
+                     codes_of_header(header)),
     ]
     events = (source / "man/trainrun-events.7").read_text()
     wrong += differences("event", set(events_of_page(events)), set(events_of_brain(source)))

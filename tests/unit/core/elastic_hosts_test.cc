@@ -35,7 +35,7 @@ TEST_SUITE("core.elastic hosts") {
     bench.form();
     bench.tell(HostsDiscovered{{Bench::host(0, 3), Bench::host(1)}});
     CHECK(
-        bench.has_said("gpu0: 3 ranks with 1 GPUs each need 3 GPUs, and the host has 2; no rank is started "
+        bench.has_said("gpu0: 3 ranks with 1 GPU each need 3 GPUs, and the host has 2; no rank is started "
                        "there any more (try: lower --gpus-per-rank, or give the host fewer slots)"));
     CHECK_FALSE(bench.armed.contains(Deadline::settle));
     CHECK(bench.phase() == Phase::running);
@@ -71,14 +71,14 @@ TEST_SUITE("core.elastic hosts") {
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
     REQUIRE(bench.outcome->host_errors.size() == 1);
-    CHECK(bench.outcome->host_errors[0].second.message.starts_with("gpu0: 3 ranks with 1 GPUs"));
+    CHECK(bench.outcome->host_errors[0].second.message.starts_with("gpu0: 3 ranks with 1 GPU "));
   }
 
   TEST_CASE("a host whose slots changed while it was away is asked for what they need now") {
     Bench bench(2, OnFailure::restart_world, discovers);
     bench.tell(HostsDiscovered{{Bench::host(0, 1), Bench::host(1)}});
     ready_with_gpus(bench, 1);
-    CHECK(bench.has_said("gpu1: 2 ranks with 1 GPUs each need 2 GPUs, and the host has 1"));
+    CHECK(bench.has_said("gpu1: 2 ranks with 1 GPU each need 2 GPUs, and the host has 1"));
     CHECK(bench.count<AbandonHost>([](const auto& it) { return it.host == HostIndex{1}; }) == 1);
     CHECK(bench.count<AbandonHost>([](const auto& it) { return it.host == HostIndex{0}; }) == 0);
   }

@@ -51,6 +51,30 @@ TEST_SUITE("last words") {
             Lines{"RuntimeError: cannot train"});
   }
 
+  TEST_CASE("of a group of exceptions the group's and theirs, without frames and rules") {
+    CHECK(after("  + Exception Group Traceback (most recent call last):\n"
+                "  |   File \"train.py\", line 9, in <module>\n"
+                "  |     raise ExceptionGroup(\"unhandled\", found)\n"
+                "  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)\n"
+                "  +-+---------------- 1 ----------------\n"
+                "    | Traceback (most recent call last):\n"
+                "    |   File \"train.py\", line 3, in f\n"
+                "    | ValueError: bad batch 0\n"
+                "    +---------------- 2 ----------------\n"
+                "    | Traceback (most recent call last):\n"
+                "    |   File \"train.py\", line 3, in f\n"
+                "    | ValueError: bad batch 1\n"
+                "    +------------------------------------\n") ==
+          Lines{"ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)",
+                "ValueError: bad batch 0", "ValueError: bad batch 1"});
+    CHECK(after("  + Exception Group Traceback (most recent call last):\n"
+                "  | ExceptionGroup: survived (1 sub-exception)\n"
+                "  +-+---------------- 1 ----------------\n"
+                "    | KeyError: 'a'\n"
+                "    +------------------------------------\n" +
+                traceback) == Lines{"ValueError: loss is NaN"});
+  }
+
   TEST_CASE("with the prefix of torch, and without its noise, Lightning's and the interpreter's") {
     CHECK(
         after("[rank3]: Traceback (most recent call last):\n[rank3]:   File \"a.py\", line 1\n"
