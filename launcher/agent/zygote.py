@@ -50,8 +50,13 @@ def lightning_rank():
         module.rank_zero_only.rank = int(os.environ["RANK"])
 
 
+def torchmetrics_rank():
+    sys.modules["torchmetrics.utilities.prints"].rank_zero_only.rank = int(os.environ.get("LOCAL_RANK", 0))
+
+
 FIX_UPS = {"lightning.fabric.utilities.rank_zero": lightning_rank,
-           "lightning_fabric.utilities.rank_zero": lightning_rank}
+           "lightning_fabric.utilities.rank_zero": lightning_rank,
+           "torchmetrics.utilities.prints": torchmetrics_rank}
 
 
 # ---- the interpreter

@@ -223,6 +223,23 @@ print("ahead", "numpy" in before, "beside" in before, "script_neighbour" in befo
         self.assertSays(alone, "nothing is left to import; ranks are started plainly")
         self.assertIn("rank is 1", alone.out)
 
+    def test_the_ranks_of_known_packages_are_set_right(self):
+        os.makedirs(self.folder + "/modules/lightning_utilities/core")
+        self.module("lightning_utilities/core/rank_zero", "def rank_zero_only(): pass\n")
+        for package, variable in (("lightning_fabric/utilities/rank_zero", "RANK"), ("torchmetrics/utilities/prints", "LOCAL_RANK")):
+            os.makedirs(self.folder + "/modules/" + os.path.dirname(package))
+            own = "from lightning_utilities.core.rank_zero import rank_zero_only" if variable == "RANK" else "def rank_zero_only(): pass"
+            self.module(package, f"import os\n{own}\nrank_zero_only.rank = int(os.environ.get('{variable}', 0))\n")
+        done = self.run_script("""
+import sys; ahead = "lightning_fabric" in sys.modules
+from lightning_fabric.utilities.rank_zero import rank_zero_only as one
+from torchmetrics.utilities.prints import rank_zero_only as other
+print("they say", one.rank, other.rank, ahead)
+""", preload="lightning_fabric.utilities.rank_zero,torchmetrics.utilities.prints")
+        self.assertEnds(done, 0)
+        self.assertPreloaded(done)
+        self.assertEqual(sorted(re.findall(r"they say.*", done.out)), ["they say 0 0 True", "they say 1 1 True"])
+
     def test_no_rank_variable_is_there(self):
         self.module("looker", "import os, subprocess\nseen = sorted(os.environ)\nkids = subprocess.run(['env'], stdout=subprocess.PIPE, text=True).stdout\n")
         done = self.run_script("""
