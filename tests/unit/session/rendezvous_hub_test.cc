@@ -35,7 +35,8 @@ struct Scene {
             },
             [this](Generation, WorkerId worker, const std::string& op, std::uint64_t sequence, bool) {
               told.push_back(op + std::to_string(sequence) + " of " + std::to_string(worker.value));
-            }},
+            },
+            nullptr, [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); }},
         [this](HostIndex, StreamId, std::uint64_t bytes) { credit += bytes; });
     RendezvousHub::Member member;
     member.worker = WorkerId{7};
@@ -102,6 +103,26 @@ TEST_CASE("what members do is told in a later turn of the loop, in order") {
   scene.ask(rendezvous::Abort{"enough", {}});
   scene.turn();
   CHECK(scene.told == Told{"broken: enough"});
+}
+
+TEST_CASE("a stream of the door of torch's store meets that store, and the others stay as they are") {
+  Scene scene;
+  const std::string greeting("\0\xCE\xF7\x85\x3C", 5), ping("\x0D\1\2\3\4", 5);
+  scene.hub->opened({0}, {2}, wire::DoorKind::torch_store, Rank{0});
+  scene.hub->received({0}, {2}, greeting + ping, false);
+  CHECK(scene.inbox == ping.substr(1));
+  scene.inbox.clear();
+  scene.hub->opened({0}, {3}, wire::DoorKind::torch_store, {});
+  scene.hub->received({0}, {3}, "GET / HTTP/1.1\r\n", false);
+  CHECK(scene.ended == 1);
+  CHECK(scene.told.empty());
+  scene.turn();
+  CHECK(scene.told == Told{"refused: request 71 of torch's TCPStore is not known here"});
+  scene.hub->received({0}, {2}, ping, true);
+  CHECK(scene.inbox == ping.substr(1));
+  CHECK(scene.ended == 2);
+  scene.inbox.clear();
+  scene.ask(rendezvous::Join{0, "", "", 1000, true, 7});
 }
 
 TEST_CASE("a member that asks for its next place hears of a dismissal") {
