@@ -38,7 +38,7 @@ class LastWords {
   };
   State state_ = State::nothing;
   bool next_is_ignored_ = false;
-  bool in_group_ = false;  // within the traceback of a group of exceptions
+  bool in_group_ = false;               // within the traceback of a group of exceptions
   std::vector<std::string> exception_;  // its first line, and the last ones of what follows
   std::size_t following_ = 0;
   std::deque<std::string> tail_;

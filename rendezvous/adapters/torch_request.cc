@@ -17,10 +17,10 @@ constexpr std::array legacy_ops = {Op::set,   Op::compare_set, Op::get,       Op
                                    Op::check, Op::wait,        Op::count_keys};
 constexpr std::uint8_t legacy_delete_key = 8;
 
-constexpr std::array current_ops = {Op::set,         Op::compare_set, Op::get,        Op::add,
-                                    Op::check,       Op::wait,        Op::count_keys, Op::delete_key,
-                                    Op::append,      Op::multi_get,   Op::multi_set,  Op::cancel_wait,
-                                    Op::ping,        Op::queue_push,  Op::queue_pop,  Op::queue_length};
+constexpr std::array current_ops = {Op::set,    Op::compare_set, Op::get,        Op::add,
+                                    Op::check,  Op::wait,        Op::count_keys, Op::delete_key,
+                                    Op::append, Op::multi_get,   Op::multi_set,  Op::cancel_wait,
+                                    Op::ping,   Op::queue_push,  Op::queue_pop,  Op::queue_length};
 
 // Reads from the front of `bytes`; what is not there yet is counted in `needed`.
 class Cursor {
@@ -132,7 +132,8 @@ std::optional<Op> op_of(std::uint8_t number, bool current) {
 
 }  // namespace
 
-// Whether the dialect is known. What `current` begins with would be a key of more than a gigabyte in the other.
+// Whether the dialect is known. What `current` begins with would be a key of more than a gigabyte in the
+// other.
 bool TorchRequests::knows_dialect() {
   if (dialect_ != Dialect::unknown) return true;
   Cursor in(std::string_view(buffer_).substr(start_));
@@ -158,7 +159,8 @@ Result<std::optional<TorchRequest>> TorchRequests::next() {
   const auto number = in.number<std::uint8_t>();
   if (in.waits()) return std::nullopt;
   const auto op = op_of(number, dialect_ == Dialect::current);
-  if (!op) return fail(Code::protocol, fmt::format("request {} of torch's TCPStore is not known here", number));
+  if (!op)
+    return fail(Code::protocol, fmt::format("request {} of torch's TCPStore is not known here", number));
   TorchRequest request{*op};
   read_body(in, request);
   if (!in.refused().empty()) return fail(Code::protocol, in.refused());

@@ -99,8 +99,8 @@ void TorchStore::serve(std::uint32_t connection) {
     const auto it = clients_.find(connection);
     if (it == clients_.end()) return;
     auto& client = it->second;
-    // Clients of torch 1.13 cannot cancel a wait: they ask something else, and would take a late answer to the
-    // wait for the answer to that.
+    // Clients of torch 1.13 cannot cancel a wait: they ask something else, and would take a late answer to
+    // the wait for the answer to that.
     if (!client.requests.empty()) stop_waiting(connection, client);
     auto request = client.requests.next();
     if (!request) {

@@ -1,6 +1,7 @@
-// A server of torch's TCPStore, without its sockets: what unmodified PyTorch programs meet at when they are told
-// that their launcher has a store (TORCHELASTIC_USE_AGENT_STORE). Each generation has keys of its own, since
-// torch from 2.2 on uses the same names again; a connection keeps those of the generation in which it came.
+// A server of torch's TCPStore, without its sockets: what unmodified PyTorch programs meet at when they are
+// told that their launcher has a store (TORCHELASTIC_USE_AGENT_STORE). Each generation has keys of its own,
+// since torch from 2.2 on uses the same names again; a connection keeps those of the generation in which it
+// came.
 //
 // Not thread-safe. The callbacks must not call back.
 #pragma once
@@ -57,7 +58,8 @@ class TorchStore {
   struct Space {
     std::unordered_map<std::string, std::string> values;
     std::unordered_map<std::string, std::deque<std::string>> queues;
-    std::unordered_map<std::string, std::vector<std::uint32_t>> waiting;  // connections, in the order they came
+    std::unordered_map<std::string, std::vector<std::uint32_t>>
+        waiting;  // connections, in the order they came
     std::size_t bytes = 0;
 
     [[nodiscard]] bool has(const std::string& key) const;

@@ -92,7 +92,8 @@ TEST_CASE("a wait is cancelled by its client's word") {
   CHECK(server.told(1).empty());
 }
 
-// torch's own server of 1.13 sends the answer all the same: the client takes it for the first byte of the next.
+// torch's own server of 1.13 sends the answer all the same: the client takes it for the first byte of the
+// next.
 TEST_CASE("a client of torch 1.13 that gave up waiting hears no late answer") {
   Server server(1);
   server.store.opened(7, Rank{1});
