@@ -167,7 +167,7 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
                     [this, host](const auto& it) { port_held(host, it); });
     case wire::StreamOpened::type:
       return handle(static_cast<wire::StreamOpened*>(nullptr), [this, host](const auto& it) {
-        const auto* seat = seat_on(host, it.worker);
+        const auto* seat = seat_on(host, it.owner);
         rendezvous_.opened(host, it.stream, it.kind,
                            seat == nullptr ? std::nullopt : std::optional(seat->rank));
       });

@@ -280,8 +280,7 @@ class JobMachine {
 
   void enter(Phase next);
   [[nodiscard]] static bool belongs(Deadline deadline, Phase phase);
-  // Ends the job because of `kind`: drains the workers, or closes at once when there are none. The verdict's
-  // details are filled in when all is over.
+  // Ends the job because of `kind`: drains the workers, or closes at once when there are none.
   void end_because(Outcome::Kind kind);
   void end_instead(Outcome::Kind kind);
   [[nodiscard]] bool may_have_hit_all(int number) const;
@@ -375,8 +374,7 @@ class JobMachine {
   std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
   // Who was there when a restart was paid. Until the world that it pays for has come up, the end of each of
-  // them belongs to it, once: whoever comes anew pays for itself, whatever its last words are, so that
-  // nothing restarts for ever.
+  // them belongs to it, once: whoever comes anew pays for itself, or nothing would ever end.
   std::set<WorkerId> workers_of_restart_;
   std::set<HostIndex> hosts_of_restart_;
   Generation told_{};                       // the latest that the user was told of

@@ -14,6 +14,7 @@
 #include "launcher/wire/exchange_messages.h"
 #include "launcher/wire/facts.h"
 #include "launcher/wire/preload.h"
+#include "launcher/wire/stream_messages.h"
 
 namespace trainrun::wire {
 
@@ -162,17 +163,6 @@ struct HoldPort {
   TRAINRUN_MESSAGE(8) { v("first", first), v("last", last), v("only_look", only_look); }
 };
 
-// What speaks behind a door: our rendezvous, or a store that PyTorch's programs know.
-enum class DoorKind : std::uint8_t { rendezvous, torch_store };
-constexpr bool is_known(DoorKind kind) { return kind <= DoorKind::torch_store; }
-
-// Listen on loopback for workers; answered by DoorOpened, then a StreamOpened for each connection.
-struct OpenDoor {
-  std::uint16_t first = 0, last = 0;
-  DoorKind kind = DoorKind::rendezvous;
-  TRAINRUN_MESSAGE(9) { v("first", first), v("last", last), v("kind", kind); }
-};
-
 // End what is left of the job on this host (TERM, grace, KILL), remove the job's directory, answer Stopped,
 // and go.
 struct Stop {
@@ -217,24 +207,7 @@ struct World {
 
 // ---- both ways
 
-struct StreamData {
-  StreamId stream;
-  std::string bytes;
-  bool end = false;  // no more from this side after these; the stream is gone when both sides ended it
-  TRAINRUN_MESSAGE(20) { v("stream", stream), v("bytes", bytes), v("end", end); }
-};
-
-// So many more bytes of this stream have been taken by whoever they are for. Each side has at most
-// `stream_window` under way that are not taken yet, so a peer that does not read costs no more memory than
-// that. It need not be told for each byte: a quarter of the window at once is soon enough.
-struct StreamTaken {
-  StreamId stream;
-  std::uint64_t bytes = 0;
-  TRAINRUN_MESSAGE(21) { v("stream", stream), v("bytes", bytes); }
-};
-constexpr std::uint64_t stream_window = 1u << 20;
-
-// What ranks exchange: exchange_messages.h.
+// What ranks exchange: exchange_messages.h. Doors and their streams: stream_messages.h.
 
 // ---- agent to launcher
 
@@ -345,21 +318,6 @@ struct PortHeld {
   std::int32_t error = 0;
   std::string holder{};  // who has the port, if the agent may see it: "python3, pid 1234"
   TRAINRUN_MESSAGE(50) { v("port", port), v("error", error), v("holder", holder); }
-};
-
-struct DoorOpened {
-  std::uint16_t port = 0;
-  std::int32_t error = 0;
-  DoorKind kind = DoorKind::rendezvous;
-  TRAINRUN_MESSAGE(51) { v("port", port), v("error", error), v("kind", kind); }
-};
-
-// Streams of all doors of a host are numbered together.
-struct StreamOpened {
-  StreamId stream;
-  DoorKind kind = DoorKind::rendezvous;
-  WorkerId worker{};  // whose process it is; torch_store alone, and 0 if nobody can say
-  TRAINRUN_MESSAGE(52) { v("stream", stream), v("kind", kind), v("worker", worker); }
 };
 
 struct Stopped {

@@ -33,8 +33,8 @@ MUTANTS = {
         "if (worker.seat.host != host || worker.state == WorkerState::finished) continue;",
         "if (worker.seat.host != host || worker.state != WorkerState::ordered) continue;"),
     "no_kill_after_the_grace": (
-        "job_machine_end.cc", "return then_ == Then::restart && survivors_stay_ ? kill_late_starters() : kill_now();",
-        "if (phase_ == Phase::draining) return arm(Deadline::grace, now_ + seconds(60));"),
+        "job_machine_end.cc", "return kill_now(std::exchange(grace_advised_, true) ? std::nullopt : std::optional(longer_grace()));",
+        "return arm(Deadline::grace, now_ + seconds(60));"),
     "slot_of_a_dismissed_is_free": (
         "job_machine_rooms.cc", "room.busy.push_back(worker.seat.slot);", ";"),
     "minimum_ignored": ("replan.cc", "if (slots < least) return 0;", "if (slots <= 0) return 0;"),
@@ -46,8 +46,8 @@ MUTANTS = {
         "job_machine.cc", "starts.push_back({last_worker_, world_.generation, seat.rank,",
         "starts.push_back({last_worker_, Generation{std::max(1u, world_.generation.value - 1)}, seat.rank,"),
     "leaving_is_charged": (
-        "job_machine_hosts.cc", "expected ? CauseKind::hosts_left : CauseKind::host_lost, expected, event.host,",
-        "expected ? CauseKind::hosts_left : CauseKind::host_lost, false, event.host,"),
+        "job_machine_hosts.cc", "told ? CauseKind::host_lost : CauseKind::hosts_left, expected, event.host,",
+        "told ? CauseKind::host_lost : CauseKind::hosts_left, false, event.host,"),
     "nobody_is_pardoned": ("job_machine_hosts.cc", "if (held >= least) break;", "break;"),
     "end_before_agents_are_gone": (
         "job_machine_end.cc", "[](const auto& host) { return host.state != HostState::gone; })",

@@ -1,0 +1,67 @@
+// The messages of doors: ports on loopback for a host's workers, whose connections are streams on the Link.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launcher/base/id.h"
+
+namespace trainrun::wire {
+
+#define TRAINRUN_MESSAGE(number)               \
+  static constexpr std::uint8_t type = number; \
+  template <class V>                           \
+  void fields([[maybe_unused]] V& v)
+
+// What speaks behind a door: our rendezvous, or a store that PyTorch's programs know.
+enum class DoorKind : std::uint8_t { rendezvous, torch_store };
+constexpr bool is_known(DoorKind kind) { return kind <= DoorKind::torch_store; }
+
+// ---- launcher to agent
+
+// Listen on loopback for workers; answered by DoorOpened, then a StreamOpened for each connection.
+struct OpenDoor {
+  std::uint16_t first = 0, last = 0;
+  DoorKind kind = DoorKind::rendezvous;
+  TRAINRUN_MESSAGE(9) { v("first", first), v("last", last), v("kind", kind); }
+};
+
+// ---- both ways
+
+struct StreamData {
+  StreamId stream;
+  std::string bytes;
+  bool end = false;  // no more from this side after these; the stream is gone when both sides ended it
+  TRAINRUN_MESSAGE(20) { v("stream", stream), v("bytes", bytes), v("end", end); }
+};
+
+// So many more bytes of this stream have been taken by whoever they are for. Each side has at most
+// `stream_window` under way that are not taken yet, so a peer that does not read costs no more memory than
+// that. It need not be told for each byte: a quarter of the window at once is soon enough.
+struct StreamTaken {
+  StreamId stream;
+  std::uint64_t bytes = 0;
+  TRAINRUN_MESSAGE(21) { v("stream", stream), v("bytes", bytes); }
+};
+constexpr std::uint64_t stream_window = 1u << 20;
+
+// ---- agent to launcher
+
+struct DoorOpened {
+  std::uint16_t port = 0;
+  std::int32_t error = 0;
+  DoorKind kind = DoorKind::rendezvous;
+  TRAINRUN_MESSAGE(51) { v("port", port), v("error", error), v("kind", kind); }
+};
+
+// Streams of all doors of a host are numbered together.
+struct StreamOpened {
+  StreamId stream;
+  DoorKind kind = DoorKind::rendezvous;
+  WorkerId owner{};  // whose process it is; torch_store alone, and 0 if nobody can say
+  TRAINRUN_MESSAGE(52) { v("stream", stream), v("kind", kind), v("owner", owner); }
+};
+
+#undef TRAINRUN_MESSAGE
+
+}  // namespace trainrun::wire
