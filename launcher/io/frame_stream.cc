@@ -20,6 +20,11 @@ constexpr int reads_a_turn = 4;  // then others get their turn
 constexpr int most_last_reads = 1024;
 constexpr std::size_t keep_capacity = 1u << 20;
 constexpr std::size_t write_early = 4u << 10;  // about as many orders as a peer works on for a millisecond
+
+// A peer that is gone is told by an end of its bytes, or by one of these where ours were on their way to it.
+std::string why(int error) {
+  return error == ECONNRESET || error == EPIPE ? "the connection was closed" : errno_text(error);
+}
 }  // namespace
 
 struct FrameStream::State : std::enable_shared_from_this<State> {
@@ -52,7 +57,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
       if (n < 0) {
         if (errno == EINTR) continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-        return end(errno_text(errno));
+        return end(why(errno));
       }
       if (n == 0) return end("the connection was closed");
       reader.filled(static_cast<std::size_t>(n));
@@ -136,7 +141,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
       reader.filled(static_cast<std::size_t>(n));
       deliver();
     }
-    end(errno_text(error));
+    end(why(error));
   }
 
   void end(std::string reason) {

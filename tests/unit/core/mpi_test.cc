@@ -19,12 +19,10 @@ constexpr auto mpich = wire::MpiFamily::mpich, open_mpi = wire::MpiFamily::open_
 
 // Two programs with two ranks each, on a host each.
 struct TwoPrograms : JobBench {
-  TwoPrograms() : JobBench(2) {
-    spec.programs = {{{"./a"}, 2, "/w", {}}, {{"./b"}, 2, "/w", {}}};
-    placement = *place(spec, Generation{1});
-    machine.emplace(spec, placement);
-    tell(Begin{});
-  }
+  TwoPrograms()
+      : JobBench(2, [](JobSpec& spec) {
+          spec.programs = {{{"./a"}, 2, "/w", {}}, {{"./b"}, 2, "/w", {}}};
+        }) {}
 };
 
 TEST_SUITE("mpi") {
