@@ -2,12 +2,17 @@
 import os
 import unittest
 
-from harness import BUILD, without_blanks
+from harness import BUILD, LocalTest, without_blanks
 
 CLIENT = without_blanks(os.environ.get("TRAINRUN_PMI_CLIENT", BUILD + "/pmi_client"))
 MPICH = os.environ.get("TRAINRUN_MPICH_WORKER", BUILD + "/mpich_worker")
 # Hosts of a lab are one machine: UCX must not find that out.
 BETWEEN_HOSTS = ("-x", "UCX_TLS=tcp,self", "-x", "UCX_WARN_UNUSED_ENV_VARS=n")
+
+
+class MpiTest(LocalTest):
+    """What MPI leaves in /dev/shm is looked at, too: run such tests alone (RUN_SERIAL)."""
+    NOT_OURS = ("trainrun.", "trainrun-test-")
 
 
 def mpich():

@@ -7,14 +7,14 @@ import signal
 import unittest
 
 import harness
-from harness import TRAINRUN, WORKER, LocalTest
-from mpi import mpich
+from harness import TRAINRUN, WORKER
+from mpi import MpiTest, mpich
 from open_mpi import client, open_mpi
 
 LATE = 7  # s; longer than the patience with a rank that has loaded an MPI and is silent
 
 
-class OneWorld(LocalTest):
+class OneWorld(MpiTest):
     def test_two_families_cannot_share_a_world(self):
         done = self.assertEnds(self.run_job("-np", 1, open_mpi(), "hello", ":", "-np", 2, mpich(), "hello"), 2)
         self.assertSays(done, "part 1 .*ompi_worker.* is a program of Open MPI, part 2 .*mpich_worker.* is one of MPICH: "
@@ -33,7 +33,7 @@ class OneWorld(LocalTest):
         self.assertNotIn("cannot", done.err)
 
 
-class Told(LocalTest):
+class Told(MpiTest):
     def test_v_says_which_mpi_was_found_and_by_what_it_is_served(self):
         done = self.assertEnds(self.run_job("-v", "-np", 1, client(), "meet"), 0)
         self.assertSays(done, r"pmix_client.* is a program of Open MPI: its ranks meet by PMIx, of \S*/libpmix\.so\.2")
@@ -66,7 +66,7 @@ class Told(LocalTest):
         self.assertEqual(mpi("-np", 1, "true"), {"family": "none"})
 
 
-class Silent(LocalTest):
+class Silent(MpiTest):
     """A rank that has loaded an MPI and speaks to nobody."""
 
     def test_who_is_only_slow_is_let_alone(self):
@@ -83,7 +83,7 @@ class Silent(LocalTest):
             self.assertEqual(job.wait().err.count("has not spoken"), 1)
 
 
-class Helper(LocalTest):
+class Helper(MpiTest):
     def test_a_library_that_cannot_be_loaded_is_the_cause(self):
         done = self.assertEnds(self.run_job("-np", 2, "--pmix-lib", "/etc/hostname", client()), 2)
         self.assertSays(done, "'?/etc/hostname'?, by which ranks of Open MPI find each other, is no library that can be loaded", "try: .*--pmix-lib")
@@ -98,7 +98,7 @@ class Helper(LocalTest):
         self.assertNotIn("(exec)", done.err)
 
 
-class Launchers(LocalTest):
+class Launchers(MpiTest):
     def test_another_launcher_is_no_mpi_program(self):
         for name, program in (("mpirun.openmpi", open_mpi), ("mpiexec.hydra", mpich)):
             path = shutil.which(name)

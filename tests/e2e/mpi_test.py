@@ -6,11 +6,11 @@ import signal
 import subprocess
 
 import harness
-from harness import TRAINRUN, WORKER, LocalTest, told
-from mpi import CLIENT, mpich, waiting
+from harness import TRAINRUN, WORKER, told
+from mpi import CLIENT, MpiTest, mpich, waiting
 
 
-class Meeting(LocalTest):
+class Meeting(MpiTest):
     def test_ranks_meet_without_any_flag(self):
         self.assertEnds(self.run_job("-np", 4, CLIENT, "meet", 3), 0)
 
@@ -45,7 +45,7 @@ class Meeting(LocalTest):
         self.assertSays(done, "speaks PMI-2, and trainrun offers PMI-1: set MPIR_CVAR_PMI_VERSION=1")
 
 
-class Ending(LocalTest):
+class Ending(MpiTest):
     """Who waits for others never waits in vain, and the first cause is what is told."""
 
     def test_one_is_killed_in_the_barrier(self):
@@ -78,7 +78,7 @@ class Ending(LocalTest):
         self.assertEnds(self.run_job("-np", 3, "sh", "-c", "test $RANK = 1 && exit 0; exit 0"), 0)
 
 
-class Mpich(LocalTest):
+class Mpich(MpiTest):
     def test_conformance(self):
         done = self.assertEnds(self.run_job("-np", 4, mpich(), "all", self.folder + "/file"), 0)
         self.assertEqual(len(re.findall(r"rank \d of 4: all is well", done.out)), 4, done)
@@ -111,7 +111,7 @@ class Mpich(LocalTest):
         self.assertEqual(done.out.count("rank 0 of 1"), 2, done)
 
 
-class Names(LocalTest):
+class Names(MpiTest):
     """Called by the name of another launcher."""
 
     def called(self, name, *words):

@@ -5,11 +5,12 @@ import re
 import signal
 
 import harness
-from harness import WORKER, LocalTest, told
+from harness import WORKER, told
+from mpi import MpiTest
 from open_mpi import client, open_mpi, waiting
 
 
-class Meeting(LocalTest):
+class Meeting(MpiTest):
     def test_ranks_meet_without_any_flag(self):
         done = self.assertEnds(self.run_job("-np", 4, client(), "meet", 3), 0)
         self.assertQuietOn(done, "trainrun")  # above all not of the helper, as of something that ranks have left
@@ -70,7 +71,7 @@ class Meeting(LocalTest):
         self.assertRegex(done.err, r"\[1\] a-word")
 
 
-class Ending(LocalTest):
+class Ending(MpiTest):
     """Who waits for others never waits in vain, and the first cause is what is told."""
 
     def test_one_is_killed_in_the_fence_before_init_and_in_finalize(self):
@@ -136,7 +137,7 @@ class Ending(LocalTest):
         self.assertSays(done, r"rank 1 on .* called MPI_Abort with code 7")
 
 
-class OpenMpi(LocalTest):
+class OpenMpi(MpiTest):
     def test_conformance(self):
         done = self.assertEnds(self.run_job("-np", 4, open_mpi(), "all", self.folder + "/file"), 0)
         self.assertEqual(len(re.findall(r"rank \d of 4: all is well", done.out)), 4, done)
