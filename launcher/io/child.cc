@@ -188,8 +188,8 @@ struct Child::State : std::enable_shared_from_this<State> {
       ++i;
       source.count += static_cast<std::size_t>(count);
       if (source.count > source.most) {
-        close_quietly(source.pipe);
-        return kill(ChildEnd::By::too_much);
+        kill(ChildEnd::By::too_much);  // first: of a pipe that is closed it might die before, by SIGPIPE
+        return close_quietly(source.pipe);
       }
       const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
       if (source.heard) {

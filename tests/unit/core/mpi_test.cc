@@ -20,8 +20,8 @@ constexpr auto mpich = wire::MpiFamily::mpich, open_mpi = wire::MpiFamily::open_
 // Two programs with two ranks each, on a host each.
 struct TwoPrograms : JobBench {
   TwoPrograms()
-      : JobBench(2, [](JobSpec& spec) {
-          spec.programs = {{{"./a"}, 2, "/w", {}}, {{"./b"}, 2, "/w", {}}};
+      : JobBench(2, [](JobSpec& job) {
+          job.programs = {{{"./a"}, 2, "/w", {}}, {{"./b"}, 2, "/w", {}}};
         }) {}
 };
 
