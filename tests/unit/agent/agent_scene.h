@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -92,6 +93,17 @@ struct AgentScene {
       look();
     });
     run([gone] { return *gone; });
+  }
+  // Until the process runs this program and waits for something: before, it is in the kernel now and then.
+  void until_waiting_in(pid_t pid, const std::string& program) {
+    for (int look = 0; look < 1000; ++look) {
+      std::string name;
+      std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+      const auto stat = agent::process_stat(pid);
+      if (name == program && stat && stat->state == 'S') return;
+      let_pass(Duration(10'000'000));
+    }
+    CHECK_MESSAGE(false, pid, " does not wait in ", program);
   }
   void look() {
     if (until && until()) loop.stop();

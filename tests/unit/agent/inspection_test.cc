@@ -84,6 +84,8 @@ TEST_SUITE("inspection") {
                         worker == 1 ? "sleep 1000 >/dev/null 2>&1 & echo $!; wait" : "exec sleep 1000");
     const auto child = scene.numbers(1, 1);
     scene.until_said("started 6");
+    scene.until_waiting_in(child[0], "sleep");
+    for (std::uint32_t worker = 2; worker <= 6; ++worker) scene.until_waiting_in(scene.pids[worker], "sleep");
     scene.link->send(wire::Inspect{1, 0});
     scene.until_said("inspection 1");
     CHECK(scene.inspected.size() == 6);
@@ -103,6 +105,8 @@ TEST_SUITE("inspection") {
     const FakeTool tool("sleep 1000 & echo $!; kill -STOP $6; wait");
     AgentScene scene([&](wire::Setup& setup) { search_in(setup, tool.folder + ":/usr/bin:/bin"); });
     scene.start(1, {"/bin/sleep", "1000"});
+    scene.until_said("started 1");
+    scene.until_waiting_in(scene.pids[1], "sleep");
     scene.link->send(wire::Inspect{1, 0});
     scene.until_said("inspection 1");
     const auto& stack = of(scene, 1).stack;
@@ -124,6 +128,7 @@ TEST_SUITE("inspection") {
     AgentScene scene;
     scene.start(1, {"/bin/sleep", "1000"});
     scene.until_said("started 1");
+    scene.until_waiting_in(scene.pids[1], "sleep");
     scene.link->send(wire::Inspect{1, 0});
     scene.until_said("inspection 1");
     const auto& stack = of(scene, 1).stack;
