@@ -61,6 +61,10 @@ Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part) {
     part.settings.push_back({*option, std::move(given.value), std::move(given.spelled)});
     return {};
   }
+  if (const auto ours = meant_by(flag, given.value)) {
+    part.settings.push_back({ours->first, std::string(ours->second), std::move(given.spelled)});
+    return {};
+  }
   const auto why = why_needless(flag, given.value);
   if (why.empty())
     return fail(Code::usage, fmt::format("unknown flag {}", quoted(given.spelled)),

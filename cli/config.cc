@@ -23,6 +23,7 @@
 #include "cli/resolve.h"
 #include "cli/settings.h"
 #include "cli/subcommands.h"
+#include "cli/torch_environment.h"
 #include "cli/usage.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -135,6 +136,21 @@ Result<MpiLine> own_line(const Inputs& inputs) {
   return MpiLine{.parts = std::move(*parts)};
 }
 
+// Without any count torchrun starts one rank a host.
+void add_torchrun_defaults(MpiLine& line, const Inputs& inputs,
+                           const std::vector<const std::vector<Setting>*>& layers) {
+  if (!inputs.called_as.starts_with("torchrun")) return;
+  for (const auto* layer : layers) {
+    for (const auto option : {Option::np, Option::ppn, Option::map_by, Option::min_np, Option::max_np}) {
+      if (find(*layer, option) != nullptr) return;
+    }
+  }
+  const bool counted = std::any_of(line.parts.begin(), line.parts.end(), [](const ArgvPart& part) {
+    return find(part.settings, Option::np) != nullptr;
+  });
+  if (!counted) line.defaults.push_back({Option::ppn, "1", "as torchrun does"});
+}
+
 // --display-map and --display-allocation.
 void add_plan(const MpiLine& line, Request& out) {
   const JobSpec& job = out.job;
@@ -181,11 +197,17 @@ Result<Request> read_request(const Inputs& inputs) {
   auto environment = read_environment(inputs.environment);
   auto file = config_file(*flags, environment.settings, inputs);
   if (!file) return tl::unexpected(file.error());
-  auto settings = Settings::merge({*flags, environment.settings, file->settings, line->defaults});
+  const auto torch = read_torch_environment(inputs.environment);
+  if (!torch) return tl::unexpected(torch.error());
+  add_torchrun_defaults(*line, inputs, {&*flags, &environment.settings, &file->settings, &torch->settings});
+  auto settings =
+      Settings::merge({*flags, environment.settings, file->settings, torch->settings, line->defaults});
   if (!settings) return tl::unexpected(settings.error());
 
   Request out;
   out.notes = left_out;
+  for (auto& note : notes_on_needless({{.settings = {}, .program = {}, .left_out = torch->left_out}}))
+    out.notes.push_back(std::move(note));
   if (auto ok = count_per_host(*settings, inputs, out.notes); !ok) return tl::unexpected(ok.error());
 
   // a program of the command line replaces those of the file

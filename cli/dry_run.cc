@@ -14,6 +14,7 @@
 #include "launcher/core/env_var.h"
 #include "launcher/core/preload.h"
 #include "launcher/core/rank_ranges.h"
+#include "launcher/core/scheduling.h"
 #include "launcher/core/worker_env.h"
 
 namespace trainrun::cli {
@@ -186,6 +187,13 @@ void print_wrapped(std::string& out, const Env& env, std::string_view indent) {
   if (column > 0) out += '\n';
 }
 
+std::string scheduling_rule(const JobSpec& job) {
+  if (job.scheduling == Scheduling::batch) return "SCHED_BATCH";
+  const bool python = std::any_of(job.programs.begin(), job.programs.end(), core::is_python);
+  if (job.scheduling == Scheduling::normal || !python) return "normal";
+  return "SCHED_BATCH for Python without a GPU, on a host with no more usable cores than ranks";
+}
+
 std::string preload_words(const JobSpec& job) {
   std::string words = job.preload.automatic ? "the installed packages that the script imports"
                                             : fmt::format("{}", fmt::join(job.preload.modules, ", "));
@@ -270,6 +278,7 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
     print_unknown_hosts(out, job);
   }
   out += fmt::format("\nbinding: {}\n", binding_rule(job));
+  if (const auto rule = scheduling_rule(job); rule != "normal") out += fmt::format("scheduling: {}\n", rule);
   out += mpi_text(job, placement, mpi);
   if (job.preload.wanted()) out += fmt::format("\npreload: {}\n", preload_words(job));
   if (job.elastic.enabled()) out += "\n" + elastic_text(job.elastic, shown_source(job));
@@ -358,6 +367,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
                       {"cpus_per_rank", job.cpus_per_rank},
                       {"gpus_per_rank", job.gpus_per_rank},
                       {"rule", binding_rule(job)}}},
+                    {"scheduling", scheduling_rule(job)},
                     {"preload", job.preload.automatic  ? Json("auto")
                                 : job.preload.wanted() ? Json(job.preload.modules)
                                                        : Json(nullptr)},

@@ -13,8 +13,12 @@ struct Needless {
   std::string_view name;
   Takes takes;
   std::string_view why;
-  std::string_view only{};  // the one value that may be left out; empty: any
+  std::string_view only{};                         // the one value that may be left out; empty: any
+  bool (*fits)(std::string_view value) = nullptr;  // instead: whether this one may be
 };
+bool names_streams(std::string_view value) { return parse_redirects(value).has_value(); }
+constexpr std::string_view shown_and_kept =
+    "output is always shown; --output-filename DIR, or --log-dir DIR, keeps it in files as well";
 constexpr std::string_view meets = "trainrun does the rendezvous itself";
 constexpr std::string_view ends_all = "a rank that fails ends the job, see --on-failure";
 constexpr Needless needless[] = {
@@ -31,7 +35,12 @@ constexpr Needless needless[] = {
     {"--local-addr", Takes::a_value, "trainrun finds it; --network-interface chooses the network"},
     {"--monitor-interval", Takes::a_value, "the end of a rank is seen at once"},
     {"--start-method", Takes::a_value, "ranks are programs of their own"},
-    {"--role", Takes::a_value, "all ranks are of one world"},
+    {"--run-path", Takes::nothing, "a script is run by python3"},
+    {"--tee", Takes::a_value, shown_and_kept, {}, names_streams},
+    {"-t", Takes::a_value, shown_and_kept, {}, names_streams},
+    {"--event-log-handler", Takes::a_value, "--events FILE has what happens to the job", "null"},
+    {"--signals-to-handle", Takes::a_value,
+     "TERM, INT, HUP and QUIT end the job, and USR1, USR2, TSTP and CONT reach the ranks"},
     {"--use-env", Takes::nothing, "LOCAL_RANK is always in the environment"},
     // Open MPI
     {"--allow-run-as-root", Takes::nothing, "root may start jobs as well"},
@@ -54,6 +63,17 @@ constexpr Needless needless[] = {
     {"-K", Takes::nothing, ends_all},
 };
 
+struct Translated {
+  std::string_view name, value;
+  Option option;
+  std::string_view as;
+};
+constexpr Translated translated[] = {
+    // torchrun
+    {"--numa-binding", "node", Option::bind_to, "numa"},
+    {"--numa-binding", "socket", Option::bind_to, "socket"},
+};
+
 struct Foreign {
   std::string_view name, advice;
 };
@@ -65,11 +85,13 @@ constexpr Foreign foreign[] = {
     // torchrun
     {"nproc", "write -np N for all ranks, or --nproc-per-node N"},
     {"node-rank", "one trainrun starts all hosts: name them with -H or --hostfile"},
-    {"log-dir", "write --output-filename DIR"},
-    {"redirects", "write --output-filename DIR to have the output of each rank in files"},
-    {"local-ranks-filter", "write --only-rank LIST: of ranks, not of local ranks"},
-    {"tee", "write --output-filename DIR to have the output of each rank in files"},
-    {"run-path", "write the script itself"},
+    {"tee", "write 3 for all streams; --output-filename DIR is where they go"},
+    {"numa-binding",
+     "write --bind-to numa or socket; for cores of a rank's own --bind-to core --cpus-per-rank N"},
+    {"event-log-handler", "write --events FILE: a line of JSON for whatever happens to the job"},
+    {"logs-specs", "write --output-filename DIR: DIR/latest/rank.N/stdout and stderr"},
+    {"duplicate-stdout-filters", "write 2>&1 | tee -i ALL | grep PATTERN behind the line"},
+    {"duplicate-stderr-filters", "write 2>&1 | tee -i ALL | grep PATTERN behind the line"},
     // Open MPI
     {"mca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
     {"gmca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
@@ -167,9 +189,13 @@ std::string_view advice_for_foreign_flag(std::string_view flag) {
   return row == std::end(foreign) ? std::string_view() : row->advice;
 }
 
-const std::vector<Flag>& needless_flags() {
+const std::vector<Flag>& foreign_flags() {
   static const std::vector<Flag> flags = [] {
     std::vector<Flag> out;
+    for (const auto& row : translated) {
+      if (out.empty() || out.back().name != row.name)
+        out.push_back({.name = row.name, .takes = Takes::a_value, .value_name = "VALUE", .hidden = true});
+    }
     for (const auto& row : needless)
       out.push_back({.name = row.name,
                      .takes = row.takes,
@@ -180,12 +206,21 @@ const std::vector<Flag>& needless_flags() {
   return flags;
 }
 
+std::optional<std::pair<Option, std::string_view>> meant_by(const Flag& flag, std::string_view value) {
+  const auto* row = std::find_if(std::begin(translated), std::end(translated), [&](const Translated& one) {
+    return one.name == flag.name && one.value == value;
+  });
+  if (row == std::end(translated)) return std::nullopt;
+  return std::pair(row->option, row->as);
+}
+
 std::string_view why_needless(const Flag& flag, std::string_view value) {
   const auto* row = std::find_if(std::begin(needless), std::end(needless),
                                  [&](const Needless& one) { return one.name == flag.name; });
   if (row == std::end(needless)) return {};
-  const bool fits = flag.takes == Takes::yes_or_no ? parse_bool(value) == parse_bool(row->only)
-                                                   : row->only.empty() || row->only == value;
+  const bool fits = row->fits != nullptr             ? row->fits(value)
+                    : flag.takes == Takes::yes_or_no ? parse_bool(value) == parse_bool(row->only)
+                                                     : row->only.empty() || row->only == value;
   return fits ? row->why : std::string_view();
 }
 

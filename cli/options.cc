@@ -25,8 +25,8 @@ CommandLine make_job_line() {
                           .value_name = row.value_name,
                           .hidden = row.hidden,
                           .ends_flags = row.option == Option::module});  // as python's own -m
-  const auto& needless = needless_flags();
-  line.flags.insert(line.flags.end(), needless.begin(), needless.end());
+  const auto& foreign = foreign_flags();
+  line.flags.insert(line.flags.end(), foreign.begin(), foreign.end());
   return line;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/host_choice.h"
 #include "cli/program.h"
 #include "cli/program_search.h"
+#include "cli/torch_words.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
@@ -102,8 +103,6 @@ class Resolver {
                                                                {"none", Compat::none}};
     job.compat = choice(Option::compat, compats);
     job.pmix_library = path(Option::pmix_lib);
-    if (settings_.text(Option::torch_store, "") == "trainrun") job.torch_store = TorchStore::trainrun;
-    job.preload = parse_preload(settings_.text(Option::preload, "")).value_or(PreloadSpec{});
     constexpr std::pair<std::string_view, TransportKind> transports[] = {{"auto", TransportKind::automatic},
                                                                          {"local", TransportKind::local},
                                                                          {"ssh", TransportKind::ssh},
@@ -134,6 +133,7 @@ class Resolver {
     if (const Setting* ranks = settings_.get(Option::only_rank)) {
       job.only_ranks = parse_ranks(ranks->value).value_or(std::vector<int>{});
     }
+    read_torch_settings(settings_, inputs_, out_);
     const auto wish = parse_stdin(settings_.text(Option::stdin_to, "0")).value_or(StdinWish{});
     job.stdin_to = wish.to;
     job.stdin_rank = wish.rank;

@@ -96,6 +96,12 @@ std::optional<Complaint> check_text(const OptionInfo& row, std::string_view text
     case Option::preload:
       if (parse_preload(text)) return std::nullopt;
       return Complaint{"auto, or names of python modules, such as torch,lightning"};
+    case Option::role:
+      if (!text.empty() && only_of(text, "._-") && text.size() <= 255) return std::nullopt;
+      return Complaint{"a name of letters, digits and . _ -"};
+    case Option::redirects:
+      if (parse_redirects(text)) return std::nullopt;
+      return Complaint{"0, 1 (stdout), 2 (stderr) or 3 (both), or one for a local rank each, as in 0:3,1:1"};
     case Option::network_interface:
       if (only_of(text.substr(0, 1), "") && only_of(text, "._-:@") && text.size() <= 15) return std::nullopt;
       return Complaint{"the name of a network interface, such as eth0"};
@@ -307,6 +313,31 @@ std::optional<PreloadSpec> parse_preload(std::string_view text) {
     spec.modules.emplace_back(name);
   }
   return spec;
+}
+
+std::optional<std::vector<Redirect>> parse_redirects(std::string_view text) {
+  const auto streams = [](std::string_view word, Redirect& out) {
+    if (word.size() != 1 || word.front() < '0' || word.front() > '3') return false;
+    const int bits = word.front() - '0';
+    out.out = (bits & 1) != 0;
+    out.err = (bits & 2) != 0;
+    return true;
+  };
+  if (Redirect all; streams(text, all)) return std::vector{all};
+  std::vector<Redirect> out;
+  for (const auto word : split(text, ',')) {
+    const auto colon = word.find(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    const auto rank = parse_unsigned<std::uint16_t>(word.substr(0, colon));
+    Redirect one;
+    if (!rank || !streams(word.substr(colon + 1), one)) return std::nullopt;
+    one.local_rank = *rank;
+    if (std::any_of(out.begin(), out.end(),
+                    [&](const Redirect& other) { return other.local_rank == one.local_rank; }))
+      return std::nullopt;
+    out.push_back(one);
+  }
+  return out;
 }
 
 std::optional<std::uint16_t> parse_descriptor(std::string_view text) {

@@ -162,6 +162,11 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       return handle(static_cast<wire::Note*>(nullptr), [this, host](const auto& it) {
         console_.say(job_.hosts.hosts[host.value].name + ": " + it.text);
       });
+    case wire::StoreSeen::type:
+      return handle(static_cast<wire::StoreSeen*>(nullptr), [this](const auto& it) {
+        if (const auto absent = store_.seen(it, io::Loop::now()); !absent.empty())
+          event(core::RanksAbsent{it.generation, with_last_words(absent)});
+      });
     case wire::PortHeld::type:
       return handle(static_cast<wire::PortHeld*>(nullptr),
                     [this, host](const auto& it) { port_held(host, it); });

@@ -24,6 +24,7 @@
 #include "launcher/output/journal_file.h"
 #include "launcher/output/recorded_error.h"
 #include "launcher/rendezvous_hub.h"
+#include "launcher/store_census.h"
 #include "rendezvous/exchange.h"
 
 namespace trainrun {
@@ -87,6 +88,7 @@ class Controller {
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
   [[nodiscard]] RendezvousHub::Events members();
   void torch_waits(Generation generation, const rendezvous::TorchStore::Arrivals& came);
+  [[nodiscard]] std::vector<core::AbsentWorker> with_last_words(const std::vector<WorkerId>& workers) const;
   void cannot_bind(const core::StartWorker& order, const Error& error);
   void ask_port(HostIndex host, Generation generation);
   void port_held(HostIndex host, const wire::PortHeld& held);
@@ -150,6 +152,7 @@ class Controller {
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
   std::vector<core::Look> looks_;                       // of the inspection that runs
   std::map<WorkerId, std::string> stacks_;              // that it found, until they are shown
+  StoreCensus store_;                                   // of PyTorch, held by rank 0
   Generation progressed_{};                             // whose first pulse was heard
   Instant last_life_{};                                 // output of any worker, or progress of one on `comm`
   io::Timer life_;

@@ -117,13 +117,20 @@ RendezvousHub::Events Controller::members() {
 // Of connections that are nobody's each may be a rank's: then nobody can be named.
 void Controller::torch_waits(Generation generation, const rendezvous::TorchStore::Arrivals& came) {
   if (came.unknown > 0 || generation != world_.generation) return;
-  core::RanksAbsent absent{generation, {}};
+  std::vector<WorkerId> absent;
   for (const auto& worker : machine_.workers()) {
-    if (came.ranks.contains(worker.seat.rank)) continue;
-    const auto words = console_.last_words(worker.worker);
-    absent.absent.push_back({worker.worker, words.empty() ? std::string{} : words.back()});
+    if (!came.ranks.contains(worker.seat.rank)) absent.push_back(worker.worker);
   }
-  event(absent);
+  event(core::RanksAbsent{generation, with_last_words(absent)});
+}
+
+std::vector<core::AbsentWorker> Controller::with_last_words(const std::vector<WorkerId>& workers) const {
+  std::vector<core::AbsentWorker> out;
+  for (const auto worker : workers) {
+    const auto words = console_.last_words(worker);
+    out.push_back({worker, words.empty() ? std::string{} : words.back()});
+  }
+  return out;
 }
 
 }  // namespace trainrun

@@ -11,6 +11,7 @@
 #include "launcher/controller.h"
 #include "launcher/core/binding.h"
 #include "launcher/core/process_mapping.h"
+#include "launcher/core/scheduling.h"
 #include "launcher/core/worker_env.h"
 #include "launcher/io/clock.h"
 #include "launcher/output/words.h"
@@ -123,6 +124,7 @@ void Controller::perform(const core::BeginWorld& order) {
   rendezvous_.begin(world_.generation, members);
   all_new_ = std::all_of(order.workers.begin(), order.workers.end(),
                          [this](WorkerId worker) { return worker > newest_; });
+  store_.begin(order.placement.generation, all_new_ ? order.workers : std::vector<WorkerId>{});
   newest_ = std::max(newest_, *std::max_element(order.workers.begin(), order.workers.end()));
   std::vector<HostIndex> hosts;
   for (const auto& seat : world_.seats) hosts.push_back(seat.host);
@@ -195,6 +197,7 @@ void Controller::perform(const core::StartWorker& order) {
   start.pmi = core::offers_pmi(job_, world);
   start.pmix = core::offers_pmix(job_, world);
   start.pty = job_.pty.value_or(start.pmix);
+  start.batch = core::runs_in_batch(job_, seat, session.facts());
   if (start.pmix) introduce_world(seat.host, order);
   if (start.pmi || start.pmix)
     start.place = {seat.rank, static_cast<std::uint32_t>(world_.seats.size()), seat.local_size,

@@ -47,6 +47,7 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
           [this](pid_t pid) { return pmix_.is_helper(pid) || preloader_.is_zygote(pid); }),
       preloader_(loop, link_, supervisor_),
       mpi_watch_(loop, link_, [this] { return silent_ranks(); }),
+      store_watch_(loop, link_, [this] { return supervisor_.live_leaders(); }),
       inspector_(loop, link_, supervisor_),
       sweeper_(
           loop, supervisor_,
@@ -246,6 +247,7 @@ void Agent::start(const wire::Start& order) {
   sweeper_.before_start();
   if (order.generation.value > 1) restore_directory();  // the job may be days old by now
   mpi_watch_.ordered(order);
+  store_watch_.ordered(order);
   pmix_.start(order);
 }
 

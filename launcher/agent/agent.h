@@ -20,6 +20,7 @@
 #include "launcher/agent/predecessor.h"
 #include "launcher/agent/preloader.h"
 #include "launcher/agent/start_queue.h"
+#include "launcher/agent/store_watch.h"
 #include "launcher/agent/supervisor.h"
 #include "launcher/agent/sweeper.h"
 #include "launcher/agent/watcher.h"
@@ -75,6 +76,7 @@ class Agent {
   Supervisor supervisor_;
   Preloader preloader_;
   MpiWatch mpi_watch_;
+  StoreWatch store_watch_;
   Inspector inspector_;
   Sweeper sweeper_;
   StreamId last_stream_{};

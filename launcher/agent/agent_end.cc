@@ -54,6 +54,7 @@ void Agent::end_everything() {
   pmix_.drop();
   preloader_.drop();
   mpi_watch_.drop();
+  store_watch_.drop();
   supervisor_.reap();
   if (no_children_left()) return leave();
   tell_to_end();

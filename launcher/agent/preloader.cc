@@ -191,8 +191,9 @@ bool Preloader::give_one(Line& line, const wire::Start& order, const std::vector
   std::vector<int> fds = {sent.files.stdin_fd(), sent.files.out.second.get(), sent.files.err.second.get(),
                           gate.first.get()};
   if (sent.files.pmi.second) fds.push_back(sent.files.pmi.second.get());
-  std::string packet = fmt::format("rank{0}{1}{0}{2:d}{0}{3}{0}{4}{0}{5}", '\0', order.worker.value, more,
-                                   order.generation.value, order.directory, fmt::join(order.cpus, ","));
+  std::string packet =
+      fmt::format("rank{0}{1}{0}{2:d}{0}{3}{0}{4}{0}{5}{0}{6:d}", '\0', order.worker.value, more,
+                  order.generation.value, order.directory, fmt::join(order.cpus, ","), order.batch);
   for (const auto& word : words) packet.append(1, '\0').append(word);
   if (!line.zygote->send(packet, fds)) return false;
   sent.gate = std::move(gate.second);

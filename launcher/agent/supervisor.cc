@@ -135,7 +135,7 @@ void Supervisor::start(const wire::Start& order) {
   io::SpawnRequest request{
       program.path,         order.argv,       environment_of(own),    order.directory,
       order.cpus,           files.stdin_fd(), files.out.second.get(), files.err.second.get(),
-      keep_hangup_ignored_, &not_default_,    files.pmi.second.get()};
+      keep_hangup_ignored_, &not_default_,    files.pmi.second.get(), order.batch};
   if (const auto error = fault::point("agent.spawn")) return refuse(SpawnStage::fork, *error);
   const auto spawned = io::spawn(request);
   if (spawned.pid < 0) return refuse(spawned.stage, spawned.error);

@@ -106,6 +106,15 @@ struct PreloadSpec {
   [[nodiscard]] bool wanted() const { return automatic || !modules.empty(); }
 };
 
+// Under which of Linux's policies ranks run (core/scheduling.h).
+enum class Scheduling : std::uint8_t { automatic, batch, normal };
+
+// torchrun's --redirects: streams of a rank that go to the files only.
+struct Redirect {
+  std::int32_t local_rank = -1;  // -1: of all that have none of their own
+  bool out = false, err = false;
+};
+
 struct JobSpec {
   std::string id;  // 16 hex digits, fresh for each job
   HostSet hosts;
@@ -128,6 +137,9 @@ struct JobSpec {
 
   TorchStore torch_store = TorchStore::rank0;
   PreloadSpec preload;
+  std::string role = "default";     // ROLE_NAME
+  bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all: each sees its own GPU only
+  Scheduling scheduling = Scheduling::automatic;
 
   TransportKind transport = TransportKind::automatic;
   SshOptions ssh;
@@ -144,8 +156,10 @@ struct JobSpec {
   bool timestamp = false;
   std::string output_directory{};  // --output-filename
   std::vector<int> only_ranks{};   // empty: all are shown
-  std::string events{};            // --events: a path, or fd:N; empty: none
-  std::string journal{};           // --journal: the same, and a directory
+  std::vector<int> only_local_ranks{};
+  std::vector<Redirect> redirects{};
+  std::string events{};   // --events: a path, or fd:N; empty: none
+  std::string journal{};  // --journal: the same, and a directory
   Elastic elastic;
   std::optional<bool> pty{};  // stdout of ranks is a terminal; nothing: that of Open MPI programs
   StdinTo stdin_to = StdinTo::rank;

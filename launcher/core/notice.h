@@ -215,7 +215,7 @@ struct MpiCannotMeet {
   std::string reason;
   TRAINRUN_RECORD("mpi cannot meet") { v("generation", generation), v("reason", reason); }
 };
-// In PyTorch's store, for which the others wait.
+// In PyTorch's store, for which the others wait; all of them: nobody is there.
 struct AbsentFromStore {
   RankRef who;
   std::string last_words;

@@ -15,6 +15,7 @@ constexpr bool is_known(Compat it) { return it <= Compat::none; }
 constexpr bool is_known(TorchStore it) { return it <= TorchStore::trainrun; }
 constexpr bool is_known(TransportKind it) { return it <= TransportKind::openssh; }
 constexpr bool is_known(OnFailure it) { return it <= OnFailure::in_place; }
+constexpr bool is_known(Scheduling it) { return it <= Scheduling::normal; }
 constexpr bool is_known(DiscoveryKind it) { return it <= DiscoveryKind::slurm; }
 
 namespace core {
@@ -39,6 +40,11 @@ template <class V>
 void fields_of(PreloadSpec& it, V& v) {
   auto& [automatic, modules] = it;
   v("automatic", automatic), v("modules", modules);
+}
+template <class V>
+void fields_of(Redirect& it, V& v) {
+  auto& [local_rank, out, err] = it;
+  v("local_rank", local_rank), v("out", out), v("err", err);
 }
 template <class V>
 void fields_of(SshOptions& it, V& v) {
@@ -75,19 +81,22 @@ template <class V>
 void fields_of(JobSpec& it, V& v) {
   auto& [id, hosts, slots_from, programs, env, inherit_all, not_forwarded, map_by, ppr, oversubscribe,
          bind_to, report_bindings, cpus_per_rank, gpus_per_rank, compat, pmix_library, torch_store, preload,
-         transport, ssh, network_interface, master_port, ports, timeout, start_timeout, grace, host_timeout,
-         tag, timestamp, output_directory, only_ranks, events, journal, elastic, pty, stdin_to, stdin_rank,
-         quiet, start_timeout_given, verbose] = it;
+         role, virtual_local_rank, scheduling, transport, ssh, network_interface, master_port, ports, timeout,
+         start_timeout, grace, host_timeout, tag, timestamp, output_directory, only_ranks, only_local_ranks,
+         redirects, events, journal, elastic, pty, stdin_to, stdin_rank, quiet, start_timeout_given,
+         verbose] = it;
   v("id", id), v("hosts", hosts), v("slots_from", slots_from), v("programs", programs), v("env", env);
   v("inherit_all", inherit_all), v("not_forwarded", not_forwarded), v("map_by", map_by), v("ppr", ppr);
   v("oversubscribe", oversubscribe), v("bind_to", bind_to), v("report_bindings", report_bindings);
   v("cpus_per_rank", cpus_per_rank), v("gpus_per_rank", gpus_per_rank), v("compat", compat);
-  v("pmix_library", pmix_library), v("torch_store", torch_store), v("preload", preload),
-      v("transport", transport), v("ssh", ssh);
+  v("pmix_library", pmix_library), v("torch_store", torch_store), v("preload", preload);
+  v("role", role), v("virtual_local_rank", virtual_local_rank), v("scheduling", scheduling);
+  v("transport", transport), v("ssh", ssh);
   v("network_interface", network_interface), v("master_port", master_port), v("ports", ports);
   v("timeout", timeout), v("start_timeout", start_timeout), v("grace", grace);
   v("host_timeout", host_timeout), v("tag", tag), v("timestamp", timestamp);
-  v("output_directory", output_directory), v("only_ranks", only_ranks), v("events", events);
+  v("output_directory", output_directory), v("only_ranks", only_ranks);
+  v("only_local_ranks", only_local_ranks), v("redirects", redirects), v("events", events);
   v("journal", journal), v("elastic", elastic), v("pty", pty), v("stdin_to", stdin_to);
   v("stdin_rank", stdin_rank), v("quiet", quiet), v("start_timeout_given", start_timeout_given);
   v("verbose", verbose);

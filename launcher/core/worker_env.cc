@@ -55,7 +55,7 @@ void add_defaults(Env& env, const JobSpec& job, const Placement& placement, cons
   const auto& host = job.hosts.hosts[seat.host.value].name;
   env["MASTER_ADDR"] = world.master_addr;
   env["MASTER_PORT"] = world.master_port;
-  env["ROLE_NAME"] = "default";
+  env["ROLE_NAME"] = job.role;
   // Its name since torch 2.2, which warns of the old one. Who sets the old one is to be obeyed.
   if (find_variable(job.env, "NCCL_ASYNC_ERROR_HANDLING") == nullptr)
     env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
@@ -99,9 +99,10 @@ void add_torchelastic(Env& env, const JobSpec& job, const Placement& placement, 
                       const WorldFacts& world) {
   env["RANK"] = env["ROLE_RANK"] = std::to_string(seat.rank.value);
   env["WORLD_SIZE"] = env["ROLE_WORLD_SIZE"] = std::to_string(placement.seats.size());
-  env["LOCAL_RANK"] = std::to_string(seat.local_rank);
+  env["LOCAL_RANK"] = job.virtual_local_rank ? "0" : std::to_string(seat.local_rank);
   env["LOCAL_WORLD_SIZE"] = std::to_string(seat.local_size);
   env["GROUP_RANK"] = std::to_string(seat.group_rank);
+  if (job.role != JobSpec{}.role) env["ROLE_NAME"] = job.role;  // it was asked for
   env["GROUP_WORLD_SIZE"] = std::to_string(placement.groups);
   env["TORCHELASTIC_RESTART_COUNT"] = std::to_string(world.restart_count);
   env["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(job.elastic.enabled() ? job.elastic.limit.count : 0);

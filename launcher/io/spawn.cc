@@ -36,6 +36,7 @@ struct ChildArguments {
   const char* directory;
   const cpu_set_t* cpus;
   std::size_t cpus_size;
+  bool batch;
   std::array<int, 4> fds;  // -1: none
   pid_t parent;
   const int* not_default;  // signals with a disposition of ours
@@ -91,6 +92,10 @@ int child_main(void* raw) {
   if (::chdir(a->directory) != 0) give_up(a, SpawnStage::directory);
   if (a->cpus != nullptr && ::sched_setaffinity(0, a->cpus_size, a->cpus) != 0)
     give_up(a, SpawnStage::affinity);
+  if (a->batch && ::sched_getscheduler(0) == SCHED_OTHER) {
+    const sched_param usual{};
+    ::sched_setscheduler(0, SCHED_BATCH, &usual);  // a container may forbid it: then it is slower
+  }
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -162,6 +167,7 @@ Spawned spawn(const SpawnRequest& request) {
                            request.directory.c_str(),
                            mask.empty() ? nullptr : reinterpret_cast<const cpu_set_t*>(mask.data()),
                            mask.size() * sizeof(unsigned long),
+                           request.batch,
                            {request.stdin_fd, request.stdout_fd, request.stderr_fd, request.fourth_fd},
                            ::getpid(),
                            not_default.data(),

@@ -31,6 +31,7 @@ struct SpawnRequest {
   // Becomes spawn_fourth; -1: none. Not 3: scripts open the numbers of one digit for themselves, and would
   // write into it, or close it.
   int fourth_fd = -1;
+  bool batch = false;  // under SCHED_BATCH, unless a policy other than the usual one is already ours
 };
 
 // The signals that this process handles or ignores. Who starts many children and changes no disposition

@@ -12,6 +12,7 @@
 
 #include "launcher/base/strings.h"
 #include "launcher/output/our_lines.h"
+#include "launcher/output/shown.h"
 #include "launcher/output/status_line.h"
 
 namespace trainrun::output {
@@ -133,10 +134,8 @@ void Console::begin_world(const core::Placement& placement, const std::vector<Wo
       free_lanes_.pop_back();
     }
     lane.rank = Rank{static_cast<std::uint32_t>(rank)};
-    const auto& only = job_.only_ranks;
-    const bool hidden =
-        !only.empty() && std::find(only.begin(), only.end(), static_cast<int>(rank)) == only.end();
-    mux_.open(lane.number, fresh, labels[rank], static_cast<std::uint32_t>(rank), hidden);
+    mux_.open(lane.number, fresh, labels[rank], lane.rank.value,
+              hidden_streams(job_, lane.rank.value, placement.seats[rank].local_rank));
   }
   logs_.ranks_start();
 }

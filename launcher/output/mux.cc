@@ -29,7 +29,7 @@ Mux::Mux(MuxStyle style, std::function<std::string()> clock)
   for (std::uint32_t lane = 0; lane < style_.labels.size(); ++lane) ranks_.push_back(lane);
 }
 
-void Mux::open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t rank, bool hidden) {
+void Mux::open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t rank, Hidden hidden) {
   if (lane >= streams_.size() / 2) {
     const auto count = static_cast<std::size_t>(lane) + 1;
     style_.labels.resize(count);
@@ -49,7 +49,7 @@ void Mux::open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t 
 void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown) {
   if (style_.raw) {
     // One rank alone: its output is ours, byte for byte. Its last words are still worth keeping.
-    if (!hidden(rank)) shown += bytes;
+    if (!hidden(rank, stream)) shown += bytes;
     if (stream == wire::Output::out) return;
   }
   auto& state = stream_of(rank, stream);
@@ -59,8 +59,8 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
     if (newline == std::string_view::npos) {
       state.held += piece;
       held_ += piece.size();
-      if (terminal(stream) && !hidden(rank)) draw_bars(state);
-      if (!terminal(stream) && !hidden(rank) && !style_.raw && !state.bar_held &&
+      if (terminal(stream) && !hidden(rank, stream)) draw_bars(state);
+      if (!terminal(stream) && !hidden(rank, stream) && !style_.raw && !state.bar_held &&
           std::string_view(state.held).substr(0, state.held.size() - 1).find('\r') !=
               std::string_view::npos) {
         state.bar_held = true;
@@ -110,7 +110,7 @@ void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
 
 void Mux::end_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
   auto& state = stream_of(rank, stream);
-  if (!terminal(stream) || hidden(rank) || !state.bars.moves(line)) {
+  if (!terminal(stream) || hidden(rank, stream) || !state.bars.moves(line)) {
     change_bars(state, [](BarRows& bars) { bars.end_line(); });
     return emit(rank, stream, line, shown);
   }
@@ -190,7 +190,7 @@ void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, s
 }
 
 void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
-  if (hidden(rank) || style_.raw) return;
+  if (hidden(rank, stream) || style_.raw) return;
   const bool on_terminal = terminal(stream);
   if (on_terminal) {
     // "\r" redraws a line: what was drawn over is not worth a line of its own.

@@ -19,13 +19,18 @@
 
 namespace trainrun::output {
 
+// Streams of a rank that are not shown: --only-rank, --redirects.
+struct Hidden {
+  bool out = false, err = false;
+};
+
 struct MuxStyle {
   std::vector<std::string> labels;                  // by rank: "[3] ", aligned, or all empty
   bool colour = false;                              // labels get a colour by rank
   bool terminal_out = false, terminal_err = false;  // neutralise escape sequences on these
   bool timestamp = false;
   bool raw = false;  // a job of one rank, without labels: its bytes pass as they are, whatever worker it has
-  std::vector<bool> hidden;  // by rank: --only-rank; empty: all are shown
+  std::vector<Hidden> hidden;  // by rank; empty: all are shown
 };
 
 // "[ 3] " or "[ 3 gpu2] " for every rank, all of one width.
@@ -42,7 +47,7 @@ class Mux {
   // A lane for a worker. `fresh`: it forgets what another worker left in it; else only what it is called
   // changes. Colours go by `rank`. Lanes are numbered without holes; those that MuxStyle has labels for are
   // open from the start.
-  void open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t rank, bool hidden);
+  void open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t rank, Hidden hidden);
 
   // Appends what is to be shown now to `shown`.
   void feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown);
@@ -84,8 +89,9 @@ class Mux {
     return stream == wire::Output::err ? style_.terminal_err : style_.terminal_out;
   }
   void cut(std::uint32_t rank, wire::Output stream, std::size_t size, std::string& shown);
-  [[nodiscard]] bool hidden(std::uint32_t rank) const {
-    return rank < style_.hidden.size() && style_.hidden[rank];
+  [[nodiscard]] bool hidden(std::uint32_t rank, wire::Output stream) const {
+    if (rank >= style_.hidden.size()) return false;
+    return stream == wire::Output::err ? style_.hidden[rank].err : style_.hidden[rank].out;
   }
   Stream& stream_of(std::uint32_t rank, wire::Output stream) {
     return streams_[rank * 2 + (stream == wire::Output::err ? 1 : 0)];

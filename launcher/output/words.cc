@@ -206,6 +206,12 @@ struct NoticeWords {
                            : fmt::format("{} (last words: {})", name(who), quoted(last_words, 80)));
     }
     const auto came = static_cast<std::size_t>(it.ranks) - it.absent.size();
+    if (came == 0)
+      return {
+          fmt::format("{} have loaded PyTorch, and none has called init_process_group: each may take "
+                      "itself for a world of one (try: Accelerate and HF Trainer want use_cpu=True where "
+                      "there is no GPU; other scripts call torch.distributed.init_process_group)",
+                      counted(it.ranks, "rank"))};
     return {fmt::format("{} of {} wait in init_process_group; not there yet: {}", came,
                         counted(it.ranks, "rank"), list_names(absent, most))};
   }

@@ -18,7 +18,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 6;
+constexpr std::uint32_t protocol_version = 7;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -109,13 +109,14 @@ struct Start {
   StdinMode stdin_mode = StdinMode::null;
   bool pmi = false;  // io::spawn_fourth is a socket on which the agent speaks PMI-1
   Place place;
-  bool pmix = false;  // it gets the variables of the agent's helper; its World came before
-  bool pty = false;   // its stdout is a terminal, where the host has any
+  bool pmix = false;   // it gets the variables of the agent's helper; its World came before
+  bool pty = false;    // its stdout is a terminal, where the host has any
+  bool batch = false;  // under SCHED_BATCH
   TRAINRUN_MESSAGE(2) {
     v("worker", worker), v("generation", generation), v("argv", argv), v("env", env),
         v("directory", directory);
     v("cpus", cpus), v("stdin_mode", stdin_mode), v("pmi", pmi), v("place", place);
-    v("pmix", pmix), v("pty", pty);
+    v("pmix", pmix), v("pty", pty), v("batch", batch);
   }
 };
 
@@ -304,6 +305,16 @@ struct Pong {
 struct Note {
   std::string text;
   TRAINRUN_MESSAGE(48) { v("text", text); }
+};
+
+// How far the ranks here have come to a store of PyTorch's that rank 0 holds; every few seconds, until all
+// have met.
+struct StoreSeen {
+  Generation generation;
+  std::vector<WorkerId> met;    // have had a connection to it, or listened for the others
+  std::vector<WorkerId> apart;  // have loaded PyTorch, and had none
+  std::vector<WorkerId> away;   // have not loaded it
+  TRAINRUN_MESSAGE(61) { v("generation", generation), v("met", met), v("apart", apart), v("away", away); }
 };
 
 // The worker took what it was given: it may have so many more bytes of stdin. 0: it closed its stdin.

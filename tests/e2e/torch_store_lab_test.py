@@ -33,14 +33,20 @@ class TorchStore(SshTest):
         self.assertEqual(done.err, "")
 
     def test_who_has_not_come_is_named_with_its_last_line(self):
+        self.name_who_is_late(*STORE)
+
+    def test_who_has_not_come_to_the_store_of_rank_0_is_named_too(self):
+        self.name_who_is_late("-x", "OMP_NUM_THREADS=1")
+
+    def name_who_is_late(self, *flags):
         gate = self.folder + "/gate"
-        job = self.start(*STORE, "-H", "node1:1,node2:1", PYTHON, WORKER, "late", 1, gate)
+        job = self.start(*flags, "-H", "node1:1,node2:1", PYTHON, WORKER, "late", 1, gate)
         job.wait_for(r"trainrun: 1 of 2 ranks wait in init_process_group; not there yet: "
                      r"rank 1 on node2 \(last words: 'reading the data'\)", stream="err", timeout=LONG)
         with open(gate, "w"):
             pass
         done = self.assertEnds(job.wait(LONG), 0)
-        self.assertMet(done, 2)
+        self.assertEqual(len(re.findall(r"rank \d of 2: sum 2", done.out)), 2, done)
         self.assertEqual(done.err.count("init_process_group"), 1, done)
 
     def test_a_new_generation_meets_in_a_store_of_its_own(self):

@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_all<Setup, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep, Inspect, World,
             StreamData, StreamTaken, Gather, Gathered, GatherFailed, Ask, Answer, ExchangeLost, Aborted,
             ErrorFile, Hello, Prepared, Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note,
-            StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, Inspected,
+            StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, StoreSeen, Inspected,
             InspectionDone>(data[0], text_of(data, size).substr(1));
   return 0;
 }

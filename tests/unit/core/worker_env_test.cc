@@ -103,6 +103,18 @@ TEST_CASE("what the user set is kept, but for the rank variables") {
   CHECK(env.at("RANK") == "0");
 }
 
+TEST_CASE("--role and --virtual-local-rank tell what torchrun tells") {
+  auto job = two_hosts();
+  job.env = {{"ROLE_NAME", "eval"}};
+  job.role = "trainer";
+  job.virtual_local_rank = true;
+  const auto env = env_of(job, 2, nullptr);
+  CHECK(env.at("ROLE_NAME") == "trainer");
+  CHECK(env.at("LOCAL_RANK") == "0");
+  CHECK(env.at("LOCAL_WORLD_SIZE") == "2");
+  CHECK(env.at("TRAINRUN_LOCAL_RANK") == "1");
+}
+
 TEST_CASE("a part's own variables win over the job's and over our defaults, not over the rank variables") {
   auto job = two_hosts();
   job.env = {{"A", "job"}, {"B", "job"}};

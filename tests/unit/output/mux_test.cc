@@ -107,11 +107,19 @@ TEST_SUITE("mux") {
 
   TEST_CASE("hidden ranks are not shown, but their last words are kept") {
     auto style = plain_style(2);
-    style.hidden = {true, false};
+    style.hidden = {{true, true}, {}};
     Mux mux(style, no_clock);
     CHECK(fed(mux, 0, "secret\n", Output::err).empty());
     CHECK(fed(mux, 1, "open\n", Output::err) == "[1] open\n");
     CHECK(mux.last_words(0) == std::vector<std::string>{"secret"});
+  }
+
+  TEST_CASE("of a rank one stream may be hidden") {
+    auto style = plain_style(1);
+    style.hidden = {{.out = true, .err = false}};
+    Mux mux(style, no_clock);
+    CHECK(fed(mux, 0, "into the file\n", Output::out).empty());
+    CHECK(fed(mux, 0, "shown\n", Output::err) == "[0] shown\n");
   }
 
   TEST_CASE("one rank without labels passes byte for byte, and its last words are kept") {
@@ -124,7 +132,7 @@ TEST_SUITE("mux") {
     CHECK(fed(mux, 0, " line\r\n", Output::err) == " line\r\n");
     CHECK(mux.last_words(0) == std::vector<std::string>{"^[[2Jhalf line"});
     // A restart may need a second lane, before the old worker has finished.
-    mux.open(1, true, "", 0, false);
+    mux.open(1, true, "", 0, {});
     CHECK(fed(mux, 1, "\r50%") == "\r50%");
     CHECK(fed(mux, 0, "the last of the old") == "the last of the old");
   }
@@ -261,7 +269,7 @@ TEST_SUITE("mux") {
 
   TEST_CASE("bars of hidden ranks, on terminals and of a rank alone are not cut") {
     auto style = plain_style(1);
-    style.hidden = {true};
+    style.hidden = {{true, true}};
     MuxStyle bare;
     bare.labels = {""};
     bare.raw = true;

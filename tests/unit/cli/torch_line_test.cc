@@ -1,0 +1,171 @@
+// torchrun's command line with the first word changed, and its PET_ variables: the whole of torch 2.15's.
+#include <doctest/doctest.h>
+
+#include "launcher/base/strings.h"
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+namespace {
+
+struct Line {
+  std::string words;  // before the script
+  std::string note;   // what is said; empty: nothing
+};
+
+Words words_of(const std::string& line) {
+  Words out;
+  for (const auto word : split(line, ' ')) {
+    if (!word.empty()) out.emplace_back(word);
+  }
+  out.insert(out.end(), {"train.py", "--epochs", "3"});
+  return out;
+}
+
+Words notes_of(World& world, const std::string& line) {
+  const auto request = world.read(words_of(line));
+  if (!request) MESSAGE(line, ": ", request.error().message);
+  REQUIRE(request.has_value());
+  return request->notes;
+}
+
+JobSpec torch_job(World& world, const std::string& line) { return job_of(world, words_of(line)); }
+JobSpec torch_job(const std::string& line) {
+  World world;
+  return torch_job(world, line);
+}
+
+const std::string four = "--nproc-per-node 4 ";
+
+}  // namespace
+
+TEST_CASE("torchrun's options that work") {
+  CHECK(torch_job("--nproc-per-node 4").programs[0].np == 4);
+  CHECK(torch_job("--nproc_per_node=cpu").programs[0].np == 4);
+  CHECK(torch_job("--nnodes 1 --nproc-per-node auto").programs[0].np == 4);
+  CHECK(torch_job("--nnodes 1:1 --nproc_per_node 2").programs[0].np == 2);
+  CHECK(torch_job(four + "--max-restarts 3").elastic.limit.count == 3);
+  CHECK(torch_job(four + "--master_port 29511").master_port == 29511);
+  CHECK(torch_job(four + "--role trainer").role == "trainer");
+  CHECK(torch_job(four + "--log-dir logs").output_directory == "/home/u/logs");
+  CHECK(torch_job(four + "--local-ranks-filter 0,1").only_local_ranks == std::vector<int>{0, 1});
+  CHECK(torch_job(four + "--shutdown-timeout 30").grace == seconds(30));
+  CHECK(torch_job(four + "--numa-binding node").bind_to == BindTo::numa);
+  CHECK(torch_job(four + "--numa-binding=socket").bind_to == BindTo::socket);
+  const auto job = torch_job(four + "--virtual-local-rank");
+  CHECK(job.virtual_local_rank);
+  CHECK(job.gpus_per_rank == 1);
+  CHECK(torch_job("--virtual-local-rank --gpus-per-rank 2 -np 2").gpus_per_rank == 2);
+  CHECK(torch_job("-np 1 -m").programs[0].argv == Words{"python3", "-m", "train.py", "--epochs", "3"});
+}
+
+TEST_CASE("streams that are redirected go to files only") {
+  const auto shown = [](const std::vector<Redirect>& all) {
+    std::string out;
+    for (const auto& one : all)
+      out += std::to_string(one.local_rank) + (one.out ? "o" : "") + (one.err ? "e" : "") + " ";
+    return out;
+  };
+  CHECK(shown(torch_job(four + "--log-dir l -r 3").redirects) == "-1oe ");
+  CHECK(shown(torch_job(four + "--log-dir l --redirects=0:1,11:2").redirects) == "0o 11e ");
+  CHECK(torch_job(four + "-r 0").redirects.empty());
+  CHECK(torch_job(four + "-r 0:0").redirects.empty());
+  World world;
+  CHECK(notes_of(world, four + "-r 1") ==
+        Words{"-r: what is not shown goes to /tmp/trainrun-0123456789abcdef"});
+  world.environment.emplace_back("TMPDIR", "/scratch");
+  CHECK(torch_job(world, four + "-r 1").output_directory == "/scratch/trainrun-0123456789abcdef");
+  for (const char* bad : {"4", "", "0:", ":1", "0:1,0:2", "0:1,", "x", "0:4", "-1:1", "99999:1", "33"}) {
+    CAPTURE(bad);
+    CHECK(error_of(world, {"-np", "1", "--redirects=" + std::string(bad), "./train"}) != "no error");
+  }
+}
+
+TEST_CASE("torchrun's options without effect are accepted, and a line says why") {
+  const std::string meets = " no effect: trainrun does the rendezvous itself";
+  const std::string kept =
+      " no effect: output is always shown; --output-filename DIR, or --log-dir DIR, keeps it in files as "
+      "well";
+  const Line lines[] = {
+      {"--rdzv-backend c10d --rdzv-endpoint a:29400 --rdzv_id 7",
+       "--rdzv-backend, --rdzv-endpoint and --rdzv_id have" + meets},
+      {"--standalone", "--standalone has" + meets},
+      {"--rdzv-conf join_timeout=9",
+       "--rdzv-conf has" + meets + "; --start-timeout says how long hosts have"},
+      {"--monitor-interval 0.1", "--monitor-interval has no effect: the end of a rank is seen at once"},
+      {"--start-method spawn", "--start-method has no effect: ranks are programs of their own"},
+      {"--event-log-handler null",
+       "--event-log-handler has no effect: --events FILE has what happens to the job"},
+      {"--no-python", "--no-python has no effect: a program is run as it is, and only a *.py by python3"},
+      {"--run-path", "--run-path has no effect: a script is run by python3"},
+      {"--tee 3", "--tee has" + kept},
+      {"-t 0:1,1:2", "-t has" + kept},
+      {"--node-rank 0", "--node-rank has no effect: one trainrun starts all hosts"},
+      {"--master-addr 10.0.0.1", "--master-addr has no effect: ranks are told the address of rank 0's host"},
+      {"--local-addr 10.0.0.1",
+       "--local-addr has no effect: trainrun finds it; --network-interface chooses the network"},
+      {"--signals-to-handle SIGTERM,SIGUSR1",
+       "--signals-to-handle has no effect: TERM, INT, HUP and QUIT end the job, and USR1, USR2, TSTP and "
+       "CONT reach the ranks"},
+  };
+  for (const auto& [words, note] : lines) {
+    World world;
+    CHECK(notes_of(world, four + words) == Words{note});
+  }
+}
+
+TEST_CASE("torchrun's options that are not to be had say what to write instead") {
+  const std::pair<const char*, const char*> lines[] = {
+      {"--node-rank 1", "one trainrun starts all hosts"},
+      {"--numa-binding exclusive", "--cpus-per-rank N"},
+      {"--numa-binding core-complex", "--bind-to numa"},
+      {"--logs-specs mine", "--output-filename DIR"},
+      {"--event-log-handler console", "--events FILE"},
+      {"--duplicate-stdout-filters loss", "grep PATTERN"},
+      {"--duplicate-stderr-filters loss", "grep PATTERN"},
+      {"-t 10:00", "--timeout TIME"},
+      {"--tee 7", "write 3 for all streams"},
+      {"--nproc-per-node xpu", "gpu, cpu"},
+  };
+  for (const auto& [words, advice] : lines) {
+    CAPTURE(words);
+    World world;
+    CHECK(error_of(world, words_of(four + words)).find(advice) != std::string::npos);
+  }
+}
+
+TEST_CASE("called as torchrun one rank a host is started unless a number is given") {
+  World world;
+  world.called_as = "torchrun";
+  CHECK(torch_job(world, "").programs[0].np == 1);
+  CHECK(torch_job(world, "-H gpu1:8,gpu2:8").programs[0].np == 2);
+  CHECK(torch_job(world, "--standalone --nproc-per-node=3").programs[0].np == 3);
+  CHECK(torch_job(world, "-np 3").programs[0].np == 3);
+  world.environment.emplace_back("PET_NPROC_PER_NODE", "2");
+  CHECK(torch_job(world, "").programs[0].np == 2);
+}
+
+TEST_CASE("torchrun's variables are the weakest settings but the defaults") {
+  World world;
+  world.environment.insert(world.environment.end(), {{"PET_NPROC_PER_NODE", "2"},
+                                                     {"PET_NNODES", "1"},
+                                                     {"PET_MAX_RESTARTS", "4"},
+                                                     {"PET_NODE_RANK", "0"},
+                                                     {"PET_MASTER_PORT", "23456"},
+                                                     {"PET_RDZV_BACKEND", "c10d"},
+                                                     {"PET_STANDALONE", "0"},
+                                                     {"PET_HOST", "elsewhere"},
+                                                     {"PET_NAME", "Rex"}});
+  auto job = torch_job(world, "");
+  CHECK(job.programs[0].np == 2);
+  CHECK(job.elastic.limit.count == 4);
+  CHECK(job.master_port == 23456);
+  CHECK(job.hosts.hosts.size() == 1);
+  CHECK(torch_job(world, "--nproc-per-node 3").programs[0].np == 3);
+  const auto notes = notes_of(world, "");
+  CHECK(std::find(notes.begin(), notes.end(),
+                  "PET_RDZV_BACKEND has no effect: trainrun does the rendezvous itself") != notes.end());
+  world.environment.emplace_back("PET_NODE_RANK", "1");
+  CHECK(error_of(world, words_of("")).starts_with("PET_NODE_RANK='1' is not to be had | one trainrun"));
+}
