@@ -77,8 +77,9 @@ Result<TorchEnvironment> read_torch_environment(const std::vector<EnvVar>& envir
                   fmt::format("{}={}: the command line says what is a module", name, quoted(value)),
                   "write -m MODULE, and unset the variable");
     const Flag& flag = *flag_named(spelled);
-    if (auto ok = take_flag(flag, {&flag, known->is_switch ? "true" : value, name}, part); !ok)
-      return fail(Code::usage, fmt::format("{}={} is not to be had", name, quoted(value)), ok.error().hint);
+    if (auto ok = take_flag(flag, {&flag, name, known->is_switch ? "true" : value}, part); !ok)
+      return fail(Code::usage, fmt::format("{}={} is not to be had", name, quoted(value)),
+                  hint_for_unknown_flag(flag.name));
   }
   out.settings = std::move(part.settings);
   out.left_out = std::move(part.left_out);

@@ -155,7 +155,9 @@ std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text)
       return check_integer(row, text);
     case Type::per_host:
       if (std::find(row.choices.begin(), row.choices.end(), text) != row.choices.end()) return std::nullopt;
-      return check_integer(row, text);
+      if (auto complaint = check_integer(row, text))
+        return Complaint{fmt::format("{}, gpu, cpu or auto", complaint->expected)};
+      return std::nullopt;
     case Type::duration:
       return check_duration(row, text);
     case Type::choice:
