@@ -1,8 +1,10 @@
 // More members than one reply of the rendezvous could once tell of.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
-#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -17,7 +19,11 @@ using namespace trainrun::comm;
 
 namespace {
 
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint32_t size = 40;  // races show there as well, and each thread costs ten times as much
+#else
 constexpr std::uint32_t size = 264;
+#endif
 
 // Each member on a thread and a connection of its own: all of them join one world.
 void all_members(const std::function<std::string(rendezvous::Client&, const rendezvous::Joined&)>& work) {
@@ -41,7 +47,15 @@ void all_members(const std::function<std::string(rendezvous::Client&, const rend
 }  // namespace
 
 TEST_CASE("264 ranks on 33 hosts find each other by the rendezvous, connect, and add up") {
-  raise_open_files();  // each rank's connections are this process's
+  // Each rank's connections are this process's.
+  raise_open_files();
+  rlimit files{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+  constexpr rlim_t needed = 8192;
+  if (files.rlim_cur < needed) {
+    MESSAGE("skipped: the hard limit on open files is below ", needed);
+    return;
+  }
   all_members([](rendezvous::Client& client, const rendezvous::Joined& joined) -> std::string {
     const auto deadline = std::chrono::steady_clock::now() + rendezvous::patient;
     auto draft = make_backend(
