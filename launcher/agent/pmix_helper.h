@@ -38,8 +38,8 @@ class PmixHelper {
   void setup(const wire::Setup& setup, wire::Prepared& answer);
   // There is to be a helper.
   [[nodiscard]] bool wanted() const { return wanted_; }
-  // Starts the helper, if there is to be one: its own start goes on while the launcher thinks. What ranks share
-  // by name they are told to keep in `memory`, unless that is empty or they were told otherwise.
+  // Starts the helper, if there is to be one: its own start goes on while the launcher thinks. What ranks
+  // share by name they are told to keep in `memory`, unless that is empty or they were told otherwise.
   void begin(const std::string& job_directory, const std::string& memory);
   void world(const wire::World& world);
   // Calls Handlers::start, now or later; or tells the launcher that the rank is not started.
