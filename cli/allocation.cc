@@ -18,10 +18,10 @@ namespace {
 
 using Hosts = Result<std::vector<Host>>;
 
-// Where one system says that a job is here, and where its hosts are. The first variable of `lists` that is
-// set counts.
+// Where one system says that a job is here, and where its hosts are.
 struct System {
   std::string_view flag, name, job;
+  std::string_view mark;  // must be set too, where another program may have a variable of that name
   std::string_view list;
   bool is_file;  // the variable names one
   Hosts (*read)(std::string_view text, std::string_view where);
@@ -29,11 +29,12 @@ struct System {
 };
 
 constexpr System systems[] = {
-    {"pbs", "PBS", "PBS_JOBID", "PBS_NODEFILE", true, hosts::hosts_by_line, "qsub"},
-    {"lsf", "LSF", "LSB_JOBID", "LSB_MCPU_HOSTS", false, hosts::hosts_by_pair, "bsub"},
-    {"lsf", "LSF", "LSB_JOBID", "LSB_DJOB_HOSTFILE", true, hosts::hosts_by_line, "bsub"},
-    {"lsf", "LSF", "LSB_JOBID", "LSB_HOSTS", false, hosts::hosts_by_word, "bsub"},
-    {"sge", "Grid Engine", "JOB_ID", "PE_HOSTFILE", true, hosts::hosts_of_grid_engine, "qsub -pe"},
+    {"pbs", "PBS", "PBS_JOBID", "PBS_JOBID", "PBS_NODEFILE", true, hosts::hosts_by_line, "qsub"},
+    {"lsf", "LSF", "LSB_JOBID", "LSB_JOBID", "LSB_MCPU_HOSTS", false, hosts::hosts_by_pair, "bsub"},
+    {"lsf", "LSF", "LSB_JOBID", "LSB_JOBID", "LSB_DJOB_HOSTFILE", true, hosts::hosts_by_line, "bsub"},
+    {"lsf", "LSF", "LSB_JOBID", "LSB_JOBID", "LSB_HOSTS", false, hosts::hosts_by_word, "bsub"},
+    {"sge", "Grid Engine", "JOB_ID", "SGE_ROOT", "PE_HOSTFILE", true, hosts::hosts_of_grid_engine,
+     "qsub -pe"},
 };
 
 Result<Allocation> slurm(const Inputs& inputs) {
@@ -130,6 +131,23 @@ std::optional<std::string> note_on_hosts_outside(const std::vector<Host>& named,
   return fmt::format(
       "{}: {} {} not in the allocation of this Slurm job ({}); --hosts-from none if that is meant", origin,
       list_names(outside), outside.size() == 1 ? "is" : "are", given->origin);
+}
+
+std::optional<std::string> note_on_lost_list(const std::vector<EnvVar>& environment) {
+  std::string lists;
+  const System* in = nullptr;
+  for (const auto& system : systems) {
+    if (variable(environment, system.job).empty() || variable(environment, system.mark).empty()) continue;
+    if (in != nullptr && in->flag != system.flag) break;
+    if (!variable(environment, system.list).empty()) return std::nullopt;
+    lists += (in == nullptr ? "" : " or ") + std::string(system.list);
+    in = &system;
+  }
+  if (in == nullptr) return std::nullopt;
+  return fmt::format(
+      "inside a job of {} ({}), but {} is not set: the job runs on this host alone; name others with -H or "
+      "--hostfile, or say --hosts-from none",
+      in->name, in->job, lists);
 }
 
 int slurm_threads(const std::vector<EnvVar>& environment) {

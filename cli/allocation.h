@@ -34,6 +34,10 @@ std::optional<std::string> note_on_hosts_outside(const std::vector<Host>& named,
                                                  const Inputs& inputs,
                                                  const std::function<bool(const Host&)>& is_here);
 
+// A line about a job of PBS, LSF or Grid Engine whose list of hosts did not come with its number, as in a
+// shell that sudo, cron or a container made: for somebody who named no hosts.
+std::optional<std::string> note_on_lost_list(const std::vector<EnvVar>& environment);
+
 // The threads that each rank of a Slurm job with `-c` may run: its CPUs. 0: nobody said.
 int slurm_threads(const std::vector<EnvVar>& environment);
 

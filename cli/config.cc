@@ -243,6 +243,9 @@ Result<Request> read_request(const Inputs& inputs) {
                                       [&](const Host& host) { return is_this_host(host, inputs); });
     if (note) out.notes.push_back(std::move(*note));
   }
+  if (!settings->has(Option::hosts_from) && resolved->hosts_origin == "default") {
+    if (auto note = note_on_lost_list(inputs.environment)) out.notes.push_back(std::move(*note));
+  }
   for (auto& note : notes_on_idle_flags(*settings, resolved->job.elastic))
     out.notes.push_back(std::move(note));
   // Not what --print-config shows: it is to be a file that means the same elsewhere.

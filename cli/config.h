@@ -38,6 +38,8 @@ struct Inputs {
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
   std::function<std::string(const std::string& path)>
       first_line;  // of a script, 255 bytes at most; or nothing
+  // Of a symbolic link the path that it leads to; empty: it is none. May be empty itself.
+  std::function<std::string(const std::string& path)> link_target{};
   std::string job_id;
   std::string hostname = "localhost";  // what a job without hosts calls this host
 };

@@ -26,6 +26,13 @@ bool is_pair(std::string_view spelled, std::string_view name) {
   return flag == "genv" || (flag == "env" && name != "all" && name != "none" && name != "default");
 }
 
+// Open MPI's --mca mca_base_env_list "NAME=VALUE;NAME=VALUE".
+bool is_env_list(std::string_view spelled, std::string_view name) {
+  if (spelled.size() < 2 || spelled.front() != '-' || name != "mca_base_env_list") return false;
+  const std::string flag = bare_name(spelled);
+  return flag == "mca" || flag == "omca" || flag == "gmca" || flag == "gomca";
+}
+
 // After the first '=' of "NAME=VALUE".
 void blot(char* text) {
   char* value = std::strchr(text, '=');
@@ -48,6 +55,10 @@ void hide_values(std::span<char* const> words) {
         char* value = words[++i];
         std::fill_n(value, std::strlen(value), '*');
       }
+      continue;
+    }
+    if (equals == nullptr && i + 2 < words.size() && is_env_list(words[i], words[i + 1])) {
+      blot(words[i += 2]);
       continue;
     }
     if (!is_export({words[i], length})) continue;

@@ -137,6 +137,12 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
   in.is_file = [](const std::string& path) { return is_kind(path, S_IFREG); };
   in.first_line = [](const std::string& path) { return first_line(path); };
   in.is_directory = [](const std::string& path) { return is_kind(path, S_IFDIR); };
+  in.link_target = [](const std::string& path) {
+    std::error_code none;
+    const auto target = std::filesystem::read_symlink(path, none);
+    return none ? std::string()
+                : (std::filesystem::path(path).parent_path() / target).lexically_normal().string();
+  };
   return in;
 }
 

@@ -21,6 +21,12 @@ std::size_t row_count() { return mpi_flags().size(); }
 Error unknown_flag(std::string_view word) {
   const auto spelled = word.substr(0, word.find('='));
   std::string hint = hint_for_unknown_flag(spelled);
+  const auto number = std::min(spelled.find_first_of("0123456789"), spelled.size());
+  const bool glued = number == 2 && spelled.size() > 2 &&
+                     spelled.find_first_not_of("0123456789", number) == std::string_view::npos;
+  const Flag* letter = glued ? find_flag(mpi_line(), spelled.substr(0, number)) : nullptr;
+  if (letter != nullptr && letter->takes_value())
+    hint = fmt::format("write {} {}", spelled.substr(0, number), spelled.substr(number, 20));
   // "write -np 2" of -np2 is better than a name that is near.
   if (const auto near = nearest_flag(mpi_line(), spelled); near && !hint.starts_with("write "))
     hint = fmt::format("did you mean {}?", *near);

@@ -191,6 +191,8 @@ class Reader {
     constexpr std::string_view launchers[] = {"plm_", "ras_",  "rmaps_", "oob_",   "routed_",  "odls_",
                                               "ess_", "orte_", "prte_",  "filem_", "grpcomm_", "schizo_"};
     const auto name = value_.substr(0, value_.find('='));
+    if (name == "mca_base_env_list")
+      return environment_list(value_.substr(std::min(name.size() + 1, value_.size())));
     if (row_.value == "OMPI_MCA_" &&
         std::any_of(std::begin(launchers), std::end(launchers),
                     [&](std::string_view prefix) { return name.starts_with(prefix); })) {
@@ -200,6 +202,15 @@ class Reader {
     }
     out_.for_all = true;
     return put(Option::export_name, std::string(row_.value) + value_);
+  }
+
+  // -x of programs that have no command line of their own: "NAME=VALUE;NAME". Of mpirun alone: its ranks do
+  // not read it.
+  Result<void> environment_list(std::string_view list) {
+    out_.for_all = true;
+    for (const auto item : split(list, ';'))
+      if (!trim(item).empty()) put(Option::export_name, std::string(trim(item)));
+    return {};
   }
 
   void prepend(std::string_view name, const std::string& directory) {

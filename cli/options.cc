@@ -111,6 +111,12 @@ std::string hint_for_unknown_flag(std::string_view spelled) {
   const std::string wanted = bare_name(spelled.substr(0, std::min<std::size_t>(spelled.size(), 64)));
   if (const auto advice = advice_for_foreign_flag(wanted); !advice.empty()) return std::string(advice);
   // -np3, -H=a is fine, -Ha is not: a short flag with its value glued on
+  const auto number = std::min(spelled.find_first_of("0123456789"), spelled.size());
+  if (number == 2 && spelled.size() > 2 &&
+      spelled.find_first_not_of("0123456789", number) == std::string_view::npos) {
+    if (const auto advice = advice_for_foreign_flag(spelled.substr(0, 2)); !advice.empty())
+      return std::string(advice);
+  }
   std::vector<std::string> candidates;
   for (const auto& row : option_table()) {
     if (row.hidden) continue;

@@ -7,6 +7,7 @@
 #include "cli/program_search.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/core/script.h"
 
 namespace trainrun::cli {
 
@@ -24,6 +25,49 @@ std::string why_python(const std::string& name, const std::string& directory, bo
   if (!inputs.is_file(path)) return this_host_alone ? "" : "is not on this host";
   if (!inputs.is_executable(path)) return "is not executable";
   return by_path ? "" : "is not in PATH";  // execvp would not look into the directory; python does
+}
+
+// Of a link that leads nowhere the path that is missing; empty for all else.
+std::string lost_target(const std::string& path, const Inputs& inputs) {
+  constexpr int longest_chain = 40;
+  if (!inputs.link_target) return {};
+  std::string at = path;
+  for (int i = 0; i < longest_chain; ++i) {
+    auto next = inputs.link_target(at);
+    if (next.empty()) return at == path || inputs.is_file(at) || inputs.is_directory(at) ? std::string() : at;
+    at = std::move(next);
+  }
+  return {};
+}
+
+Result<void> dangling(const std::string& what, const std::string& link, const std::string& target) {
+  const bool python = link.substr(link.rfind('/') + 1).starts_with("python");
+  return fail(Code::not_found,
+              fmt::format("{} {} is a link to {}, which does not exist", what, trainrun::quoted(link),
+                          trainrun::quoted(target)),
+              python ? "make the virtual environment anew with a Python that is there" : "mend the link");
+}
+
+// The interpreter of a script: the kernel says of a missing one that the script does not exist.
+Result<void> check_interpreter(const std::string& script, const Inputs& inputs) {
+  if (!inputs.first_line) return {};
+  const auto words = core::interpreter_of(inputs.first_line(script));
+  if (words.empty() || !words.front().starts_with('/') || inputs.is_file(words.front())) return {};
+  const auto what = fmt::format("program {} cannot run: its interpreter", trainrun::quoted(script));
+  if (const auto target = lost_target(words.front(), inputs); !target.empty())
+    return dangling(what, words.front(), target);
+  return fail(Code::not_found, fmt::format("{} {} does not exist", what, trainrun::quoted(words.front())),
+              "mend its first line, or write the interpreter before the script");
+}
+
+// The first of that name in PATH which leads nowhere.
+std::string dangling_in_path(const std::string& name, const std::string& path, const Inputs& inputs) {
+  for (const auto entry : split(path, ':')) {
+    if (!entry.starts_with('/')) continue;
+    auto candidate = fmt::format("{}/{}", entry, name);
+    if (!lost_target(candidate, inputs).empty()) return candidate;
+  }
+  return {};
 }
 
 // srun's -m says how ranks are dealt; a module of such a name beside the program is meant as one.
@@ -81,7 +125,11 @@ Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::
 Result<void> check_program(const Program& program, const std::string& path, const Inputs& inputs) {
   const std::string& name = program.argv.front();
   if (name.find('/') == std::string::npos) {
-    if (path.empty() || !search_path(name, path, program.directory, inputs).empty()) return {};
+    if (path.empty()) return {};
+    if (const auto found = search_path(name, path, program.directory, inputs); !found.empty())
+      return check_interpreter(found, inputs);
+    if (const auto link = dangling_in_path(name, path, inputs); !link.empty())
+      return dangling("program", link, lost_target(link, inputs));
     const bool here = inputs.is_file(path_under(program.directory, name));
     if (!here && name.ends_with(".py")) {
       return fail(Code::not_found,
@@ -96,7 +144,9 @@ Result<void> check_program(const Program& program, const std::string& path, cons
                      : "write its path, or set PATH (-x PATH=...)");
   }
   const auto where = path_under(program.directory, name);
-  if (inputs.is_executable(where)) return {};
+  if (inputs.is_executable(where)) return check_interpreter(where, inputs);
+  if (const auto target = lost_target(where, inputs); !target.empty())
+    return dangling("program", where, target);
   if (inputs.is_directory(where))
     return fail(Code::not_executable, fmt::format("program {} is a directory", trainrun::quoted(where)));
   if (inputs.is_file(where)) {

@@ -9,6 +9,8 @@ namespace trainrun::comm {
 namespace {
 
 constexpr Duration pulse_every = seconds(1);
+// Until the first one: a world that gets on and falls soon after has got on.
+constexpr Duration first_pulse_within = milliseconds(50);
 // A wait that ends so much later than it should: the process stood still (^Z, SIGSTOP, a frozen group).
 constexpr Duration stop_shows_from = seconds(1);
 
@@ -25,7 +27,7 @@ Failure Watcher::listen() {
   std::uint64_t told = 0;
   for (;;) {
     const auto before = std::chrono::steady_clock::now();
-    const auto within = std::min(pulse_every, group_.time_left(before));
+    const auto within = std::min(told == 0 ? first_pulse_within : pulse_every, group_.time_left(before));
     const auto heard = client_.hear(rank_, seen, within);
     if (!heard && heard.error().kind != rendezvous::FailureKind::timeout) {
       auto failure = failure_of(heard.error());

@@ -23,9 +23,10 @@ class Watcher {
     std::string text;     // the last notice, for people
   };
 
-  // The server is told of the group's progress each second in which there was some, and while an operation
-  // lasts. At the end, once verdict() has its value, the group is aborted; never after stop(). A member that
-  // leaves while others may count on it is an end too. `world` and `group` outlive this.
+  // The server is told of the group's progress, of the first at once, then each second in which there was
+  // some, and while an operation lasts. At the end, once verdict() has its value, the group is aborted; never
+  // after stop(). A member that leaves while others may count on it is an end too. `world` and `group`
+  // outlive this.
   Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;

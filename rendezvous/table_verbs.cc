@@ -16,6 +16,11 @@ std::string id_key(std::uint32_t generation, const std::string& group, std::uint
   return fmt::format("{}{}/{}/{}", nccl_prefix, generation, group, index);
 }
 
+// Distinct ranks of the world, in order.
+bool is_whole(const std::vector<std::uint32_t>& ranks, std::uint32_t size) {
+  return ranks.size() == size && std::is_sorted(ranks.begin(), ranks.end());
+}
+
 }  // namespace
 
 void Table::refuse(const Waiter& waiter, FailureKind kind, std::string message,
@@ -171,22 +176,31 @@ ReplyBody Table::values_of(const Keys& keys) const {
 
 void Table::handle(const Barrier& barrier, Waiter waiter, Instant now) {
   const auto rank = rank_of(waiter.connection);
-  auto ranks = barrier.ranks;
-  if (ranks.empty())
-    for (std::uint32_t r = 0; r < world_.size; ++r) ranks.push_back(r);
   if (barrier.name.size() > max_name)
     return refuse(waiter, FailureKind::limit,
                   fmt::format("the name of a barrier has at most {} bytes", max_name));
   if (!rank || !formed_)
     return refuse(waiter, FailureKind::invalid, "only a member that has joined can be in a barrier");
-  if (!acceptable_ranks(ranks) || std::find(ranks.begin(), ranks.end(), *rank) == ranks.end())
+  const auto& named = barrier.ranks;  // none: all
+  const auto known = meetings_.find(barrier.name);
+  const bool stands = known != meetings_.end();
+  const bool same =
+      stands && (named.empty() ? is_whole(known->second.ranks, world_.size) : known->second.ranks == named);
+  // All of a large world come with the same ranks. Those are looked at once: whoever leaves ends the barrier.
+  std::vector<std::uint32_t> ranks;
+  if (!same) {
+    ranks = named;
+    if (ranks.empty())
+      for (std::uint32_t r = 0; r < world_.size; ++r) ranks.push_back(r);
+  }
+  if ((!same && !acceptable_ranks(ranks)) ||
+      (!named.empty() && std::find(named.begin(), named.end(), *rank) == named.end()))
     return refuse(waiter, FailureKind::invalid,
                   "a barrier names ranks of the world, each once, the caller's among them");
-  const auto meeting = meetings_.find(barrier.name);
-  if (meeting != meetings_.end() && meeting->second.ranks != ranks)
+  if (stands && !same)
     return refuse(waiter, FailureKind::invalid,
                   fmt::format("barrier {} was entered with other ranks", quoted(barrier.name)));
-  if (meeting != meetings_.end() && meeting->second.here.contains(*rank))
+  if (stands && known->second.here.contains(*rank))
     return refuse(waiter, FailureKind::invalid,
                   fmt::format("this member is in barrier {} already", quoted(barrier.name)));
   for (const auto other : ranks)
@@ -200,7 +214,7 @@ void Table::handle(const Barrier& barrier, Waiter waiter, Instant now) {
   waiter.name = barrier.name;
   const auto number = add(std::move(waiter), barrier.wait_ms, now);
   auto& joined = meetings_[barrier.name];
-  joined.ranks = std::move(ranks);
+  if (!stands) joined.ranks = std::move(ranks);
   joined.here[*rank] = number;
   meet_if_complete(barrier.name);
 }

@@ -220,7 +220,8 @@ void Agent::setup(const wire::Setup& setup) {
   link_.send(prepared);
   supervisor_.setup(setup);
   pmi_.setup(setup.job_id);
-  pmix_.begin(directory_.path());
+  if (pmix_.wanted() && setup.own_directory && prepared.problems.empty()) directory_.add_memory();
+  pmix_.begin(directory_.path(), directory_.memory());
   if (prepared.problems.empty()) preloader_.begin(setup.preload, directory_.path());
   inspector_.setup(wire::value_of(setup.env, "PATH"));
   beat();

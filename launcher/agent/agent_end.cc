@@ -116,7 +116,7 @@ void Agent::leave() {
   ladder_.disarm();
   tell_beyond_reach({});
   legacy_.show_life();  // the last: what follows does not come back to the loop
-  remove_tree(legacy_.job_directory());
+  remove_job_directory(legacy_.job_directory());
   if (mode_ == Mode::stopping) {
     std::vector<std::string> names(leftover_names_.begin(), leftover_names_.end());
     names.resize(std::min(names.size(), most_names));

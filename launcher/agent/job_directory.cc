@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/fd.h"
@@ -17,6 +18,14 @@ bool is_private(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
          (info.st_mode & 077) == 0;
+}
+
+constexpr std::string_view in_memory = "/dev/shm/";
+
+// The name in memory that belongs to a directory elsewhere: mkdtemp made it, so nobody else's has it.
+std::string memory_beside(const std::string& path) {
+  const auto name = path.substr(path.rfind('/') + 1);
+  return path.starts_with(in_memory) || !name.starts_with("trainrun.") ? "" : std::string(in_memory) + name;
 }
 
 }  // namespace
@@ -45,7 +54,19 @@ int JobDirectory::write_key() const {
   return fd && write_all(fd.get(), key_) ? 0 : errno;
 }
 
+void JobDirectory::add_memory() {
+  const auto beside = memory_beside(path_);
+  memory_ = beside.empty() ? path_ : ::mkdir(beside.c_str(), 0700) == 0 ? beside : "";
+}
+
+void remove_job_directory(const std::string& path) {
+  remove_tree(path);
+  const auto beside = memory_beside(path);
+  if (!beside.empty() && is_private(beside)) remove_tree(beside);
+}
+
 int JobDirectory::restore() const {
+  if (!memory_.empty() && memory_ != path_) ::mkdir(memory_.c_str(), 0700);
   if (path_.empty() || ::access((path_ + "/key").c_str(), F_OK) == 0) return 0;
   if (::mkdir(path_.c_str(), 0700) == 0 || (errno == EEXIST && is_private(path_))) return write_key();
   return errno;

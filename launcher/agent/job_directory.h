@@ -16,6 +16,10 @@ class JobDirectory {
   // Makes `BASE/trainrun.JOB.XXXXXX` (0700) with `key` in it (0600) in the first of `bases` where that works.
   // 0, or the errno of the last try; path() is then what was tried.
   int make(const std::vector<std::string>& bases, const std::string& job_id, const std::string& key);
+  // Before ranks that share memory by files with names, as those of Open MPI do, and may be killed over it.
+  void add_memory();
+  // Where: the directory itself if it is in memory, else one of the same name in /dev/shm. Empty: nowhere.
+  [[nodiscard]] const std::string& memory() const { return memory_; }
   // Puts back what was taken away meanwhile: a login manager may remove a user's files in memory when his
   // last login ends (logind's RemoveIPC), and /tmp is swept of old files. Never into a directory that others
   // can enter. 0 or an errno.
@@ -26,8 +30,11 @@ class JobDirectory {
   [[nodiscard]] int write_key() const;
 
   Legacy& legacy_;  // the watcher removes what we leave
-  std::string path_, key_;
+  std::string path_, key_, memory_;
 };
+
+// With what its ranks shared.
+void remove_job_directory(const std::string& path);
 
 // Where to make it: the job's TMPDIR, else our login's, else memory, else /tmp. Only absolute ones count.
 std::vector<std::string> places_for_job_directory(const std::string& jobs_tmpdir,

@@ -79,8 +79,9 @@ void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
   env_ = setup.env;
 }
 
-void PmixHelper::begin(const std::string& job_directory) {
+void PmixHelper::begin(const std::string& job_directory, const std::string& memory) {
   open_.directory = job_directory + "/pmix";
+  memory_ = memory;
   if (wanted_ && !job_directory.empty()) spawn();
 }
 
@@ -202,6 +203,10 @@ void PmixHelper::start(const wire::Start& order) {
       auto served = order;
       served.env.insert(served.env.end(), variables_.begin(), variables_.end());
       served.env.emplace_back("PMIX_RANK", std::to_string(order.place.rank.value));
+      // What libpmix forgets of ranks that are killed goes with the job's directories.
+      for (const auto* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"})
+        if (!memory_.empty() && wire::value_of(env_, name).empty() && wire::value_of(order.env, name).empty())
+          served.env.emplace_back(name, memory_);
       world_->add(order.worker, order.place.rank);
       return handlers_.start(served);
     }

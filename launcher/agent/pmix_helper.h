@@ -36,8 +36,11 @@ class PmixHelper {
   // Looks at the programs of the job; true: ranks will be served, the first of `facts`' libraries that can be
   // loaded is the one. What is wrong comes as a problem.
   void setup(const wire::Setup& setup, wire::Prepared& answer);
-  // Starts the helper, if there is to be one: its own start goes on while the launcher thinks.
-  void begin(const std::string& job_directory);
+  // There is to be a helper.
+  [[nodiscard]] bool wanted() const { return wanted_; }
+  // Starts the helper, if there is to be one: its own start goes on while the launcher thinks. What ranks
+  // share by name they are told to keep in `memory`, unless that is empty or they were told otherwise.
+  void begin(const std::string& job_directory, const std::string& memory);
   void world(const wire::World& world);
   // Calls Handlers::start, now or later; or tells the launcher that the rank is not started.
   void start(const wire::Start& order);
@@ -88,6 +91,7 @@ class PmixHelper {
   Handlers handlers_;
   wire::EnvPairs env_;
   wire::pmix::Open open_;
+  std::string memory_;
   bool wanted_ = false;    // a helper is to serve here
   bool required_ = false;  // ranks that nobody serves could not find each other
   bool dropped_ = false;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/agent/job_directory.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/watcher.h"
@@ -185,7 +186,7 @@ Cleared clear_after_predecessors(const std::string& base, std::string_view job_i
     const auto lock = take_lock(directory, host);
     if (!lock) continue;
     cleared.processes += kill_processes_of(directory);
-    remove_tree(directory);
+    remove_job_directory(directory);
     ++cleared.directories;
   }
   return cleared;
@@ -194,7 +195,7 @@ Cleared clear_after_predecessors(const std::string& base, std::string_view job_i
 void remove_directories_of_dead_jobs(const std::string& base, std::string_view own_job_id) {
   const auto own = base + "/trainrun." + std::string(own_job_id) + ".";
   for (const auto& directory : own_directories(base, "trainrun."))
-    if (!directory.starts_with(own) && is_of_a_dead_job(directory)) remove_tree(directory);
+    if (!directory.starts_with(own) && is_of_a_dead_job(directory)) remove_job_directory(directory);
 }
 
 }  // namespace trainrun::agent

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 
+#include "launcher/agent/job_directory.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/check.h"
 #include "launcher/base/exit_code.h"
@@ -163,7 +164,7 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
 
   const int status = outlive(pid, signals, legacy);
   end_all();
-  remove_tree(legacy.job_directory());
+  remove_job_directory(legacy.job_directory());
   return WIFEXITED(status) ? WEXITSTATUS(status) : to_int(ExitCode::internal);
 }
 

@@ -172,7 +172,7 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::cause:
       return cause_is_known();
     case Deadline::steady:
-      if (phase_ == Phase::running) budget_.progressed();
+      if (phase_ == Phase::running) budget_.proved();
       return;
   }
 }

@@ -69,7 +69,6 @@ void JobMachine::on(const WorldProgressed& event) {
   if (event.generation != world_.generation || told_ != world_.generation || phase_ != Phase::running)
     return ignore("progress", "of another generation, or of one that is ending");
   budget_.progressed();
-  disarm(Deadline::steady);
 }
 
 // Everybody who lives has left the generation's work: the next one may form. Members that have ended are not

@@ -29,6 +29,12 @@ bool RestartBudget::spend(Instant now) {
   return true;
 }
 
+void RestartBudget::progressed() {
+  if (crashes_ == 0 || forgiven_ == patience) return;
+  crashes_ = 0;
+  ++forgiven_;
+}
+
 Duration RestartBudget::backoff() const {
   if (crashes_ < 2) return Duration::zero();
   auto time = first_backoff;

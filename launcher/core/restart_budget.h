@@ -19,12 +19,18 @@ std::string_view flag_of(const RestartLimit& limit);
 
 class RestartBudget {
  public:
+  static constexpr int patience = 2;
+
   explicit RestartBudget(const RestartLimit& limit) : limit_(limit) {}
 
   // Takes one; false when none is left, and then nothing has changed.
   bool spend(Instant now);
-  // The job works again: what was spent before makes no later restart wait. It stays spent.
-  void progressed() { crashes_ = 0; }
+  // The job works again: what was spent before makes no later restart wait. It stays spent. A job that works
+  // for some seconds each time is in a crash loop as well: this counts `patience` times until it has proved
+  // itself.
+  void progressed();
+  // The job has worked for long enough to be in no crash loop.
+  void proved() { crashes_ = forgiven_ = 0; }
   // How long the restart that was taken last has to wait: the first within the window and since the job last
   // made progress not at all, the following ones 1 s, 2 s, 4 s ..., at most 30 s.
   [[nodiscard]] Duration backoff() const;
@@ -33,7 +39,8 @@ class RestartBudget {
  private:
   RestartLimit limit_;
   std::deque<Instant> taken_;  // within the window, oldest first
-  int crashes_ = 0;            // of these, since the job last made progress
+  int crashes_ = 0;            // of these, since progress last counted
+  int forgiven_ = 0;           // how often it has, since the job last proved itself
 };
 
 }  // namespace trainrun::core

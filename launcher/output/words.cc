@@ -83,11 +83,12 @@ struct NoticeWords {
   Lines operator()(const notice::Ignored& it) const {
     return {fmt::format("ignored: {} ({})", it.what, it.why)};
   }
-  // `generation 3: 6 ranks on 3 hosts; gpu2 lost (no answer for 3.0 s); state kept by 4 survivors; 1.2 s`
+  // `generation 3: 6 ranks on 3 hosts; state kept by 4 survivors; 1.2 s`. What took time was a failure, and
+  // the line of its restart has said which.
   Lines operator()(const notice::GenerationFormed& it) const {
     auto line = fmt::format("generation {}: {} on {}", it.generation.value, counted(it.ranks, "rank"),
                             counted(it.hosts, "host"));
-    if (it.cause) line += "; " + words(*it.cause);
+    if (it.cause && !it.took) line += "; " + words(*it.cause);
     if (it.survivors > 0) line += fmt::format("; state kept by {}", counted(it.survivors, "survivor"));
     if (it.took) line += "; " + format_duration(*it.took);
     return {line};

@@ -2,10 +2,9 @@
 import json
 import os
 import signal
-import subprocess
 
 from elastic_test import RESTARTS, TWO_HOSTS, ElasticTest
-from harness import TRAINRUN, WORKER, main
+from harness import WORKER, main
 
 
 class Control(ElasticTest):
@@ -26,7 +25,7 @@ class Control(ElasticTest):
     def test_a_job_that_is_not_elastic_answers_and_says_why_it_does_not_change(self):
         job = self.start("-np", 2, WORKER, "signals", 0)
         job.wait_for("ready", count=2)
-        job.wait_until(lambda: "signals" in self.ctl_text("list"), "the job can be asked")
+        job.wait_until(self.own_jobs, "the job can be asked")
         pids = [pid for pid, _ in sorted(self.workers())]
         told = json.loads(self.ctl("--json", "world"))
         self.assertEqual(sorted(rank["pid"] for rank in told["ranks"]), pids)
@@ -38,11 +37,6 @@ class Control(ElasticTest):
         self.assertIn("the job ends", self.ctl("end"))
         job.wait_for("got TERM", count=2)
         self.assertEqual(self.assertEnds(job.wait(), 143).died_by, 0)  # no signal came
-
-    def ctl_text(self, *words):
-        done = subprocess.run([TRAINRUN, "ctl", *words], env=self.environment(), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, text=True, timeout=60)
-        return done.stdout
 
     @staticmethod
     def fake_result(text):

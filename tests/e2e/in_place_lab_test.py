@@ -37,7 +37,7 @@ class Deaths(InPlaceTest):
         self.await_world(self.job, 2, 6)
         self.assertKept("node1", "node2", "node3", but=[victim])
         self.end(r"rank [23] on node2 was killed by SIGKILL; the others go on without it",
-                 "generation 2: 6 ranks on 3 hosts; rank .* SIGKILL; state kept by 5 survivors", "rank failed 1")
+                 "generation 2: 6 ranks on 3 hosts; state kept by 5 survivors", "rank failed 1")
 
     def test_a_worker_that_exits_with_1(self):
         self.write("wrapper", f'''if [ "$RANK" = 3 ] && mkdir "{self.folder}/once" 2>/dev/null; then
@@ -103,7 +103,7 @@ fi; exec "$@"
         if self.before[host]:
             self.assertEndsOn(host, self.first[host], "the workers of the lost host")
         self.end(rf"{host} lost \({why}.*the others go on without it",
-                 rf"generation 2: 4 ranks on 2 hosts; {host} lost .*; state kept by 4 survivors", "host lost 1")
+                 "generation 2: 4 ranks on 2 hosts; state kept by 4 survivors", "host lost 1")
 
     def test_a_cut_cable_that_is_mended(self):
         self.begin("--blacklist-cooldown-range", "1s", "2s", program=self.digits(pace=100))
@@ -114,7 +114,7 @@ fi; exec "$@"
         self.lab.heal("node2")
         self.await_world(self.job, 3, 6)
         self.assertKept("node1", "node3")
-        self.end(r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts; node2 lost",
+        self.end(r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts",
                  "generation 3: 6 ranks on 3 hosts; node2 came; state kept by 4 survivors",
                  "3 generations; 1 restart")
 
@@ -159,7 +159,7 @@ class Hosts(InPlaceTest):
         self.await_world(self.job, 2, 4)
         self.assertKept("node1")
         self.assertEqual(len(self.workers_of("node3")), 2)
-        self.end("node2 lost", "generation 2: 4 ranks on 2 hosts; node2 lost .*; state kept by 2 survivors", "host lost 1")
+        self.end("node2 lost", "generation 2: 4 ranks on 2 hosts; state kept by 2 survivors", "host lost 1")
 
     def test_ranks_that_the_user_restarts_and_stops(self):
         self.begin(program=self.digits(pace=60))

@@ -16,7 +16,7 @@ class MpiTest(LocalTest):
     NOT_OURS = ()
 
     def environment(self, extra=None):
-        return {name: value for name, value in super().environment(extra).items() if name != "TMPDIR"}
+        return {name: value for name, value in super().environment(extra).items() if name != "TMPDIR" or name in (extra or {})}
 
 
 def mpich():

@@ -96,7 +96,7 @@ class Live(SlurmTest):
         self.assertEqual(self.slurm("squeue", "-h", "-j", job, "-o", "%N"), "node[1,3]")
         self.finish()
         done = self.assertEnds(self.job.wait(), 0)
-        self.assertInOrder(done.err, r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts; node2 lost",
+        self.assertInOrder(done.err, r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts",
                            "2 generations; 1 restart")
         self.assertGenerationsFit([0, 1])
 

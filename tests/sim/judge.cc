@@ -258,6 +258,12 @@ void Judge::action(const JobAction& action, Instant now) {
                      if (it.at < now) fail("a deadline in the past");
                    },
                    [&](const Disarm& it) { armed_.erase(it.deadline); },
+                   [&](const Tell& it) {
+                     const auto* formed = std::get_if<notice::GenerationFormed>(&it.notice);
+                     if (formed == nullptr) return;
+                     told_ = formed->generation;
+                     told_at_ = now;
+                   },
                    [&](const Finish& it) { ends(it.outcome, now); }, [](const auto&) {}},
              action);
 }

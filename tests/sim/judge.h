@@ -99,13 +99,15 @@ class Judge {
   // Who was there when a restart was paid, until the world has come up: the end of each is free, once.
   std::set<WorkerId> there_;
   std::set<HostIndex> there_hosts_;
-  std::string unpaid_;          // a failure for which nothing was charged
-  bool kept_ = false;           // the world has workers of the one before
-  Generation met_{};            // the latest world whose members have all joined
-  Generation up_generation_{};  // the latest world that has come up
-  std::optional<Instant> up_since_;
+  std::string unpaid_;                 // a failure for which nothing was charged
+  bool kept_ = false;                  // the world has workers of the one before
+  Generation met_{};                   // the latest world whose members have all joined
+  Generation up_generation_{};         // the latest world that has come up
   std::uint32_t generation_ = 0;       // as the brain counted after the latest step
   std::vector<Instant> crashes_;       // charged, and since then no world has got on with its work
+  int forgiven_ = 0;                   // how often such a world has, since one has stood for a minute
+  Generation told_{};                  // the latest world that the user has heard of ...
+  Instant told_at_{};                  // ... and when
   bool charged_ = false;               // since the latest world began
   std::optional<Duration> backs_off_;  // ordered in this step
   bool may_charge_ = false;            // the latest event may be a failure

@@ -27,11 +27,17 @@ Duration longest_wait(std::size_t crashes) {
 void Judge::note_failure(const JobEvent& event) {
   failed_host_.reset();
   constexpr Duration proves_itself = seconds(60);
+  constexpr int forgiven_in_a_row = 2;
   const auto* progress = std::get_if<WorldProgressed>(&event);
-  const bool up = phase_ == Phase::running && world_ && up_generation_ == world_->placement.generation;
-  if (up &&
-      ((progress != nullptr && progress->generation == up_generation_) || now_ - *up_since_ > proves_itself))
+  const bool up = phase_ == Phase::running && world_ && told_ == world_->placement.generation;
+  if (up && now_ - told_at_ > proves_itself) {
     crashes_.clear();
+    forgiven_ = 0;
+  } else if (up && progress != nullptr && progress->generation == told_ && !crashes_.empty() &&
+             forgiven_ < forgiven_in_a_row) {
+    crashes_.clear();
+    ++forgiven_;
+  }
   if (!world_ || (phase_ != Phase::forming && phase_ != Phase::running)) return;
   const auto ended = [this](WorkerId id, const ExitStatus& status) {
     const auto it = workers_.find(id);
@@ -101,7 +107,6 @@ void Judge::note_world(const JobMachine& machine) {
   const auto generation = world_->placement.generation;
   if (up_generation_ == generation || (kept_ && met_ != generation)) return;
   up_generation_ = generation;
-  up_since_ = now_;
   there_.clear();
   there_hosts_.clear();
 }

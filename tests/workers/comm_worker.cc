@@ -14,6 +14,8 @@
 //   inherit   what a program that a rank starts gets of its descriptors; "inherited WHAT" for each beyond the
 //   three signals   threads that take the program's signals; "open THREADS", of those that are not the
 //   program's sigpipe   who handles SIGPIPE after a world in which the program took it over; "handler mine"
+//   reduces N, commits N   the last rank exits with 7 soon after an allreduce, or a commit of its state, in
+//   each of the first N generations; after them all end well
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +31,7 @@
 #include <string>
 #include <thread>
 
-#include "trainrun_comm.hpp"
+#include "trainrun_elastic.hpp"
 
 namespace {
 
@@ -309,6 +311,36 @@ int sigpipe() {
   return 0;
 }
 
+// Sooner than a second after the world began, in which nobody need be told of what it did.
+int fall(const World& world, unsigned falls) {
+  if (world.generation() > falls) return 0;
+  if (world.rank() == world.size() - 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::_Exit(7);
+  }
+  for (;;) world.group().barrier();
+}
+
+int reduces(unsigned falls) {
+  auto world = World::init();
+  world.group().allreduce(1);
+  const int ended = fall(world, falls);
+  world.shutdown();
+  return ended;
+}
+
+int commits(unsigned falls) {
+  elastic::State state;
+  int steps = 0;
+  state.value("steps", steps);
+  elastic::run(state, [&](World& world) {
+    ++steps;
+    state.commit(world);
+    fall(world, falls);
+  });
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -328,6 +360,8 @@ int main(int argc, char** argv) {
     if (mode == "inherit") return inherit();
     if (mode == "signals") return signals();
     if (mode == "sigpipe") return sigpipe();
+    if (mode == "reduces" && argc > 2) return reduces(static_cast<unsigned>(std::atoi(argv[2])));
+    if (mode == "commits" && argc > 2) return commits(static_cast<unsigned>(std::atoi(argv[2])));
     std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;
   } catch (const Error& error) {

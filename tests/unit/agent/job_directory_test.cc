@@ -78,6 +78,26 @@ TEST_SUITE("job directory") {
     CHECK(std::filesystem::is_empty(deep));
   }
 
+  TEST_CASE("what ranks share by name is in memory, wherever the directory is, and goes with it") {
+    const Base base;
+    agent::Legacy legacy;
+    JobDirectory directory(legacy);
+    REQUIRE(directory.make({base.path}, "job7", "secret\n") == 0);
+    CHECK(directory.memory().empty());
+    directory.add_memory();
+    CHECK(directory.memory() == "/dev/shm" + directory.path().substr(base.path.size()));
+    CHECK(mode_of(directory.memory()) == 0700);
+    std::ofstream(directory.memory() + "/segment") << "shared";
+    agent::remove_job_directory(legacy.job_directory());
+    CHECK_FALSE(std::filesystem::exists(directory.path()));
+    CHECK_FALSE(std::filesystem::exists(directory.memory()));
+    REQUIRE(directory.make({"/dev/shm"}, "job7", "secret\n") == 0);
+    directory.add_memory();
+    CHECK(directory.memory() == directory.path());
+    agent::remove_job_directory(directory.path());
+    CHECK_FALSE(std::filesystem::exists(directory.path()));
+  }
+
   TEST_CASE("where none works, the last is told") {
     agent::Legacy legacy;
     JobDirectory directory(legacy);

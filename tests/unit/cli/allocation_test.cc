@@ -59,6 +59,29 @@ TEST_CASE("a batch system that names this host once says where the job is, not h
   CHECK(shown(job_of(world, {"--ppn", "4", "./train"})) == "n1:4 n2:4 np 8");
 }
 
+TEST_CASE("a job of a batch system whose list of hosts is missing runs here, and that is said") {
+  const auto notes = [](std::vector<EnvVar> environment, Words words) {
+    World world;
+    world.environment.insert(world.environment.end(), environment.begin(), environment.end());
+    words.insert(words.end(), {"-np", "2", "./train"});
+    return world.read(std::move(words))->notes;
+  };
+  const std::string here =
+      " is not set: the job runs on this host alone; name others with -H or --hostfile, or say --hosts-from "
+      "none";
+  CHECK(notes({{"PBS_JOBID", "7"}}, {}) == Words{"inside a job of PBS (PBS_JOBID), but PBS_NODEFILE" + here});
+  CHECK(
+      notes({{"LSB_JOBID", "7"}}, {}) ==
+      Words{"inside a job of LSF (LSB_JOBID), but LSB_MCPU_HOSTS or LSB_DJOB_HOSTFILE or LSB_HOSTS" + here});
+  CHECK(notes({{"JOB_ID", "7"}, {"SGE_ROOT", "/opt/sge"}}, {}) ==
+        Words{"inside a job of Grid Engine (JOB_ID), but PE_HOSTFILE" + here});
+  CHECK(notes({{"JOB_ID", "7"}}, {}).empty());  // many programs have one
+  for (const Words& words : {Words{"--hosts-from", "none"}, Words{"-H", "localhost:2"}})
+    CHECK(notes({{"PBS_JOBID", "7"}}, words).empty());
+  CHECK(notes({{"PBS_JOBID", "7"}}, {"--standalone"}).size() == 1);  // why that flag is needless
+  CHECK(notes({{"LSB_JOBID", "7"}, {"LSB_HOSTS", "localhost"}}, {}).empty());
+}
+
 TEST_CASE("srun in front of trainrun would start the whole job once a task") {
   World world;
   world.environment.insert(world.environment.end(), {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});

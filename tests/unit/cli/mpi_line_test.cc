@@ -1,7 +1,9 @@
 #include "cli/mpi_line.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include "cli/program.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
@@ -265,6 +267,22 @@ TEST_CASE("what has no effect is said once, with its reason") {
   CHECK(notes[2] == "--mca plm_rsh_agent has no effect: it is a parameter of mpirun itself");
   CHECK(world.read({"-np", "2", "--display-map", "./train"})->notes.back().find(": ranks 0-1") !=
         std::string::npos);
+}
+
+TEST_CASE("a number that sticks to a short flag is refused with what to write") {
+  World world = called("mpirun");
+  for (const std::string flag : {"-N1", "-n1", "-c1"})
+    CHECK(error_of(world, {flag, "./train"}) ==
+          fmt::format("unknown flag '{}' | write {} 1", flag, flag.substr(0, 2)));
+}
+
+TEST_CASE("mca_base_env_list names variables for the ranks, as -x does") {
+  World world = called("mpirun");
+  const auto job = job_of(world, {"-np", "1", "--mca", "mca_base_env_list", "A=1;HOME; ;B=x=y", "./train"});
+  const auto value = [&](const char* name) { return variable(job.env, name); };
+  CHECK(value("A") == "1");
+  CHECK(value("B") == "x=y");
+  CHECK(value("OMPI_MCA_mca_base_env_list").empty());
 }
 
 TEST_CASE(

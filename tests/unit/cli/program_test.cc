@@ -59,6 +59,35 @@ TEST_CASE("a script that does not exist is not called a file that cannot be exec
   CHECK(elsewhere->notes.front() == "'nope.py' is not on this host: running it with python3");
 }
 
+TEST_CASE(
+    "a link that leads nowhere is named with what is missing, as program, in PATH and as an interpreter") {
+  World world;
+  world.links = {{"/home/u/venv/bin/python", "/home/u/venv/bin/python3"},
+                 {"/home/u/venv/bin/python3", "/opt/python3.10"},
+                 {"/home/u/run", "/opt/run"}};
+  world.files["/home/u/run.py"] = "#!/home/u/venv/bin/python\n";
+  world.files["/home/u/train"] = "#!/opt/perl -w\n";
+  world.environment[0].second = "/home/u/venv/bin:/usr/bin:/bin";
+  const auto wrong = [&](const std::string& program) {
+    const auto request = world.read({"-np", "1", program});
+    REQUIRE_FALSE(request.has_value());
+    CHECK(exit_code_of(request.error().code) == ExitCode::not_found);
+    return request.error().message + " | " + request.error().hint;
+  };
+  const std::string link =
+      "'/home/u/venv/bin/python' is a link to '/opt/python3.10', which does not exist | make the "
+      "virtual environment anew with a Python that is there";
+  CHECK(wrong("venv/bin/python") == "program " + link);
+  CHECK(wrong("python") == "program " + link);
+  CHECK(wrong("./run.py") == "program '/home/u/run.py' cannot run: its interpreter " + link);
+  CHECK(wrong("./run") ==
+        "program '/home/u/run' is a link to '/opt/run', which does not exist | mend the link");
+  CHECK(wrong("./train") ==
+        "program '/home/u/train' cannot run: its interpreter '/opt/perl' does not exist | mend its first "
+        "line, or "
+        "write the interpreter before the script");
+}
+
 TEST_CASE("a program that this host has to run and has not is found out before anything starts") {
   World world;
   const std::tuple<Words, ExitCode, std::string> rows[] = {

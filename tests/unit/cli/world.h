@@ -24,6 +24,7 @@ struct World {
                                        "/home/u/run.py",   "/bin/true",      "/bin/cat",
                                        "/usr/bin/python3", "/usr/bin/env"};
   std::set<std::string> directories = {"/home/u", "/home/u/sub", "/tmp", "/"};
+  std::map<std::string, std::string> links;  // that lead nowhere, unless to another of these
   std::vector<trainrun::EnvVar> environment = {{"PATH", "/usr/bin:/bin"}, {"HOME", "/home/u"}};
   trainrun::cli::LocalFacts facts{.cores = 4, .gpus = 0};
   int facts_asked = 0;
@@ -57,6 +58,10 @@ struct World {
       return found == files.end() ? std::string() : found->second.substr(0, found->second.find('\n'));
     };
     in.is_directory = [this](const std::string& path) { return directories.contains(path); };
+    in.link_target = [this](const std::string& path) {
+      const auto found = links.find(path);
+      return found == links.end() ? std::string() : found->second;
+    };
     return trainrun::cli::read_request(in);
   }
 };

@@ -114,6 +114,20 @@ TEST_SUITE("core.restart_budget") {
       CHECK(budget.backoff() == seconds(wait));
     }
   }
+  TEST_CASE(
+      "progress makes three restarts in a row immediate, and a minute of it starts from the beginning") {
+    RestartBudget budget({100, seconds(3600)});
+    const auto waits = [&budget] {
+      CHECK(budget.spend(start));
+      return budget.backoff();
+    };
+    for (const auto wait : {0, 0, 0, 1, 2, 4, 8, 16, 30, 30}) {
+      CHECK(waits() == seconds(wait));
+      budget.progressed();
+    }
+    budget.proved();
+    for (const auto wait : {0, 1, 2}) CHECK(waits() == seconds(wait));
+  }
   TEST_CASE("what has left the window makes nobody wait") {
     RestartBudget budget({100, seconds(10)});
     for (int i = 0; i < 5; ++i) CHECK(budget.spend(start));

@@ -68,8 +68,9 @@ TEST_SUITE("output.words") {
     CHECK(
         lines(notice::GenerationFormed{Generation{3}, 6, 3, cause::HostLost{gpu2, "no answer for 3.0 s"}, 4,
                                        milliseconds(1200)}) ==
-        Lines{"generation 3: 6 ranks on 3 hosts; gpu2 lost (no answer for 3.0 s); state kept by 4 survivors; "
-              "1.2 s"});
+        Lines{"generation 3: 6 ranks on 3 hosts; state kept by 4 survivors; 1.2 s"});  // the restart told it
+    CHECK(lines(notice::GenerationFormed{Generation{3}, 6, 3, cause::HostsChanged{{"a"}}, 4}) ==
+          Lines{"generation 3: 6 ranks on 3 hosts; a left; state kept by 4 survivors"});
     CHECK(why(cause::HostsChanged{{"a", "b"}, {"c"}, {{gpu1, 1}}}) ==
           "a and b left, c came, gpu1 has 1 slot now");
     CHECK(why(cause::HostsChanged{}) == "slots are free");

@@ -15,8 +15,6 @@ using namespace trainrun::comm;
 
 namespace {
 
-constexpr std::size_t address_bytes = 136;  // as long as one of Gloo's
-
 Deadline soon() { return std::chrono::steady_clock::now() + rendezvous::patient; }
 
 // All ranks of a mesh in this process, each on a thread.
@@ -105,24 +103,5 @@ TEST_CASE("every operation works on a mesh that connects neighbours alone, from 
         if (all[static_cast<std::size_t>(other)] != other) return tl::unexpected(Broken{"a wrong gather"});
       return {};
     });
-  }
-}
-
-TEST_CASE("264 members exchange their addresses in a few kilobytes each") {
-  constexpr int size = 264;
-  rendezvous::Server server(size);
-  auto client = server.client();
-  for (int rank = 0; rank < size; ++rank) {
-    const std::string blob(neighbours_of(rank, size).size() * address_bytes, 'a');
-    REQUIRE(client.put(fmt::format("comm/mesh/{}", rank), blob));
-  }
-  for (int rank = 0; rank < size; ++rank) {
-    std::vector<std::string> keys;
-    for (const int other : neighbours_of(rank, size)) keys.push_back(fmt::format("comm/mesh/{}", other));
-    const auto blobs = client.wait(keys, rendezvous::patient);
-    REQUIRE(blobs);
-    std::size_t bytes = 0;
-    for (const auto& blob : *blobs) bytes += blob.size();
-    CHECK(bytes < 64 * 1024);
   }
 }

@@ -1,0 +1,78 @@
+// More members than one reply of the rendezvous could once tell of.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/backends/factory.h"
+#include "launcher/base/open_files.h"
+#include "tests/unit/rendezvous/server.h"
+
+using namespace trainrun;
+using namespace trainrun::comm;
+
+namespace {
+
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint32_t size = 40;  // races show there as well, and each thread costs ten times as much
+#else
+constexpr std::uint32_t size = 264;
+#endif
+
+// Each member on a thread and a connection of its own: all of them join one world.
+void all_members(const std::function<std::string(rendezvous::Client&, const rendezvous::Joined&)>& work) {
+  std::vector<std::string> hosts;
+  for (std::uint32_t rank = 0; rank < size; ++rank) hosts.push_back(fmt::format("host{}", rank / 8));
+  rendezvous::Server server(size, hosts);
+  std::vector<std::string> wrong(size);
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto client = server.client();
+      const auto joined = client.join(Rank{rank}, hosts[rank], "127.0.0.1", rendezvous::patient);
+      wrong[rank] = joined ? work(client, *joined) : joined.error().message;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    CHECK_MESSAGE(wrong[rank].empty(), rank, ": ", wrong[rank]);
+}
+
+}  // namespace
+
+TEST_CASE("264 ranks on 33 hosts find each other by the rendezvous, connect, and add up") {
+  // Each rank's connections are this process's.
+  raise_open_files();
+  rlimit files{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+  constexpr rlim_t needed = 8192;
+  if (files.rlim_cur < needed) {
+    MESSAGE("skipped: the hard limit on open files is below ", needed);
+    return;
+  }
+  all_members([](rendezvous::Client& client, const rendezvous::Joined& joined) -> std::string {
+    const auto deadline = std::chrono::steady_clock::now() + rendezvous::patient;
+    auto draft = make_backend(
+        {client, joined.world, joined.rank, "127.0.0.1", BackendChoice::automatic, {}, deadline});
+    if (!draft) return draft.error().message;
+    const auto connected = draft->connect();
+    if (!connected) return connected.error().message;
+    if (!*connected) return connected->error().text;
+    std::int64_t sum = joined.rank;
+    Descriptor what;
+    what.call = Call::allreduce;
+    what.count = 1;
+    what.dtype = TRC_I64;
+    const auto done = draft->backend->perform(what, {&sum, &sum, 1, TRC_I64}, deadline);
+    if (!done) return done.error().text;
+    // Who closed its connections now could cost another its last bytes.
+    if (const auto met = client.barrier("end", {}, rendezvous::patient); !met) return met.error().message;
+    return sum == size * (size - 1) / 2 ? "" : fmt::format("a sum of {}", sum);
+  });
+}
