@@ -11,6 +11,7 @@ namespace {
 constexpr Duration pulse_every = seconds(1);
 // A wait that ends so much later than it should: the process stood still (^Z, SIGSTOP, a frozen group).
 constexpr Duration stop_shows_from = seconds(1);
+constexpr Duration shut_again_after = milliseconds(20);
 
 }  // namespace
 
@@ -39,9 +40,14 @@ Failure Watcher::listen() {
       // A rank that waits in an operation says so again and again: others whose time passes first know then
       // that it is not the one they wait for.
       const auto progress = group_.progress();
-      if (std::exchange(told, progress.mark) != progress.mark || progress.in_operation())
+      const bool moved = std::exchange(told, progress.mark) != progress.mark;
+      if (steps_.counted() && !progress.in_operation()) {
+        if (const auto step = steps_.pulse())
+          static_cast<void>(client_.pulse(rank_, step->what, step->number, step->odd));
+      } else if (moved || progress.in_operation()) {
         static_cast<void>(
             client_.pulse(rank_, name_of(progress.call), progress.sequence(), progress.in_operation()));
+      }
     } else if (const auto* notice = std::get_if<rendezvous::Notice>(&*heard)) {
       seen = notice->number;
       if (notice->left && *notice->left < world_.members.size())
@@ -64,7 +70,18 @@ void Watcher::run() {
     verdict_ = std::move(end);
   }
   end_.notify_all();
+  foreign_.shut();
   group_.abort();
+  keep_shutting();
+}
+
+void Watcher::keep_shutting() {
+  std::unique_lock lock(mutex_);
+  while (!end_.wait_for(lock, shut_again_after, [this] { return stopping_; })) {
+    lock.unlock();
+    foreign_.shut();
+    lock.lock();
+  }
 }
 
 void Watcher::stop() {
@@ -72,6 +89,7 @@ void Watcher::stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  end_.notify_all();
   client_.interrupt();
   if (thread_.joinable()) thread_.join();
 }
