@@ -13,6 +13,7 @@ LIBRARY = os.environ.get("TRAINRUN_COMM_RELEASE", harness.ROOT + "/build/release
 SETTINGS = ("-x", "OMP_NUM_THREADS=1", "-x", "TRAINRUN_COMM_LIBRARY=" + harness.without_blanks(LIBRARY), "-x",
             "PYTHONPATH=" + harness.without_blanks(harness.ROOT + "/comm/python"), "-x", "PYTHONDONTWRITEBYTECODE=1")
 WORKER = harness.without_blanks(harness.ROOT + "/tests/workers/torch_elastic.py")
+HERE = ("--oversubscribe", "--preload", "torch")
 SOON = 5  # seconds: less than --grace, for which a child of a dead rank may live and hold its sockets
 
 
@@ -28,7 +29,7 @@ class Elastic(harness.LocalTest):
 
     def begin(self, *words, program=("child",), size=4):
         """Until all ranks of the first world have made steps; pids by rank."""
-        self.job = self.start("-np", size, "--oversubscribe", *words, *SETTINGS, self.python, WORKER, self.folder, *program)
+        self.job = self.start("-np", size, *words, *SETTINGS, self.python, WORKER, self.folder, *program)
         self.await_world(1, size)
         return self.pids(1)
 
@@ -59,7 +60,7 @@ class Elastic(harness.LocalTest):
         self.assertQuietOn(done, "Traceback")
 
     def test_kill_9_and_a_forked_rank_in_its_place(self):
-        before = self.begin("--min-np", 3, "--max-restarts", 3, "--preload", "torch")
+        before = self.begin("--min-np", 3, "--max-restarts", 3, *HERE)
         at = time.time()
         harness.kill(before[2])
         first = self.await_world(2, 4)
@@ -72,8 +73,10 @@ class Elastic(harness.LocalTest):
         self.end(4, "generation 2: 4 ranks .* state kept by 3 survivors")
 
     def test_a_host_is_lost_and_comes_back(self):
-        before = self.begin("--transport", "local", "-H", "a:3,b:1", "--min-np", 3, "--max-restarts", 3, "--preload", "torch",
-                            "--blacklist-cooldown-range", "2s", "3s", "--settle", "100ms")
+        with open(self.folder + "/hosts", "w", encoding="ascii") as file:
+            file.write("alpha:3\nbeta:1\n")
+        before = self.begin("--transport", "local", "--discover", f"file:{self.folder}/hosts", "--min-np", 3, "--max-np", 4,
+                            "--preload", "torch", "--blacklist-cooldown-range", "2s", "3s", "--settle", "100ms")
         with open(f"/proc/{before[3]}/stat", encoding="ascii") as file:
             agent = int(file.read().rsplit(") ", 1)[1].split()[1])
         at = time.time()
@@ -87,10 +90,10 @@ class Elastic(harness.LocalTest):
         self.await_world(3, 4)
         self.assertEqual(self.pids(3)[:3], before[:3])
         self.assertGreaterEqual(self.told(3)[0][1], told[0][1], "steps were lost by growing")
-        self.end(4, "b lost", "generation 2: 3 ranks .* state kept by 3 survivors", "generation 3: 4 ranks .* b came")
+        self.end(4, "beta lost", "generation 2: 3 ranks .* state kept by 3 survivors", "generation 3: 4 ranks .* beta came")
 
     def test_a_rank_that_is_stopped(self):
-        before = self.begin("--min-np", 3, "--max-restarts", 3, "--preload", "torch", "--hang-timeout", "15s")
+        before = self.begin("--min-np", 3, "--max-restarts", 3, *HERE, "--hang-timeout", "15s")
         os.kill(before[1], signal.SIGSTOP)
         self.job.wait_for("the others go on without it", stream="err", timeout=LONG)
         at = time.time()
@@ -101,7 +104,7 @@ class Elastic(harness.LocalTest):
         self.end(4, "no sign of life", "state kept by 3 survivors")
 
     def test_the_last_commit_is_what_a_failure_leads_back_to(self):
-        before = self.begin("--min-np", 2, "--max-restarts", 3, "--preload", "torch", program=("commits",), size=3)
+        before = self.begin("--min-np", 2, "--max-restarts", 3, *HERE, program=("commits",), size=3)
         self.job.wait_until(lambda: time.time() > self.told(1)[0][3] + 1, "some steps are done")
         harness.kill(before[0])
         self.await_world(2, 3)
