@@ -57,7 +57,7 @@ class Elastic(harness.LocalTest):
         self.assertEqual(sorted(rank for rank, _ in ends), [str(rank) for rank in range(size)], done)
         self.assertEqual(len({what for _, what in ends}), 1, "ranks differ at the end")
         self.assertSays(done, *said)
-        self.assertQuietOn(done, "Traceback")
+        self.assertQuietOn(done, "Traceback", "an old Dist")
 
     def test_kill_9_and_a_forked_rank_in_its_place(self):
         before = self.begin("--min-np", 3, "--max-restarts", 3, *HERE)

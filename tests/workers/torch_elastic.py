@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -42,6 +43,7 @@ elastic.init()
 torch.manual_seed(dist.get_rank())  # what ranks begin with differs: the state makes it equal
 model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 1))
 optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+old = []  # of earlier worlds, which must be gone: their hooks would reduce each gradient once more
 state = elastic.State(live="commits" not in words, model=model, optimizer=optimizer, history=[])
 
 
@@ -51,7 +53,10 @@ def train(state):
     say("world", place, "from step", state.steps, "pid", os.getpid())
     if "child" in words:
         outlive()
+    if any(ddp() is not None for ddp in old):
+        say("an old DistributedDataParallel lives")
     ddp = DistributedDataParallel(state.model)
+    old.append(weakref.ref(ddp))
     begun = False
     while wanted():
         optimizer.zero_grad()

@@ -21,8 +21,9 @@ from trainrun.torch._wire import exchange
 
 CONNECT = 30.0  # seconds for the connections of torch's group, once all ranks have met
 
-# What torch says when a peer is gone, or does not answer. A RuntimeError with other words is the program's own.
-GONE = re.compile(r"gloo|connection (closed|reset|refused)|broken pipe|timed? ?out|process group", re.IGNORECASE)
+# What torch says when a peer is gone, or does not answer, names a file of Gloo's. A RuntimeError that does not is the
+# program's own.
+GONE = re.compile(r"/gloo/|\bGloo\b")
 LATE = re.compile(r"timed? ?out", re.IGNORECASE)
 
 
