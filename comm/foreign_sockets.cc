@@ -96,7 +96,7 @@ bool ForeignSockets::ours(int socket) const {
   return peer && holds(peers_, *peer);
 }
 
-void ForeignSockets::shut() const {
+void ForeignSockets::shut(bool whole) const {
   const std::lock_guard lock(mutex_);
   if (own_.empty() && peers_.empty()) return;
   std::error_code error;
@@ -109,7 +109,7 @@ void ForeignSockets::shut() const {
     // The number may be closed and given to something else at any moment: what is looked at and shut is a
     // duplicate, which cannot change.
     const Fd socket(::fcntl(static_cast<int>(*number), F_DUPFD_CLOEXEC, 0));
-    if (socket && ours(socket.get())) ::shutdown(socket.get(), SHUT_RDWR);
+    if (socket && ours(socket.get())) ::shutdown(socket.get(), whole ? SHUT_RDWR : SHUT_RD);
   }
 }
 

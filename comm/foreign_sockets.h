@@ -21,8 +21,11 @@ class ForeignSockets {
   // Numeric HOST:PORT or [HOST]:PORT where the library listens: in this process, and in the other members.
   // A connection is the group's if its own end is one of the first or its far end one of the second.
   Outcome<void> name(const std::vector<std::string>& own, const std::vector<std::string>& peers);
-  // From any thread, as often as one likes.
-  void shut() const;
+  // From any thread, as often as one likes. First for reading alone: each end then finds its connection
+  // closed where it reads, and fails whatever waits there. Gloo forgets a send that fails in its own thread
+  // while it answers the far end, and the operation would wait on. `whole`: for writing too, should that not
+  // do.
+  void shut(bool whole = false) const;
 
  private:
   using Host = std::array<std::uint8_t, 16>;  // of IPv6; one of IPv4 is mapped into it

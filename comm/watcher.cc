@@ -11,7 +11,7 @@ namespace {
 constexpr Duration pulse_every = seconds(1);
 // A wait that ends so much later than it should: the process stood still (^Z, SIGSTOP, a frozen group).
 constexpr Duration stop_shows_from = seconds(1);
-constexpr Duration shut_again_after = milliseconds(20);
+constexpr Duration shut_again_after = milliseconds(20), shut_whole_after = milliseconds(500);
 
 }  // namespace
 
@@ -76,10 +76,11 @@ void Watcher::run() {
 }
 
 void Watcher::keep_shutting() {
+  const auto whole_from = std::chrono::steady_clock::now() + shut_whole_after;
   std::unique_lock lock(mutex_);
   while (!end_.wait_for(lock, shut_again_after, [this] { return stopping_; })) {
     lock.unlock();
-    foreign_.shut();
+    foreign_.shut(std::chrono::steady_clock::now() >= whole_from);
     lock.lock();
   }
 }

@@ -72,9 +72,13 @@ class Elastic(harness.LocalTest):
         print(f"kill -9 to the first step of 4, one of them forked: {max(first) - at:.3f} s")
         self.end(4, "generation 2: 4 ranks .* state kept by 3 survivors")
 
-    def test_a_host_is_lost_and_comes_back(self):
-        with open(self.folder + "/hosts", "w", encoding="ascii") as file:
-            file.write("alpha:3\nbeta:1\n")
+    def list_hosts(self, text):
+        with open(self.folder + "/hosts.new", "w", encoding="ascii") as file:
+            file.write(text)
+        os.rename(self.folder + "/hosts.new", self.folder + "/hosts")
+
+    def test_a_host_is_lost_and_comes_back_and_leaves(self):
+        self.list_hosts("alpha:3\nbeta:1\n")
         before = self.begin("--transport", "local", "--discover", f"file:{self.folder}/hosts", "--min-np", 3, "--max-np", 4,
                             "--preload", "torch", "--blacklist-cooldown-range", "2s", "3s", "--settle", "100ms")
         with open(f"/proc/{before[3]}/stat", encoding="ascii") as file:
@@ -90,7 +94,12 @@ class Elastic(harness.LocalTest):
         self.await_world(3, 4)
         self.assertEqual(self.pids(3)[:3], before[:3])
         self.assertGreaterEqual(self.told(3)[0][1], told[0][1], "steps were lost by growing")
-        self.end(4, "beta lost", "generation 2: 3 ranks .* state kept by 3 survivors", "generation 3: 4 ranks .* beta came")
+        self.list_hosts("alpha:3\n!beta\n")
+        self.await_world(4, 3)
+        self.assertEqual(self.pids(4), before[:3])
+        self.assertGreaterEqual(self.told(4)[0][1], self.told(3)[0][1] + 1, "steps were lost by shrinking")
+        self.end(3, "beta lost", "generation 2: 3 ranks .* state kept by 3 survivors", "generation 3: 4 ranks .* beta came",
+                 "generation 4: 3 ranks .* beta left")
 
     def test_a_rank_that_is_stopped(self):
         before = self.begin("--min-np", 3, "--max-restarts", 3, *HERE, "--hang-timeout", "15s")

@@ -50,8 +50,8 @@ struct Connection {
     REQUIRE(far);
   }
   [[nodiscard]] bool alive() const {
-    pollfd entry{near.get(), POLLIN, 0};
-    return ::poll(&entry, 1, 0) == 0;
+    pollfd ends[] = {{near.get(), POLLIN, 0}, {far.get(), POLLIN, 0}};
+    return ::poll(ends, 2, 0) == 0;
   }
 };
 
@@ -79,6 +79,17 @@ TEST_CASE("what was accepted here and what leads to the others is shut, and noth
   CHECK(other.alive());
   const Connection later(own);  // the listeners still listen
   CHECK(later.alive());
+}
+
+TEST_CASE("at first for reading alone, then for writing too") {
+  const Listener own;
+  const Connection accepted(own);
+  ForeignSockets sockets;
+  REQUIRE(sockets.name({own.name()}, {}));
+  sockets.shut();
+  CHECK(::send(accepted.far.get(), "x", 1, MSG_NOSIGNAL) == 1);
+  sockets.shut(true);
+  CHECK(::send(accepted.far.get(), "x", 1, MSG_NOSIGNAL) == -1);
 }
 
 TEST_CASE("who listens on all addresses is known by its port") {
