@@ -13,6 +13,7 @@ constexpr Duration pulse_every = seconds(1);
 constexpr Duration first_pulse_within = milliseconds(50);
 // A wait that ends so much later than it should: the process stood still (^Z, SIGSTOP, a frozen group).
 constexpr Duration stop_shows_from = seconds(1);
+constexpr Duration shut_again_after = milliseconds(20), shut_whole_after = milliseconds(500);
 
 }  // namespace
 
@@ -41,9 +42,14 @@ Failure Watcher::listen() {
       // A rank that waits in an operation says so again and again: others whose time passes first know then
       // that it is not the one they wait for.
       const auto progress = group_.progress();
-      if (std::exchange(told, progress.mark) != progress.mark || progress.in_operation())
+      const bool moved = std::exchange(told, progress.mark) != progress.mark;
+      if (steps_.counted() && !progress.in_operation()) {
+        if (const auto step = steps_.pulse())
+          static_cast<void>(client_.pulse(rank_, step->what, step->number, step->odd));
+      } else if (moved || progress.in_operation()) {
         static_cast<void>(
             client_.pulse(rank_, name_of(progress.call), progress.sequence(), progress.in_operation()));
+      }
     } else if (const auto* notice = std::get_if<rendezvous::Notice>(&*heard)) {
       seen = notice->number;
       if (notice->left && *notice->left < world_.members.size())
@@ -66,7 +72,19 @@ void Watcher::run() {
     verdict_ = std::move(end);
   }
   end_.notify_all();
+  foreign_.shut();
   group_.abort();
+  keep_shutting();
+}
+
+void Watcher::keep_shutting() {
+  const auto whole_from = std::chrono::steady_clock::now() + shut_whole_after;
+  std::unique_lock lock(mutex_);
+  while (!end_.wait_for(lock, shut_again_after, [this] { return stopping_; })) {
+    lock.unlock();
+    foreign_.shut(std::chrono::steady_clock::now() >= whole_from);
+    lock.lock();
+  }
 }
 
 void Watcher::stop() {
@@ -74,6 +92,7 @@ void Watcher::stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  end_.notify_all();
   client_.interrupt();
   if (thread_.joinable()) thread_.join();
 }

@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "comm/failure.h"
+#include "comm/foreign_sockets.h"
 #include "comm/group.h"
+#include "comm/steps.h"
 #include "launcher/base/time.h"
 #include "rendezvous/client.h"
 
@@ -24,9 +26,9 @@ class Watcher {
   };
 
   // The server is told of the group's progress, of the first at once, then each second in which there was
-  // some, and while an operation lasts. At the end, once verdict() has its value, the group is aborted; never
-  // after stop(). A member that leaves while others may count on it is an end too. `world` and `group`
-  // outlive this.
+  // some, and while an operation lasts. At the end, once verdict() has its value, the group is aborted and
+  // foreign() is shut, again and again until stop(), since connections may be under way; never after stop().
+  // A member that leaves while others may count on it is an end too. `world` and `group` outlive this.
   Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;
@@ -37,14 +39,21 @@ class Watcher {
   std::optional<Failure> wait_for_verdict(Duration within);
   [[nodiscard]] Notices notices() const;
 
+  // Of a program whose data goes through another library: its connections, and its progress.
+  [[nodiscard]] ForeignSockets& foreign() { return foreign_; }
+  [[nodiscard]] Steps& steps() { return steps_; }
+
  private:
   void run();
+  void keep_shutting();
   Failure listen();  // until the end
 
   rendezvous::Client client_;
   const rendezvous::World& world_;
   Rank rank_;
   Group& group_;
+  ForeignSockets foreign_;
+  Steps steps_;
   mutable std::mutex mutex_;
   Notices notices_;
   std::optional<Failure> verdict_;

@@ -48,6 +48,17 @@ class World {
   // This rank alone has heard that it is to go.
   [[nodiscard]] bool should_stop() const { return watcher_ && watcher_->notices().stop; }
 
+  // For a program whose data goes through another library.
+  // What its connections and its steps are told to; null without a launcher.
+  [[nodiscard]] Watcher* watcher() { return watcher_.get(); }
+  // Why an operation of that library failed, which said `text`; the world is over.
+  Failure foreign_failure(const std::string& operation, bool timed_out, const std::string& text);
+  // Values that the members of this generation tell each other. A wait fails as soon as the generation ends.
+  Outcome<void> put(std::string key, std::string value);
+  Outcome<std::string> get(std::string key, Duration within);
+  // An empty `expected`: the key must not exist. The value afterwards.
+  Outcome<std::string> compare_and_set(std::string key, std::string expected, std::string desired);
+
   [[nodiscard]] const rendezvous::World& members() const { return world_; }
   [[nodiscard]] const rendezvous::Member& self() const { return world_.members[rank_]; }
   [[nodiscard]] Group& group() { return *group_; }

@@ -24,6 +24,8 @@ PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 RANK_VARIABLES = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
                   "ROLE_WORLD_SIZE", "NODE_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "MASTER_PORT",
                   "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
+# What a user sets for all ranks, under a prefix of these.
+EQUAL_FOR_ALL = {"TRAINRUN_COMM_LIBRARY", "TRAINRUN_COMM_BACKEND", "TRAINRUN_OP_TIMEOUT", "TRAINRUN_INIT_TIMEOUT"}
 RANK_PREFIXES = ("TORCHELASTIC_", "TRAINRUN_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCAL")
 
 # What DDP imports when it is used first.
@@ -109,7 +111,7 @@ class Recording(type(os.environ)):
     """os.environ, while modules are imported."""
 
     def __getitem__(self, name):
-        if name in RANK_VARIABLES or str(name).startswith(RANK_PREFIXES):
+        if name not in EQUAL_FOR_ALL and (name in RANK_VARIABLES or str(name).startswith(RANK_PREFIXES)):
             frame = sys._getframe(1)
             while frame.f_back and frame.f_globals.get("__name__") in ("os", "collections.abc", "_collections_abc"):
                 frame = frame.f_back

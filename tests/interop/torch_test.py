@@ -3,11 +3,13 @@
 import os
 import re
 import signal
+import tempfile
 
 from interop import LONG, InteropTest, harness
 from environments import python_with, versions
 
 PACKAGES = ("torch", "numpy", "lightning", "accelerate", "transformers")
+WORKERS = harness.ROOT + "/tests/workers/"
 LINE = r"rank (\d) of 4: 2\.00 x \+ 1\.00"
 
 
@@ -53,6 +55,32 @@ class Frameworks(InteropTest):
         job.wait_for("going on after epoch .* on 2 ranks", timeout=LONG)
         done = self.assertEnds(job.wait(LONG), 0)
         self.assertGreaterEqual(float(re.search(r"held-out accuracy ([\d.]+)", done.out).group(1)), 95)
+
+    def test_the_launchers_store(self):
+        worker = harness.without_blanks(WORKERS + "torch_worker.py")
+        words = ("--torch-store", "trainrun", "-x", "OMP_NUM_THREADS=1", self.python, worker)
+        done = self.assertEnds(self.run_job("-H", "node1:2,node2:2", *words, "sum", timeout=LONG), 0)
+        met = re.findall(r"rank (\d) of 4: sum 4, store True at 127\.0\.0\.1", done.out)
+        self.assertEqual(sorted(met), ["0", "1", "2", "3"], done)
+        job = self.start("--max-restarts", 1, "-H", "node1:1,node2:1", *words, "rounds", 60)
+        lines = job.wait_for(r"^\[0\] round 2: 2 ranks, pid \d+", timeout=LONG)
+        self.on("node1", "kill -9 " + lines[0].split()[-1])
+        done = self.assertEnds(job.wait(LONG), 0)
+        self.assertEqual(done.out.count("rank 0 of 2: sum 2, store True"), 1, done)
+        self.assertSays(done, "generation 2: 2 ranks on 2 hosts")
+
+    def test_forked_ranks(self):
+        """With and without the launcher's store: three DDP steps, a kill -9, and three again."""
+        steps = harness.without_blanks(WORKERS + "torch_steps.py")
+        for store in ((), ("--torch-store", "trainrun")):
+            with self.subTest(store=store):
+                folder = tempfile.mkdtemp(dir=self.folder)
+                done = self.run_job("-H", "node1:2,node2:2", "--max-restarts", 1, "--preload", "torch", *store, "-x",
+                                    "OMP_NUM_THREADS=1", self.python, steps, folder, timeout=LONG)
+                self.assertEnds(done, 0)
+                self.assertEqual(done.out.count("ahead True"), 8, done)
+                self.assertSays(done, "generation 2: 4 ranks on 2 hosts")
+                self.assertQuietOn(done, "--preload:")
 
 
 if __name__ == "__main__":

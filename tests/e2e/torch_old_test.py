@@ -1,0 +1,33 @@
+"""trainrun.torch.elastic with a torch that cannot form a process group anew: it says so, and what to do instead."""
+import importlib.util
+import os
+import unittest
+
+import harness
+
+PYTHON = "/usr/bin/python3"
+# Python has no sanitizer, so the library has none either.
+LIBRARY = harness.ROOT + "/build/release/lib/libtrainrun_comm.so.0"
+
+
+class OldTorch(harness.LocalTest):
+    @classmethod
+    def setUpClass(cls):
+        if importlib.util.find_spec("torch") is None:
+            raise unittest.SkipTest("/usr/bin/python3 has no torch (Debian's python3-torch)")
+        if not os.path.exists(LIBRARY):
+            raise unittest.SkipTest(f"{LIBRARY} is not built")
+        super().setUpClass()
+
+    def test_it_is_refused_with_the_other_ways(self):
+        done = self.run_job("-np", 2, "-x", "TRAINRUN_COMM_LIBRARY=" + harness.without_blanks(LIBRARY), "-x", "PYTHONPATH=" +
+                            harness.without_blanks(harness.ROOT + "/comm/python"), "-x", "PYTHONDONTWRITEBYTECODE=1", PYTHON, "-c",
+                            "from trainrun.torch import elastic; elastic.init()", timeout=300)
+        self.assertEnds(done, 1)
+        self.assertSays(done, r"Unsupported: torch 1\.13\S* cannot form a process group anew in place: it has no "
+                        r"init_process_group\(enable_reconfigure=\); releases that were tried: 2\.15; "
+                        r"try: trainrun --on-failure restart-world --preload auto")
+
+
+if __name__ == "__main__":
+    harness.main()
