@@ -14,8 +14,8 @@ constexpr Duration stop_shows_from = seconds(1);
 
 }  // namespace
 
-Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group)
-    : client_(std::move(client)), world_(world), rank_(rank), group_(group) {
+Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Groups& groups)
+    : client_(std::move(client)), world_(world), rank_(rank), groups_(groups) {
   const QuietThreads quiet;
   thread_ = std::thread([this] { run(); });
 }
@@ -25,7 +25,7 @@ Failure Watcher::listen() {
   std::uint64_t told = 0;
   for (;;) {
     const auto before = std::chrono::steady_clock::now();
-    const auto within = std::min(pulse_every, group_.time_left(before));
+    const auto within = std::min(pulse_every, groups_.time_left(before));
     const auto heard = client_.hear(rank_, seen, within);
     if (!heard && heard.error().kind != rendezvous::FailureKind::timeout) {
       auto failure = failure_of(heard.error());
@@ -34,11 +34,11 @@ Failure Watcher::listen() {
     }
     const auto now = std::chrono::steady_clock::now();
     const auto late = now - before - within;
-    group_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
+    groups_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
     if (!heard) {
       // A rank that waits in an operation says so again and again: others whose time passes first know then
       // that it is not the one they wait for.
-      const auto progress = group_.progress();
+      const auto progress = groups_.progress();
       if (std::exchange(told, progress.mark) != progress.mark || progress.in_operation())
         static_cast<void>(
             client_.pulse(rank_, name_of(progress.call), progress.sequence(), progress.in_operation()));
@@ -64,7 +64,7 @@ void Watcher::run() {
     verdict_ = std::move(end);
   }
   end_.notify_all();
-  group_.abort();
+  groups_.abort();
 }
 
 void Watcher::stop() {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "comm/failure.h"
-#include "comm/group.h"
+#include "comm/groups.h"
 #include "launcher/base/time.h"
 #include "rendezvous/client.h"
 
@@ -23,10 +23,10 @@ class Watcher {
     std::string text;     // the last notice, for people
   };
 
-  // The server is told of the group's progress each second in which there was some, and while an operation
-  // lasts. At the end, once verdict() has its value, the group is aborted; never after stop(). A member that
-  // leaves while others may count on it is an end too. `world` and `group` outlive this.
-  Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group);
+  // The server is told of the groups' progress each second in which there was some, and while an operation
+  // lasts. At the end, once verdict() has its value, the groups are aborted; never after stop(). A member that
+  // leaves while others may count on it is an end too. `world` and `groups` outlive this.
+  Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Groups& groups);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -43,7 +43,7 @@ class Watcher {
   rendezvous::Client client_;
   const rendezvous::World& world_;
   Rank rank_;
-  Group& group_;
+  Groups& groups_;
   mutable std::mutex mutex_;
   Notices notices_;
   std::optional<Failure> verdict_;
