@@ -13,11 +13,18 @@
 //   helper    the last rank forks a child that outlives it, until the input ends; all are in a barrier
 //   inherit   what a program that a rank starts gets of its descriptors; "inherited WHAT" for each beyond the
 //   three signals   threads that take the program's signals; "open THREADS", of those that are not the
-//   program's sigpipe   who handles SIGPIPE after a world in which the program took it over; "handler mine"
+//   program's sigpipe   who handles SIGPIPE after a world in which the program took it over; "handler mine"//   groups    groups of some of the ranks, in threads beside the world's, and all that goes from one rank to
+//             another; "ok RANK SIZE"
+//   group_loop      ranks 0 and 2 reduce in a group of their own ("running"), the others wait for them
+//   group_mismatch  the same, but rank 2 reduces another number of elements
+//   group_late      rank 0 makes a group with rank 2, which does not come
+//   send_late       rank 0 receives from rank 2, which does not send
+
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -295,6 +302,85 @@ int signals() {
   return 0;
 }
 
+int groups() {
+  auto world = World::init();
+  const int rank = world.rank(), size = world.size();
+  int bad = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<int> evens, odds;
+    for (int other = size - 1; other >= 0; --other) (other % 2 == 0 ? evens : odds).push_back(other);
+    const auto even = world.group(evens), odd = world.group(odds);
+    if (even.has_value() != (rank % 2 == 0) || odd.has_value() == even.has_value()) bad += complain("group", "", 0);
+    const auto mine = even ? *even : *odd;
+    if (mine.rank() != rank / 2 || mine.size() != static_cast<int>(even ? evens.size() : odds.size()))
+      bad += complain("place in a group", "", 0);
+    const int expected = even ? std::reduce(evens.begin(), evens.end()) : std::reduce(odds.begin(), odds.end());
+    std::atomic<int> wrong{0};
+    std::thread beside([&] {
+      for (int i = 0; i < 50; ++i)
+        if (mine.allreduce(rank) != expected) ++wrong;
+    });
+    for (int i = 0; i < 50; ++i)
+      if (world.group().allreduce(rank) != size * (size - 1) / 2) ++wrong;
+    beside.join();
+    if (wrong != 0) bad += complain("allreduce of groups", "", 0);
+    std::vector<int> from_last{rank};
+    mine.broadcast(std::span(from_last), mine.size() - 1);
+    if (from_last[0] != (even ? evens[0] : odds[0])) bad += complain("broadcast of a group", "", 0);
+    world.free(mine);
+  }
+  // Around the ring, and to the rank opposite.
+  const auto all = world.group();
+  for (const std::size_t count : {0, 1, 100'000})
+    for (const int distance : {1, size / 2}) {
+      if (size == 1) continue;
+      const std::vector<float> own(count, static_cast<float>(rank));
+      std::vector<float> got(count, -1);
+      const int to = (rank + distance) % size, from = (rank + size - distance) % size;
+      // The lowest of a cycle begins with sending, and each other with receiving.
+      const bool first = distance == 1 ? rank == 0 : rank < distance;
+      if (first) all.send(std::span(own), to);
+      all.receive(std::span(got), from);
+      if (!first) all.send(std::span(own), to);
+      if (got != std::vector<float>(count, static_cast<float>(from))) bad += complain("receive", "f32", count);
+    }
+  world.group().barrier();
+  say(std::string(bad == 0 ? "ok " : "bad ") + std::to_string(rank) + " " + std::to_string(size));
+  world.shutdown();
+  return bad == 0 ? 0 : 1;
+}
+
+int group_loop(bool mismatch) {
+  auto world = World::init();
+  if (const auto group = world.group(std::vector<int>{0, 2})) {
+    std::vector<float> data(mismatch && world.rank() == 2 ? 7 : 100'000, 1.0F);
+    for (int step = 0; step < 1'000'000; ++step) {
+      group->allreduce(std::span(data), Op::max);
+      if (step == 5) say("running");
+    }
+  }
+  say("running");
+  world.group().barrier();
+  return 0;
+}
+
+int group_late() {
+  auto world = World::init();
+  if (world.rank() == 0) static_cast<void>(world.group(std::vector<int>{0, 2}));
+  await_end_of_input();
+  world.group().barrier();
+  return 0;
+}
+
+int send_late() {
+  auto world = World::init();
+  int value = 0;
+  if (world.rank() == 0) world.group().receive(std::span<int>(&value, 1), 2);
+  await_end_of_input();
+  world.group().barrier();
+  return 0;
+}
+
 void mine(int) {}
 
 int sigpipe() {
@@ -328,6 +414,11 @@ int main(int argc, char** argv) {
     if (mode == "inherit") return inherit();
     if (mode == "signals") return signals();
     if (mode == "sigpipe") return sigpipe();
+    if (mode == "groups") return groups();
+    if (mode == "group_loop") return group_loop(false);
+    if (mode == "group_mismatch") return group_loop(true);
+    if (mode == "group_late") return group_late();
+    if (mode == "send_late") return send_late();
     std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;
   } catch (const Error& error) {

@@ -313,3 +313,51 @@ TEST_CASE("time for which a rank stands still is no time of its operation") {
     }
   }
 }
+
+TEST_CASE("groups of some of the ranks work beside the world and each other, and any rank sends to any") {
+  for (const std::string backend : {"shm", "gloo", "auto"})
+    for (const std::uint32_t size : {2, 5, 7}) {
+      Job job(size, backend, "groups");
+      for (std::uint32_t rank = 0; rank < size; ++rank) {
+        CHECK(job.all(rank) == fmt::format("ok {} {}\n", rank, size));
+        CHECK(job.exit_code(rank) == 0);
+      }
+    }
+}
+
+TEST_CASE("the death of a group's member is one of the world: every rank names it") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(4, backend, "group_loop");
+    for (std::uint32_t rank = 0; rank < 4; ++rank) job.printed(rank, "running");
+    job.signal(2, SIGKILL);
+    for (const std::uint32_t rank : {0, 1, 3})
+      CHECK_MESSAGE(job.all(rank).find("failed PeerLost culprit 2 host " + host_of(2, backend) + " ") !=
+                        std::string::npos,
+                    job.all(rank));
+  }
+}
+
+TEST_CASE("a mismatch in a group is told to its members in both words, and ends the world for all") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(4, backend, "group_mismatch");
+    const std::string words =
+        "rank 0 called allreduce(max of 100000 f32) as operation 1, rank 2 called allreduce(max of 7 f32)",
+                      reversed = "rank 2 called allreduce(max of 7 f32) as operation 1, rank 0 called";
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const auto said = job.all(rank);
+      CHECK_MESSAGE(said.find(rank % 2 == 0 ? "failed Mismatch" : "failed Aborted") != std::string::npos, said);
+      CHECK_MESSAGE((said.find(words) != std::string::npos || said.find(reversed) != std::string::npos), said);
+    }
+  }
+}
+
+TEST_CASE("who does not come to a group, or does not send, is named, and nobody who has no part in it") {
+  for (const std::string backend : {"shm", "gloo"})
+    for (const char* mode : {"group_late", "send_late"}) {
+      Job job(4, backend, mode, {}, "1");
+      CHECK_MESSAGE(job.all(0).find("failed Timeout culprit 2 host " + host_of(2, backend) + " missing 2 ") !=
+                        std::string::npos,
+                    job.all(0));
+      job.release();
+    }
+}
