@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/backends/shm/stream_copy.h"
+
 namespace trainrun::comm {
 namespace {
 
@@ -128,8 +130,9 @@ ShmBackend::Step ShmBackend::large_allreduce(const Transfer& data, bool takes) {
       sources_[rank] = rank == rank_ ? bytes_of(data.in) + cut.at(i) + begin : before(rank) + begin;
     reduce_all(reduction, layout_.result(gate_.step()) + begin, sources_.data(), length / width());
   };
+  const auto into_out = cut.total >= stream_from ? stream_copy : copy;
   const auto take = [&](std::size_t i) {
-    if (takes) copy(bytes_of(data.out) + cut.at(i), layout_.result(gate_.step() - 1), cut.length(i));
+    if (takes) into_out(bytes_of(data.out) + cut.at(i), layout_.result(gate_.step() - 1), cut.length(i));
   };
   const auto pieces = cut.pieces();
   for (std::size_t i = 0; i <= pieces; ++i) {
