@@ -8,8 +8,8 @@
 namespace trainrun::comm {
 namespace {
 
-// Up to so many bytes of all ranks together each rank reduces everything itself, and one step is enough.
-constexpr std::size_t small_together = std::size_t{64} << 10;
+// Up to so many bytes of the others each rank reduces everything itself, and one step is enough.
+constexpr std::size_t small_of_others = std::size_t{96} << 10;
 
 void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
@@ -41,7 +41,7 @@ Performed ShmBackend::perform(const Descriptor& what, const Transfer& data, Dead
 
 ShmBackend::Step ShmBackend::dispatch(const Transfer& data) {
   const auto reduce = [&](bool takes) {
-    return what_->count * width() * ranks_ <= small_together ? small_allreduce(data, takes)
+    return what_->count * width() * (ranks_ - 1) <= small_of_others ? small_allreduce(data, takes)
                                                              : large_allreduce(data, takes);
   };
   switch (what_->call) {
@@ -99,7 +99,8 @@ ShmBackend::Step ShmBackend::small_allreduce(const Transfer& data, bool takes) {
   copy(now(rank_), data.in, what_->count * width());
   if (auto passed = pass(); !passed) return passed;
   if (!takes) return {};
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) sources_[rank] = before(rank);
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+    sources_[rank] = rank == rank_ ? data.in : before(rank);
   reduce_all(reduction_of(*what_, static_cast<int>(ranks_)), data.out, sources_.data(), what_->count);
   return {};
 }
