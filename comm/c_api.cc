@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/c_handles.h"
+#include "launcher/base/fault.h"
 
 namespace trainrun::comm {
 namespace {
@@ -78,6 +79,10 @@ void abandon(void* handle) {
 }
 
 Outcome<Environment> environment_for(const trc_options* options) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (const char* const faults = environment("TRAINRUN_FAULT")) fault::configure(faults);
+  });
   return read_environment(environment, options);
 }
 

@@ -18,6 +18,9 @@
 //   group_loop      ranks 0 and 2 reduce in a group of their own ("running"), the others wait for them
 //   group_mismatch  the same, but rank 2 reduces another number of elements
 //   group_late      rank 0 makes a group with rank 2, which does not come
+//   all_operations            one after the other, small and large, until something fails
+//   all_operations_and_child  the same, beside a forked child of the last rank that lives until the input ends
+//   leaks     makes and ends groups, and a world; "nothing left", or what there is more of
 //   send_late       rank 0 receives from rank 2, which does not send
 
 #include <sys/wait.h>
@@ -381,6 +384,84 @@ int send_late() {
   return 0;
 }
 
+int all_operations(bool child) {
+  auto world = World::init();
+  const int rank = world.rank(), size = world.size();
+  if (child && rank == size - 1 && ::fork() == 0) {
+    ::close(1);
+    await_end_of_input();
+    std::_Exit(0);
+  }
+  const auto group = world.group();
+  for (;;)
+    for (const std::size_t count : {5, 100'000}) {
+      const auto blocks = count * static_cast<std::size_t>(size);
+      std::vector<float> one(count, 1), other(count), all(blocks, 1), more(blocks);
+      const std::vector<std::uint64_t> counts(static_cast<std::size_t>(size), count);
+      group.allreduce(std::span(one));
+      group.reduce(std::span<const float>(one), std::span(other), 1);
+      group.reduce_scatter(std::span<const float>(all), std::span(one));
+      group.broadcast(std::span(one), 2);
+      group.allgather(std::span<const float>(one), std::span(all));
+      group.allgatherv(std::span<const float>(one), std::span(all), std::span(counts));
+      group.gather(std::span<const float>(one), std::span(all), 0);
+      group.scatter(std::span<const float>(all), std::span(one), 2);
+      group.alltoall(std::span<const float>(all), std::span(more));
+      group.alltoallv(std::span<const float>(all), std::span(counts), std::span(more), std::span(counts));
+      group.barrier();
+      if (rank == 0) group.send(std::span<const float>(one), 2);
+      if (rank == 2) group.receive(std::span(one), 0);
+    }
+}
+
+// Descriptors, threads, and mapped memory of several processes.
+struct Held {
+  std::ptrdiff_t descriptors = 0, threads = 0, segments = 0;
+  friend bool operator==(const Held&, const Held&) = default;
+};
+Held held() {
+  const auto entries = [](const char* folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+  };
+  Held now{entries("/proc/self/fd"), entries("/proc/self/task"), 0};
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("trainrun-comm") != std::string::npos) ++now.segments;
+  return now;
+}
+
+int leaks() {
+  const auto before = held();
+  Held with_world, at_end;
+  {
+    auto world = World::init();
+    const auto group = world.group();
+    int value = world.rank();
+    // The first that goes from one rank to another connects the two.
+    if (world.rank() == 0) group.send(std::span<const int>(&value, 1), 1);
+    if (world.rank() == 1) group.receive(std::span(&value, 1), 0);
+    with_world = held();
+    for (int round = 0; round < 5; ++round) {
+      const std::vector<int> ranks{0, 1, 2};
+      const auto same = world.group(ranks);
+      same->allreduce(1);
+      world.free(*same);
+    }
+    at_end = held();
+    world.shutdown();
+  }
+  const auto after = held();
+  const auto tell = [](const char* what, const Held& a, const Held& b) {
+    say(std::string(what) + ": descriptors " + std::to_string(a.descriptors) + " " + std::to_string(b.descriptors) +
+        ", threads " + std::to_string(a.threads) + " " + std::to_string(b.threads) + ", segments " +
+        std::to_string(a.segments) + " " + std::to_string(b.segments));
+  };
+  if (!(with_world == at_end)) tell("groups", with_world, at_end);
+  if (!(before == after)) tell("world", before, after);
+  if (with_world == at_end && before == after) say("nothing left");
+  return 0;
+}
+
 void mine(int) {}
 
 int sigpipe() {
@@ -418,6 +499,9 @@ int main(int argc, char** argv) {
     if (mode == "group_loop") return group_loop(false);
     if (mode == "group_mismatch") return group_loop(true);
     if (mode == "group_late") return group_late();
+    if (mode == "all_operations") return all_operations(false);
+    if (mode == "all_operations_and_child") return all_operations(true);
+    if (mode == "leaks") return leaks();
     if (mode == "send_late") return send_late();
     std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;

@@ -9,6 +9,7 @@
 #include "comm/backends/gloo/gloo_mesh.h"
 #include "comm/backends/gloo/gloo_moves.h"
 #include "comm/backends/gloo/neighbours.h"
+#include "launcher/base/fault.h"
 
 namespace trainrun::comm {
 namespace {
@@ -85,6 +86,7 @@ Performed GlooBackend::agree(const Descriptor& mine, Deadline deadline) {
       const auto in = mesh_->createUnboundBuffer(&heard, sizeof heard);
       in->recv((rank + size - step % size) % size, slot);
       out->send((rank + step) % size, slot);
+      static_cast<void>(fault::point("comm.wait"));
       in->waitRecv(time_until(deadline));
       out->waitSend(time_until(deadline));
       if (view.disagree == 0 && heard.disagree != 0) {
@@ -102,7 +104,9 @@ Performed GlooBackend::agree(const Descriptor& mine, Deadline deadline) {
 }
 
 Performed GlooBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
+  static_cast<void>(fault::point("comm.come"));
   auto agreed = agree(what, deadline);
+  static_cast<void>(fault::point("comm.past"));
   if (!agreed || *agreed || (what.count == 0 && data.counts.empty())) return agreed;
   const GlooMove move{mesh_, what, data, deadline};
   const auto moved = guarded([&] {

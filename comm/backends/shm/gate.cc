@@ -8,6 +8,8 @@
 #include <climits>
 #include <ctime>
 
+#include "launcher/base/fault.h"
+
 namespace trainrun::comm {
 namespace {
 
@@ -51,9 +53,17 @@ bool Gate::all_have_come(std::uint32_t& next) const {
 
 Moved Gate::pass(Deadline deadline) {
   if ((words_.bell.load(std::memory_order_relaxed) & over) != 0) return aborted();
+  static_cast<void>(fault::point("comm.come"));
   auto& own = header(rank_, step_);
   ++step_;
   own.arrived.store(step_);
+  static_cast<void>(fault::point("comm.wait"));
+  const auto passed = await_all(deadline);
+  static_cast<void>(fault::point("comm.past"));
+  return passed;
+}
+
+Moved Gate::await_all(Deadline deadline) {
   std::uint32_t next = 0;
   if (all_have_come(next)) {
     // The last to come, or one of those who were at the same time. Who goes to sleep is counted before it looks

@@ -31,6 +31,7 @@ class Gate {
   void abort();
 
  private:
+  Moved await_all(Deadline deadline);
   bool all_have_come(std::uint32_t& next) const;
   bool look_for_a_while(std::uint32_t& next) const;
   Moved sleep(std::uint32_t& next, Deadline deadline);
