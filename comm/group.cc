@@ -81,11 +81,11 @@ Outcome<void> Group::run_alone(Descriptor what, const Transfer& data) {
   if (performed && !*performed && !timed_out) return {};
   if (performed && *performed) {
     const auto& other = **performed;
-    return tl::unexpected(mismatch(fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
-                                               describe(other.first, links_.world_ranks),
-                                               world_rank(other.second_rank),
-                                               describe(other.second, links_.world_ranks)),
-                                   what));
+    return tl::unexpected(
+        mismatch(fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
+                             describe(other.first, links_.world_ranks), world_rank(other.second_rank),
+                             describe(other.second, links_.world_ranks)),
+                 what));
   }
   const auto text = performed ? std::string() : performed.error().text;
   return tl::unexpected(finish(explain_(describe(what, links_.world_ranks), timed_out, text), what));

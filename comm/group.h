@@ -72,6 +72,8 @@ class Group {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::vector<std::uint32_t>& world_ranks() const { return links_.world_ranks; }
 
+  // Groups of two that this one has made, which end with it.
+  [[nodiscard]] std::vector<const Group*> pairs();
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
   void abort() { backend_->abort(); }
   // Operations that begin from now on are refused.

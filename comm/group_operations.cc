@@ -26,7 +26,8 @@ tl::unexpected<Failure> null_buffer(Call call) {
 
 Outcome<void> check_reduction(trc_dtype dtype, trc_op op) {
   if (can_reduce(dtype, op)) return {};
-  if (op < TRC_SUM || op > TRC_BXOR) return fail(TRC_INVALID, fmt::format("{} is no reduction", static_cast<int>(op)));
+  if (op < TRC_SUM || op > TRC_BXOR)
+    return fail(TRC_INVALID, fmt::format("{} is no reduction", static_cast<int>(op)));
   return fail(TRC_INVALID, fmt::format("there is no {} of {}", name_of(op), name_of(dtype)));
 }
 
@@ -46,7 +47,8 @@ Outcome<void> Group::check_member(int rank) const {
   return fail(TRC_INVALID, fmt::format("there is no rank {} among {}", rank, size_));
 }
 
-Outcome<void> Group::give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype, int root) {
+Outcome<void> Group::give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype,
+                          int root) {
   if (auto good = check_type(dtype, count); !good) return good;
   if (auto good = check_member(root); !good) return good;
   const bool gives = call != Call::scatter || rank_ == root;
@@ -126,8 +128,8 @@ Outcome<void> Group::allgatherv(const void* in, void* out, const std::uint64_t* 
   return run(what, {in, out, all});
 }
 
-// First all hear what each gives to each and expects of each; then all know whether that fits together, and how
-// much goes where.
+// First all hear what each gives to each and expects of each; then all know whether that fits together, and
+// how much goes where.
 Outcome<void> Group::alltoallv(const void* in, const std::uint64_t* in_counts, void* out,
                                const std::uint64_t* out_counts, trc_dtype dtype) {
   if (in_counts == nullptr || out_counts == nullptr) return fail(TRC_INVALID, "alltoallv without counts");
@@ -164,6 +166,14 @@ Outcome<void> Group::alltoallv(const void* in, const std::uint64_t* in_counts, v
 }
 
 Outcome<void> Group::barrier() { return run({}, {}); }
+
+std::vector<const Group*> Group::pairs() {
+  const std::lock_guard lock(pairs_mutex_);
+  std::vector<const Group*> made;
+  for (const auto& [other, pair] : pairs_)
+    if (pair.group != nullptr) made.push_back(pair.group);
+  return made;
+}
 
 Outcome<void> Group::send(const void* data, std::size_t count, trc_dtype dtype, int to) {
   // What is given is not written to.

@@ -56,7 +56,8 @@ Group::Progress Groups::progress() const {
   Group::Progress found;
   for (const auto& group : groups_) {
     const auto its = group->progress();
-    const bool better = its.in_operation() != found.in_operation() ? its.in_operation() : its.mark > found.mark;
+    const bool better =
+        its.in_operation() != found.in_operation() ? its.in_operation() : its.mark > found.mark;
     if (better) found = its;
   }
   return found;

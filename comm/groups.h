@@ -1,4 +1,5 @@
-// All groups of a world in this process, for the watcher, to which they are one. The first is that of all ranks.
+// All groups of a world in this process, for the watcher, to which they are one. The first is that of all
+// ranks.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@ namespace trainrun::comm {
 
 class Groups {
  public:
-  // One that comes after abort() is aborted, after close() closed. It lives until remove() or as long as this.
+  // One that comes after abort() is aborted, after close() closed. It lives until remove() or as long as
+  // this.
   Group& add(std::unique_ptr<Group> group);
   void remove(const Group& group);
   void clear();

@@ -8,7 +8,8 @@
 namespace trainrun::comm {
 namespace {
 
-// The number of this process, on a page that is zeros in a forked child. Null where the kernel has no such pages.
+// The number of this process, on a page that is zeros in a forked child. Null where the kernel has no such
+// pages.
 std::atomic<pid_t>* own_number() {
   static auto* const page = []() -> std::atomic<pid_t>* {
     constexpr std::size_t bytes = 4096;

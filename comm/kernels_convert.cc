@@ -98,8 +98,7 @@ void narrow_plain(void* out, const void* wide, std::size_t count) {
   auto* const to = static_cast<float*>(wide);
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8)
-    _mm256_storeu_ps(to + i,
-                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
   up<F16>(wide, in, i, count);
 }
 [[gnu::target("avx2,f16c")]] void narrow_f16_avx2(void* out, const void* wide, std::size_t count) {

@@ -82,7 +82,7 @@ template <class T, class Op>
 }
 template <class T, class Op>
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void avx512(void* out, const void* a, const void* b,
-                                                                   std::size_t count) {
+                                                                  std::size_t count) {
   loop<T, Op>(out, a, b, count);
 }
 #endif

@@ -74,11 +74,12 @@ typedef enum trc_dtype {
       0x7fffffff /* no type: gives the enum the range of an int, so that any number is defined */
 } trc_dtype;
 
-/* Of integers: sums and products wrap, the mean is cut towards zero and does not wrap. Of f16 and bf16: formed in
- * f32, and rounded once at the end (nearest, halfway to even). Of bool: sum, max and bor tell whether any is
- * true, min, product and band whether all are, bxor whether an odd number is; there is no mean. Bitwise operations
- * are for integers and bool. Anything else is TRC_INVALID. Floats are added in the order of the ranks over shm,
- * around a ring over gloo: the last bits may differ between the two, never between ranks. */
+/* Of integers: sums and products wrap, the mean is cut towards zero and does not wrap. Of f16 and bf16:
+ * formed in f32, and rounded once at the end (nearest, halfway to even). Of bool: sum, max and bor tell
+ * whether any is true, min, product and band whether all are, bxor whether an odd number is; there is no
+ * mean. Bitwise operations are for integers and bool. Anything else is TRC_INVALID. Floats are added in the
+ * order of the ranks over shm, around a ring over gloo: the last bits may differ between the two, never
+ * between ranks. */
 typedef enum trc_op {
   TRC_SUM = 0,
   TRC_MEAN = 1,
@@ -142,9 +143,9 @@ TRC_API const char* trc_backend(const trc_world* world);
 TRC_API trc_group* trc_world_group(trc_world* world);
 /* Some ranks of the world, which have operations of their own, beside those of the world and of other groups.
  * All members call it with the same ranks (their order does not matter), and make groups of the same ranks in
- * the same order; a rank that is none of them gets a null group and TRC_OK. Ranks in a group are numbered from 0
- * in the order of their ranks in the world; errors name ranks of the world. A failure in any group is one of the
- * whole world. */
+ * the same order; a rank that is none of them gets a null group and TRC_OK. Ranks in a group are numbered
+ * from 0 in the order of their ranks in the world; errors name ranks of the world. A failure in any group is
+ * one of the whole world. */
 TRC_API trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group);
 /* Called by all members; waits for them. Groups that are not freed end with their world. Null is allowed. */
 TRC_API trc_status trc_group_free(trc_group* group);
@@ -153,8 +154,9 @@ TRC_API int trc_group_size(const trc_group* group);
 
 /* Operations. `count` is one of elements, of one rank's block where a buffer holds a block for each rank, one
  * after another in the order of the ranks. `in` and `out` may be the same buffer, or the smaller of them the
- * rank's own block of the larger, but not overlap otherwise. They need not be aligned. All ranks give the same
- * count, type, operation, factors and root: if not, all of them get TRC_MISMATCH and no buffer is touched. */
+ * rank's own block of the larger, but not overlap otherwise. They need not be aligned. All ranks give the
+ * same count, type, operation, factors and root: if not, all of them get TRC_MISMATCH and no buffer is
+ * touched. */
 TRC_API trc_status trc_allreduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
                                  trc_op op);
 /* Each rank's elements are multiplied by `before` first, the results by `after`. For f16, bf16, f32, f64. */
@@ -184,8 +186,8 @@ TRC_API trc_status trc_alltoall(trc_group* group, const void* in, void* out, siz
 TRC_API trc_status trc_alltoallv(trc_group* group, const void* in, const uint64_t* in_counts, void* out,
                                  const uint64_t* out_counts, trc_dtype dtype);
 TRC_API trc_status trc_barrier(trc_group* group);
-/* From one rank to another, which both call, with the same count and type, in the same order; the others do not.
- * A send may wait until the other rank receives. The first between two ranks also connects them. */
+/* From one rank to another, which both call, with the same count and type, in the same order; the others do
+ * not. A send may wait until the other rank receives. The first between two ranks also connects them. */
 TRC_API trc_status trc_send(trc_group* group, const void* data, size_t count, trc_dtype dtype, int to);
 TRC_API trc_status trc_recv(trc_group* group, void* data, size_t count, trc_dtype dtype, int from);
 

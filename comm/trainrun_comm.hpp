@@ -150,8 +150,8 @@ struct Options {
   std::chrono::milliseconds op_timeout{0}, init_timeout{0};  // 0: from the environment, or the defaults
 };
 
-// Belongs to its World. What the operations do, and which buffers may be the same, is said in trainrun_comm.h;
-// where a buffer holds a block for each rank, its size says how long they are.
+// Belongs to its World. What the operations do, and which buffers may be the same, is said in
+// trainrun_comm.h; where a buffer holds a block for each rank, its size says how long they are.
 class Group {
  public:
   explicit Group(trc_group* group) : group_(group) {}
@@ -266,7 +266,9 @@ class Group {
   static void same(const char* operation, std::size_t one, std::size_t other) {
     if (one != other) throw std::invalid_argument(std::string(operation) + ": sizes do not fit together");
   }
-  [[nodiscard]] std::size_t blocks(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
+  [[nodiscard]] std::size_t blocks(std::size_t count) const {
+    return count * static_cast<std::size_t>(size());
+  }
   static std::size_t sum(std::span<const std::uint64_t> counts) {
     std::size_t total = 0;
     for (const auto count : counts) total += count;

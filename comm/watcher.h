@@ -24,8 +24,8 @@ class Watcher {
   };
 
   // The server is told of the groups' progress each second in which there was some, and while an operation
-  // lasts. At the end, once verdict() has its value, the groups are aborted; never after stop(). A member that
-  // leaves while others may count on it is an end too. `world` and `groups` outlive this.
+  // lasts. At the end, once verdict() has its value, the groups are aborted; never after stop(). A member
+  // that leaves while others may count on it is an end too. `world` and `groups` outlive this.
   Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Groups& groups);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;

@@ -61,8 +61,8 @@ Outcome<World::Owner> World::init(const Environment& environment, Entry entry) {
   world->environment_ = environment;
   if (environment.rendezvous.empty()) {
     world->world_ = {environment.generation.value, 1, {}, {{0, environment.host, {}, 0, 1}}};
-    world->group_ = &world->groups_.add(
-        std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(), environment.op_timeout, Group::Explain()));
+    world->group_ = &world->groups_.add(std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(),
+                                                                environment.op_timeout, Group::Explain()));
     return world;
   }
   if (auto met = world->meet(environment, std::move(entry)); !met) return tl::unexpected(met.error());
@@ -122,8 +122,8 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
   if (alone) {
     draft.backend = std::make_unique<LocalBackend>();
   } else {
-    auto made =
-        make_backend({*client_, world_.members, rank_, "comm/", address, environment.backend, environment.key_file, deadline});
+    auto made = make_backend({*client_, world_.members, rank_, "comm/", address, environment.backend,
+                              environment.key_file, deadline});
     if (!made) return tl::unexpected(made.error());
     draft = std::move(*made);
   }
@@ -180,7 +180,8 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
     if (!met) failure.missing = met.error().missing;
     // Ranks that have no part in it were not awaited.
     if (!among.empty())
-      std::erase_if(failure.missing, [&](auto rank) { return std::find(among.begin(), among.end(), rank) == among.end(); });
+      std::erase_if(failure.missing,
+                    [&](auto rank) { return std::find(among.begin(), among.end(), rank) == among.end(); });
     failure.message = fmt::format("{} did not end within {}", operation, format_duration(op_timeout_));
   } else {
     failure.status = TRC_TRANSPORT;

@@ -53,8 +53,8 @@ class World {
   [[nodiscard]] const rendezvous::World& members() const { return world_; }
   [[nodiscard]] const rendezvous::Member& self() const { return world_.members[rank_]; }
   [[nodiscard]] Group& group() { return *group_; }
-  // Of these ranks, in ascending order, which all call it; null on a rank that is none of them. Until close_group,
-  // which all of them call, or as long as the world.
+  // Of these ranks, in ascending order, which all call it; null on a rank that is none of them. Until
+  // close_group, which all of them call, or as long as the world.
   Outcome<Group*> make_group(std::vector<std::uint32_t> ranks);
   Outcome<void> close_group(Group& group);
   // How the ranks exchange bytes: "local", "shm" or "gloo".
@@ -93,7 +93,7 @@ class World {
   Group* group_ = nullptr;  // of all ranks
   std::unique_ptr<Watcher> watcher_;
   std::mutex names_mutex_;
-  std::map<std::uint64_t, std::uint32_t> named_;    // how many groups there were of the same ranks
+  std::map<std::uint64_t, std::uint32_t> named_;  // how many groups there were of the same ranks
   std::map<const Group*, std::string> group_names_;
 };
 

@@ -44,14 +44,15 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
   if (finalized_) return fail(TRC_INVALID, "a group after the world was finalized");
   if (!std::binary_search(ranks.begin(), ranks.end(), rank_)) return nullptr;
   if (ranks.size() == 1)
-    return &groups_.add(std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(), op_timeout_,
-                                                [](const std::string& operation, bool, const std::string& text) {
-                                                  Failure failure;
-                                                  failure.status = TRC_ABORTED;
-                                                  failure.message = operation + ": " + text;
-                                                  return failure;
-                                                },
-                                                Group::Links{ranks, {}, {}}));
+    return &groups_.add(std::make_unique<Group>(
+        0, 1, std::make_unique<LocalBackend>(), op_timeout_,
+        [](const std::string& operation, bool, const std::string& text) {
+          Failure failure;
+          failure.status = TRC_ABORTED;
+          failure.message = operation + ": " + text;
+          return failure;
+        },
+        Group::Links{ranks, {}, {}}));
   const auto number = number_of(ranks);
   const auto name = [&] {
     const std::lock_guard lock(names_mutex_);
@@ -74,9 +75,10 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
   std::vector<rendezvous::Member> members;
   for (const auto rank : ranks) members.push_back(world_.members[rank]);
   const auto own = static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
-  auto draft = make_backend({*client, members, own, fmt::format("comm/group/{}/", name), address_,
-                             environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
-                             environment_.key_file, deadline});
+  auto draft = make_backend(
+      {*client, members, own, fmt::format("comm/group/{}/", name), address_,
+       environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
+       environment_.key_file, deadline});
   const auto why = [&](const Failure& failure) {
     return failure.status == TRC_TIMEOUT ? broke("making a group of ranks", true, failure.message) : failure;
   };
@@ -96,7 +98,8 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
   return &group;
 }
 
-Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int other) {
+Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name,
+                                 int other) {
   const auto far = ranks.empty() ? static_cast<std::uint32_t>(other) : ranks[static_cast<std::size_t>(other)];
   return open_group({std::min(rank_, far), std::max(rank_, far)},
                     fmt::format("{}/{}-{}", name, std::min(rank_, far), std::max(rank_, far)));
@@ -120,6 +123,7 @@ Outcome<void> World::close_group(Group& group) {
     if (auto met = client->gather(end, static_cast<std::uint32_t>(group.size()), op_timeout_); !met)
       return tl::unexpected(failure_of(met.error()));
   }
+  for (const auto* const pair : group.pairs()) groups_.remove(*pair);
   groups_.remove(group);
   return {};
 }

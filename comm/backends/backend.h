@@ -34,8 +34,8 @@ const char* name_of(Call call);
 struct Descriptor {
   std::uint64_t sequence = 0;
   std::uint64_t count = 0;
-  std::uint64_t shape = 0;        // of counts that differ between the ranks; see shape_of
-  double before = 1, after = 1;   // factors of a reduction
+  std::uint64_t shape = 0;       // of counts that differ between the ranks; see shape_of
+  double before = 1, after = 1;  // factors of a reduction
   Call call = Call::barrier;
   trc_dtype dtype = TRC_U8;
   trc_op op = TRC_SUM;    // of a reduction

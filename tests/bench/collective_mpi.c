@@ -30,7 +30,8 @@ static void measure(size_t bytes, int rounds, int rank, int size) {
     b = (size_t)round % buffers;
     MPI_Barrier(MPI_COMM_WORLD);
     begin = MPI_Wtime();
-    for (call = 0; call < calls; ++call) MPI_Allreduce(in[b], out[b], (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (call = 0; call < calls; ++call)
+      MPI_Allreduce(in[b], out[b], (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     took = (MPI_Wtime() - begin) * 1e6 / calls;
     expected = (float)(size * (size - 1) / 2) + (float)size * (float)b;
     if (out[b][0] != expected || out[b][count - 1] != expected) correct = 0;

@@ -65,7 +65,8 @@ Measured measure(trc_world* world, bool copy, std::size_t bytes, int rounds) {
       else if (failed(trc_allreduce(group, in[b].data(), out[b].data(), count, TRC_F32, TRC_SUM)))
         return measured.broken = true, measured;
     }
-    // Ranks that share a core copy one after the other: the last one's end counts, as it does for an operation.
+    // Ranks that share a core copy one after the other: the last one's end counts, as it does for an
+    // operation.
     if (copy && bytes >= awaited_from && failed(trc_barrier(group))) return measured.broken = true, measured;
     double took = (now_us() - begin) / calls;
     const float expected = copy ? in[b].front() : size * (size - 1) / 2 + size * static_cast<float>(b);

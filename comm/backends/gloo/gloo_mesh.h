@@ -1,7 +1,7 @@
-// Gloo's connections between neighbours. Not Gloo's own way, which connects everybody with everybody and reads
-// about 1.5 N^2 keys of a store for it; with one blob of each neighbour. Gloo's operations over it must be
-// those that use no other pair: the ring, and the broadcast, whose tree has edges of powers of two from any
-// root.
+// Gloo's connections between neighbours. Not Gloo's own way, which connects everybody with everybody and
+// reads about 1.5 N^2 keys of a store for it; with one blob of each neighbour. Gloo's operations over it must
+// be those that use no other pair: the ring, and the broadcast, whose tree has edges of powers of two from
+// any root.
 #pragma once
 
 #include <gloo/context.h>

@@ -95,7 +95,8 @@ void GlooMove::allgather() const {
   std::vector<std::size_t> begin{0};
   for (int other = 0; other < size(); ++other)
     begin.push_back(begin.back() +
-                    (data.counts.empty() ? what.count : data.counts[static_cast<std::size_t>(other)]) * width());
+                    (data.counts.empty() ? what.count : data.counts[static_cast<std::size_t>(other)]) *
+                        width());
   const auto block_of = [&](int other) { return out() + begin[static_cast<std::size_t>(other)]; };
   const auto bytes_of = [&](int other) {
     return begin[static_cast<std::size_t>(other) + 1] - begin[static_cast<std::size_t>(other)];
@@ -108,9 +109,9 @@ void GlooMove::allgather() const {
   }
 }
 
-// What has a way of t ranks to go around the ring is handed on in the rounds that are the bits of t; so in each
-// round a rank holds at most one part for each t, and knows which: that of the rank that the lower bits lead
-// back to.
+// What has a way of t ranks to go around the ring is handed on in the rounds that are the bits of t; so in
+// each round a rank holds at most one part for each t, and knows which: that of the rank that the lower bits
+// lead back to.
 void GlooMove::route(const Routes& routes) const {
   const auto ways = static_cast<std::size_t>(size());
   std::vector<std::vector<char>> held(ways);
@@ -151,20 +152,23 @@ void GlooMove::route(const Routes& routes) const {
 }
 
 void GlooMove::gather() const {
-  route({[&](int, int to) { return to == what.root ? block() : 0; },
-         [&](int) { return in(); },
-         [&](int from) { return rank() == what.root ? out() + static_cast<std::size_t>(from) * block() : nullptr; }});
+  route({[&](int, int to) { return to == what.root ? block() : 0; }, [&](int) { return in(); },
+         [&](int from) {
+           return rank() == what.root ? out() + static_cast<std::size_t>(from) * block() : nullptr;
+         }});
 }
 
 void GlooMove::scatter() const {
-  route({[&](int from, int) { return from == what.root ? block() : 0; },
-         [&](int to) { return rank() == what.root ? in() + static_cast<std::size_t>(to) * block() : nullptr; },
-         [&](int) { return out(); }});
+  route(
+      {[&](int from, int) { return from == what.root ? block() : 0; },
+       [&](int to) { return rank() == what.root ? in() + static_cast<std::size_t>(to) * block() : nullptr; },
+       [&](int) { return out(); }});
 }
 
 void GlooMove::alltoall() const {
   const auto bytes = [&](int from, int to) {
-    return data.counts.empty() ? block() : data.counts[static_cast<std::size_t>(from * size() + to)] * width();
+    return data.counts.empty() ? block()
+                               : data.counts[static_cast<std::size_t>(from * size() + to)] * width();
   };
   std::vector<std::size_t> given{0}, got{0};
   for (int other = 0; other < size(); ++other) {

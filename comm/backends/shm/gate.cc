@@ -44,8 +44,8 @@ Moved aborted() { return tl::unexpected(Broken{"aborted"}); }
 
 }  // namespace
 
-// `next`: the ranks before it are known to have come. A rank's word cannot go beyond this step before this rank
-// has ended the next one, so it is equal once the rank has come, also where numbers wrap.
+// `next`: the ranks before it are known to have come. A rank's word cannot go beyond this step before this
+// rank has ended the next one, so it is equal once the rank has come, also where numbers wrap.
 bool Gate::all_have_come(std::uint32_t& next) const {
   while (next < ranks_ && header(next, step_ - 1).arrived.load() == step_) ++next;
   return next == ranks_;
@@ -66,8 +66,8 @@ Moved Gate::pass(Deadline deadline) {
 Moved Gate::await_all(Deadline deadline) {
   std::uint32_t next = 0;
   if (all_have_come(next)) {
-    // The last to come, or one of those who were at the same time. Who goes to sleep is counted before it looks
-    // for the last time: either it sees all words, or is seen here.
+    // The last to come, or one of those who were at the same time. Who goes to sleep is counted before it
+    // looks for the last time: either it sees all words, or is seen here.
     if (words_.sleepers.load() != 0) {
       words_.bell.fetch_add(one_ring);
       futex_wake_all(words_.bell);

@@ -2,7 +2,8 @@
 // lock, so a rank that dies holds nothing; the others wait until somebody calls abort().
 //
 // Each rank says on a line of its own that it has come, and looks at the lines of the others: no rank writes
-// where another one does, and what lies beside the word comes with it. Who sleeps is woken by the last to come.
+// where another one does, and what lies beside the word comes with it. Who sleeps is woken by the last to
+// come.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,8 @@ struct Control {
   std::array<unsigned char, 16> nonce;
   GateWords gate;
 };
-// Of one rank and step, on one cache line: that it has come to the end of the step, and what it is about to do.
+// Of one rank and step, on one cache line: that it has come to the end of the step, and what it is about to
+// do.
 struct Header {
   alignas(cache_line) std::atomic<std::uint32_t> arrived;  // the number of steps that it has ended
   Descriptor what;

@@ -42,7 +42,7 @@ Performed ShmBackend::perform(const Descriptor& what, const Transfer& data, Dead
 ShmBackend::Step ShmBackend::dispatch(const Transfer& data) {
   const auto reduce = [&](bool takes) {
     return what_->count * width() * (ranks_ - 1) <= small_of_others ? small_allreduce(data, takes)
-                                                             : large_allreduce(data, takes);
+                                                                    : large_allreduce(data, takes);
   };
   switch (what_->call) {
     case Call::allreduce:
@@ -99,8 +99,7 @@ ShmBackend::Step ShmBackend::small_allreduce(const Transfer& data, bool takes) {
   copy(now(rank_), data.in, what_->count * width());
   if (auto passed = pass(); !passed) return passed;
   if (!takes) return {};
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank)
-    sources_[rank] = rank == rank_ ? data.in : before(rank);
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) sources_[rank] = rank == rank_ ? data.in : before(rank);
   reduce_all(reduction_of(*what_, static_cast<int>(ranks_)), data.out, sources_.data(), what_->count);
   return {};
 }
@@ -200,7 +199,8 @@ ShmBackend::Step ShmBackend::allgather(const Transfer& data) {
       [&](std::size_t i) {
         for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
           const auto& [cut, begin] = blocks[rank];
-          copy(begin + cut.at(i), rank == rank_ ? bytes_of(data.in) + cut.at(i) : before(rank), cut.length(i));
+          copy(begin + cut.at(i), rank == rank_ ? bytes_of(data.in) + cut.at(i) : before(rank),
+               cut.length(i));
         }
       });
 }
@@ -233,8 +233,8 @@ ShmBackend::Step ShmBackend::scatter(const Transfer& data) {
             copy(now(root) + rank * share(), bytes_of(data.in) + rank * cut.total + cut.at(i), cut.length(i));
       },
       [&](std::size_t i) {
-        const auto* const from = rank_ == root ? bytes_of(data.in) + root * cut.total + cut.at(i)
-                                               : before(root) + rank_ * share();
+        const auto* const from =
+            rank_ == root ? bytes_of(data.in) + root * cut.total + cut.at(i) : before(root) + rank_ * share();
         copy(bytes_of(data.out) + cut.at(i), from, cut.length(i));
       });
 }

@@ -1,5 +1,5 @@
-// A rank that ends at a named point of an operation: whatever the operation and the moment, every other rank hears
-// who it was, and nobody hangs.
+// A rank that ends at a named point of an operation: whatever the operation and the moment, every other rank
+// hears who it was, and nobody hangs.
 #include "tests/unit/comm/job.h"
 
 using namespace trainrun;
@@ -13,7 +13,8 @@ void try_death(const std::string& backend, const std::string& mode, const std::s
   Job job(3, backend, mode, {}, "60", fault);
   for (const std::uint32_t rank : {0, 1}) {
     const auto said = job.all(rank);
-    CHECK_MESSAGE(said.find("failed PeerLost culprit 2 host " + host_of(2, backend) + " ") != std::string::npos, said);
+    CHECK_MESSAGE(
+        said.find("failed PeerLost culprit 2 host " + host_of(2, backend) + " ") != std::string::npos, said);
     CHECK(job.exit_code(rank) == 3);
   }
   CHECK(job.exit_code(2) == (fault.find("=kill") != std::string::npos ? 128 + SIGKILL : 3));
@@ -22,7 +23,8 @@ void try_death(const std::string& backend, const std::string& mode, const std::s
 }  // namespace
 
 TEST_CASE("a rank that ends at any point of any operation is named by all others") {
-  // The worker's operations follow one another, each small and large; what the numbers hit is spread over them.
+  // The worker's operations follow one another, each small and large; what the numbers hit is spread over
+  // them.
   for (const std::string backend : {"shm", "gloo"})
     for (const std::string point : {"comm.come", "comm.wait", "comm.past"})
       for (const int passing : {1, 2, 5, 11, 18, 26, 39, 57}) {

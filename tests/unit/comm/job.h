@@ -125,5 +125,4 @@ class Job {
   std::vector<std::string> outputs_;
 };
 
-
 }  // namespace trainrun

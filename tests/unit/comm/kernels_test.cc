@@ -23,7 +23,8 @@ std::vector<Simd> processors() {
   return found;
 }
 
-// Whole numbers such that neither the sum nor the product of three leaves a signed byte or loses a bit of f16.
+// Whole numbers such that neither the sum nor the product of three leaves a signed byte or loses a bit of
+// f16.
 double small_value(trc_dtype dtype, std::mt19937& random) {
   const int value = static_cast<int>(random() % 6);
   if (dtype == TRC_BOOL) return value % 2;
@@ -57,19 +58,21 @@ TEST_CASE("every reduction of every type on every kind of processor gives the re
         for (const std::size_t count : {0, 1, 3, 8, 31, 64, 67, 1003})
           for (const std::size_t offset : {0, 1, 3}) {
             TypedBuffer a(dtype, count, offset), b(dtype, count, 0), out(dtype, count, offset);
-            for (std::size_t i = 0; i < count; ++i) a.set(i, small_value(dtype, random)), b.set(i, small_value(dtype, random));
+            for (std::size_t i = 0; i < count; ++i)
+              a.set(i, small_value(dtype, random)), b.set(i, small_value(dtype, random));
             reduce_kernel(dtype, op, simd)(out.data(), a.data(), b.data(), count);
             const auto once = op == TRC_MEAN ? TRC_SUM : op;
             bool right = out.intact();
             for (std::size_t i = 0; i < count; ++i)
               right = right && out.get(i) == reference(dtype, once, {a.get(i), b.get(i)});
-            CHECK_MESSAGE(right, name_of(op), " of ", count, " ", name_of(dtype), ", offset ", offset, ", processor ",
-                          static_cast<int>(simd));
+            CHECK_MESSAGE(right, name_of(op), " of ", count, " ", name_of(dtype), ", offset ", offset,
+                          ", processor ", static_cast<int>(simd));
           }
       }
 }
 
-TEST_CASE("every value of f16 and bf16 becomes the f32 that it is, and comes back, on every kind of processor") {
+TEST_CASE(
+    "every value of f16 and bf16 becomes the f32 that it is, and comes back, on every kind of processor") {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   for (const auto simd : processors())
@@ -84,7 +87,8 @@ TEST_CASE("every value of f16 and bf16 becomes the f32 that it is, and comes bac
         const double value = value_of_half(all[i], mantissa);
         const double came = static_cast<double>(wide[i]);
         const bool same = std::isnan(value) ? std::isnan(came) && std::isnan(value_of_half(back[i], mantissa))
-                                            : came == value && std::signbit(came) == std::signbit(value) && back[i] == all[i];
+                                            : came == value && std::signbit(came) == std::signbit(value) &&
+                                                  back[i] == all[i];
         if (!same) ++wrong;
       }
       CHECK_MESSAGE(wrong == 0, name_of(dtype), " on processor ", static_cast<int>(simd));
@@ -100,7 +104,8 @@ TEST_CASE("f32 is rounded to the nearest f16 and bf16, of two to the even one, o
     std::memcpy(&value, &bits, sizeof value);
     wide.push_back(value);
   }
-  // Where each of the two has its edges: half-way points, the largest, the smallest, and what lies beside them.
+  // Where each of the two has its edges: half-way points, the largest, the smallest, and what lies beside
+  // them.
   for (const int mantissa : {10, 7})
     for (unsigned half = 0; half < 0x7fff; half += mantissa == 10 ? 1 : 5) {
       const auto low = static_cast<std::uint16_t>(half), high = static_cast<std::uint16_t>(half + 1);
@@ -109,7 +114,8 @@ TEST_CASE("f32 is rounded to the nearest f16 and bf16, of two to the even one, o
       const auto f = static_cast<float>(middle);
       wide.insert(wide.end(), {f, std::nextafter(f, 0.0F), std::nextafter(f, INFINITY), -f});
     }
-  wide.insert(wide.end(), {65504, 65519, 65520, 65536, 0x1p-24F, 0x1p-25F, 0x1.8p-25F, -0.0F, INFINITY, -INFINITY, NAN});
+  wide.insert(wide.end(),
+              {65504, 65519, 65520, 65536, 0x1p-24F, 0x1p-25F, 0x1.8p-25F, -0.0F, INFINITY, -INFINITY, NAN});
   for (const auto simd : processors())
     for (const auto dtype : {TRC_F16, TRC_BF16}) {
       const int mantissa = dtype == TRC_F16 ? 10 : 7;
@@ -118,9 +124,9 @@ TEST_CASE("f32 is rounded to the nearest f16 and bf16, of two to the even one, o
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < wide.size(); ++i) {
         const auto expected = half_of_value(static_cast<double>(wide[i]), mantissa);
-        const bool same = std::isnan(wide[i]) ? std::isnan(value_of_half(rounded[i], mantissa)) : rounded[i] == expected;
-        if (!same && ++wrong == 1)
-          MESSAGE("first: ", wide[i], " became ", rounded[i], ", not ", expected);
+        const bool same =
+            std::isnan(wide[i]) ? std::isnan(value_of_half(rounded[i], mantissa)) : rounded[i] == expected;
+        if (!same && ++wrong == 1) MESSAGE("first: ", wide[i], " became ", rounded[i], ", not ", expected);
       }
       CHECK_MESSAGE(wrong == 0, name_of(dtype), " on processor ", static_cast<int>(simd));
     }

@@ -221,12 +221,15 @@ TEST_CASE("a mismatch in a group is told to its members in both words, and ends 
   for (const std::string backend : {"shm", "gloo"}) {
     Job job(4, backend, "group_mismatch");
     const std::string words =
-        "rank 0 called allreduce(max of 100000 f32) as operation 1, rank 2 called allreduce(max of 7 f32)",
+                          "rank 0 called allreduce(max of 100000 f32) as operation 1, rank 2 called "
+                          "allreduce(max of 7 f32)",
                       reversed = "rank 2 called allreduce(max of 7 f32) as operation 1, rank 0 called";
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
       const auto said = job.all(rank);
-      CHECK_MESSAGE(said.find(rank % 2 == 0 ? "failed Mismatch" : "failed Aborted") != std::string::npos, said);
-      CHECK_MESSAGE((said.find(words) != std::string::npos || said.find(reversed) != std::string::npos), said);
+      CHECK_MESSAGE(said.find(rank % 2 == 0 ? "failed Mismatch" : "failed Aborted") != std::string::npos,
+                    said);
+      CHECK_MESSAGE((said.find(words) != std::string::npos || said.find(reversed) != std::string::npos),
+                    said);
     }
   }
 }

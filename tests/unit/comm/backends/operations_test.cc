@@ -12,7 +12,8 @@ using namespace trainrun::comm;
 
 namespace {
 
-// Small enough that a product over eight ranks fits in a signed byte; not the same for all elements of a rank.
+// Small enough that a product over eight ranks fits in a signed byte; not the same for all elements of a
+// rank.
 double value(trc_dtype dtype, int rank, std::size_t i) {
   const auto mixed = (static_cast<std::size_t>(rank) * 5 + i) % 7;
   return dtype == TRC_BOOL ? static_cast<double>(mixed % 2) : static_cast<double>(1 + mixed / 5);
@@ -28,7 +29,12 @@ double expected(trc_dtype dtype, trc_op op, int size, std::size_t i) {
 class Trial {
  public:
   Trial(Group& group, trc_dtype dtype, std::size_t count, std::size_t offset)
-      : group_(group), dtype_(dtype), count_(count), offset_(offset), own_(buffer(count)), all_(buffer(count * size())) {
+      : group_(group),
+        dtype_(dtype),
+        count_(count),
+        offset_(offset),
+        own_(buffer(count)),
+        all_(buffer(count * size())) {
     for (std::size_t i = 0; i < count; ++i) own_.set(i, value(dtype, group.rank(), i));
     // For another rank goes what this rank would give as if it were longer.
     for (std::size_t i = 0; i < count * size(); ++i) all_.set(i, value(dtype, group.rank(), i));
@@ -38,7 +44,8 @@ class Trial {
     if (!can_reduce(dtype_, op)) return {};
     auto out = buffer(count_), in_place = own_;
     if (auto done = group_.allreduce(own_.data(), out.data(), count_, dtype_, op); !done) return done;
-    if (auto done = group_.allreduce(in_place.data(), in_place.data(), count_, dtype_, op); !done) return done;
+    if (auto done = group_.allreduce(in_place.data(), in_place.data(), count_, dtype_, op); !done)
+      return done;
     const auto reduced = [&](std::size_t i) { return expected(dtype_, op, group_.size(), i); };
     if (auto good = check(out, reduced, "allreduce", op); !good) return good;
     if (auto good = check(in_place, reduced, "allreduce in place", op); !good) return good;
@@ -46,7 +53,8 @@ class Trial {
     const int root = static_cast<int>(op) % group_.size();
     auto at_root = buffer(count_);
     const bool gets = group_.rank() == root;
-    if (auto done = group_.reduce(own_.data(), gets ? at_root.data() : nullptr, count_, dtype_, op, root); !done)
+    if (auto done = group_.reduce(own_.data(), gets ? at_root.data() : nullptr, count_, dtype_, op, root);
+        !done)
       return done;
     if (gets)
       if (auto good = check(at_root, reduced, "reduce", op); !good) return good;
@@ -63,20 +71,25 @@ class Trial {
   Outcome<void> from_root(int root) {
     auto data = own_;
     if (auto done = group_.broadcast(data.data(), count_, dtype_, root); !done) return done;
-    if (auto good = check(data, [&](std::size_t i) { return value(dtype_, root, i); }, "broadcast", root); !good)
+    if (auto good = check(
+            data, [&](std::size_t i) { return value(dtype_, root, i); }, "broadcast", root);
+        !good)
       return good;
     auto part = buffer(count_), blocks = all_;
     const bool is_root = group_.rank() == root;
-    if (auto done = group_.scatter(is_root ? all_.data() : nullptr, part.data(), count_, dtype_, root); !done) return done;
+    if (auto done = group_.scatter(is_root ? all_.data() : nullptr, part.data(), count_, dtype_, root); !done)
+      return done;
     const auto share = [&](std::size_t i) { return value(dtype_, root, own_block() + i); };
     if (auto good = check(part, share, "scatter", root); !good) return good;
-    if (auto done = group_.scatter(blocks.data(), is_root ? blocks.data(own_block()) : part.data(), count_, dtype_, root);
+    if (auto done = group_.scatter(blocks.data(), is_root ? blocks.data(own_block()) : part.data(), count_,
+                                   dtype_, root);
         !done)
       return done;
     if (auto good = check(part, share, "scatter in place", root); !good) return good;
 
     auto gathered = buffer(count_ * size());
-    if (auto done = group_.gather(own_.data(), is_root ? gathered.data() : nullptr, count_, dtype_, root); !done)
+    if (auto done = group_.gather(own_.data(), is_root ? gathered.data() : nullptr, count_, dtype_, root);
+        !done)
       return done;
     return is_root ? check(gathered, from_all(), "gather", root) : Outcome<void>();
   }
@@ -86,7 +99,8 @@ class Trial {
     if (auto done = group_.allgather(own_.data(), gathered.data(), count_, dtype_); !done) return done;
     if (auto good = check(gathered, from_all(), "allgather", 0); !good) return good;
     for (std::size_t i = 0; i < count_; ++i) in_place.set(own_block() + i, own_.get(i));
-    if (auto done = group_.allgather(in_place.data(own_block()), in_place.data(), count_, dtype_); !done) return done;
+    if (auto done = group_.allgather(in_place.data(own_block()), in_place.data(), count_, dtype_); !done)
+      return done;
     if (auto good = check(in_place, from_all(), "allgather in place", 0); !good) return good;
 
     auto exchanged = buffer(count_ * size()), own_too = all_;
@@ -103,7 +117,8 @@ class Trial {
   Outcome<void> uneven() {
     std::vector<std::uint64_t> counts, given, got;
     std::size_t total = 0;
-    for (std::size_t rank = 0; rank < size(); ++rank) counts.push_back(count_ * ((rank + 1) % 3)), total += counts.back();
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      counts.push_back(count_ * ((rank + 1) % 3)), total += counts.back();
     auto in = buffer(counts[me()]), out = buffer(total);
     for (std::size_t i = 0; i < counts[me()]; ++i) in.set(i, value(dtype_, group_.rank(), i));
     if (auto done = group_.allgatherv(in.data(), out.data(), counts.data(), dtype_); !done) return done;
@@ -129,7 +144,8 @@ class Trial {
       const auto [rank, at] = where(given, i);
       sent.set(i, value(dtype_, group_.rank() + rank, at));
     }
-    if (auto done = group_.alltoallv(sent.data(), given.data(), received.data(), got.data(), dtype_); !done) return done;
+    if (auto done = group_.alltoallv(sent.data(), given.data(), received.data(), got.data(), dtype_); !done)
+      return done;
     const auto for_me = [&](std::size_t i) {
       const auto [rank, at] = where(got, i);
       return value(dtype_, rank + group_.rank(), at);
@@ -156,7 +172,8 @@ class Trial {
     };
   }
   [[nodiscard]] Outcome<void> wrong(const char* what, int detail) const {
-    return comm::fail(TRC_INTERNAL, fmt::format("wrong {} of {} {} ({})", what, count_, name_of(dtype_), detail));
+    return comm::fail(TRC_INTERNAL,
+                      fmt::format("wrong {} of {} {} ({})", what, count_, name_of(dtype_), detail));
   }
   template <class Expected>
   Outcome<void> check(TypedBuffer& got, Expected right, const char* what, int detail) const {
@@ -247,7 +264,8 @@ TEST_CASE("factors are applied over every backend") {
         ranks.all_do([&](Group& group, int rank) -> Outcome<void> {
           TypedBuffer data(dtype, 77, 1);
           for (std::size_t i = 0; i < 77; ++i) data.set(i, 4.0 * (rank + 1));
-          if (auto done = group.allreduce(data.data(), data.data(), 77, dtype, TRC_SUM, {0.25, 2}); !done) return done;
+          if (auto done = group.allreduce(data.data(), data.data(), 77, dtype, TRC_SUM, {0.25, 2}); !done)
+            return done;
           const double sum = 0.5 * 4 * size * (size + 1) / 2;
           if (data.get(0) == sum && data.get(76) == sum && data.intact()) return {};
           return comm::fail(TRC_INTERNAL, fmt::format("{} {} {}", name_of(dtype), data.get(0), sum));
@@ -255,7 +273,8 @@ TEST_CASE("factors are applied over every backend") {
       }
 }
 
-TEST_CASE("counts of alltoallv that do not fit together are told to all ranks, and the ranks by their numbers") {
+TEST_CASE(
+    "counts of alltoallv that do not fit together are told to all ranks, and the ranks by their numbers") {
   for (const std::string backend : {"shm", "gloo"}) {
     Ranks ranks(backends_named(backend, 3));
     const auto ended = ranks.all([&](Group& group, int rank) -> Outcome<void> {
@@ -268,7 +287,8 @@ TEST_CASE("counts of alltoallv that do not fit together are told to all ranks, a
       REQUIRE_FALSE(one);
       CHECK(one.error().status == TRC_MISMATCH);
       CHECK(one.error().operation == "alltoallv");
-      CHECK(one.error().message == "alltoallv as operation 1: rank 2 gives 2 elements to rank 1, which expects 5");
+      CHECK(one.error().message ==
+            "alltoallv as operation 1: rank 2 gives 2 elements to rank 1, which expects 5");
     }
   }
 }
@@ -280,12 +300,16 @@ TEST_CASE("whatever ranks may call differently is a mismatch on all of them") {
   const std::vector<Work> works{
       [](Group& g, bool odd) { return g.allreduce(data, data, 1, odd ? TRC_F64 : TRC_I64, TRC_SUM); },
       [](Group& g, bool odd) { return g.allreduce(data, data, 1, TRC_F64, odd ? TRC_SUM : TRC_MAX); },
-      [](Group& g, bool odd) { return g.allreduce(data, data, 1, TRC_F64, TRC_SUM, {odd ? 2.0 : 1.0, 1}); },
+      [](Group& g, bool odd) {
+        return g.allreduce(data, data, 1, TRC_F64, TRC_SUM, {odd ? 2.0 : 1.0, 1});
+      },
       [](Group& g, bool odd) { return g.reduce(data, data + 4, 1, TRC_F64, TRC_SUM, odd ? 1 : 0); },
       [](Group& g, bool odd) { return g.reduce_scatter(data, data + 4, odd ? 1 : 2, TRC_F64, TRC_SUM); },
       [](Group& g, bool odd) { return g.gather(data, data + 4, 1, TRC_F64, odd ? 1 : 0); },
       [](Group& g, bool odd) { return g.scatter(data, data + 4, 1, TRC_F64, odd ? 1 : 0); },
-      [&](Group& g, bool odd) { return g.allgatherv(data, data + 4, odd ? odd_counts : even_counts, TRC_F64); },
+      [&](Group& g, bool odd) {
+        return g.allgatherv(data, data + 4, odd ? odd_counts : even_counts, TRC_F64);
+      },
       [](Group& g, bool odd) { return odd ? g.barrier() : g.alltoall(data, data + 4, 1, TRC_F64); },
       [&](Group& g, bool odd) {
         return odd ? g.alltoallv(data, even_counts, data + 4, even_counts, TRC_F64) : g.barrier();
@@ -296,7 +320,7 @@ TEST_CASE("whatever ranks may call differently is a mismatch on all of them") {
       CAPTURE(backend);
       CAPTURE(i);
       Ranks ranks(backends_named(backend, 2));
-      for (const auto& one : ranks.all([&](Group& group, int rank) { return works[i](group, rank == 1); })) {
+      for (const auto& one : ranks.all([&](Group&group, int rank) { return works[i](group, rank == 1); })) {
         REQUIRE_FALSE(one);
         CHECK_MESSAGE(one.error().status == TRC_MISMATCH, one.error().message);
         CHECK_MESSAGE(one.error().message.find("rank 0 called ") != std::string::npos, one.error().message);

@@ -38,8 +38,9 @@ inline std::uint16_t half_of_value(double value, int mantissa) {
     (value_of_half(middle, mantissa) <= magnitude ? low : high) = middle;
   }
   // Beyond the largest stands what would be the next.
-  const double above = high == infinity ? 2 * value_of_half(infinity - 1, mantissa) - value_of_half(infinity - 2, mantissa)
-                                        : value_of_half(high, mantissa);
+  const double above = high == infinity
+                           ? 2 * value_of_half(infinity - 1, mantissa) - value_of_half(infinity - 2, mantissa)
+                           : value_of_half(high, mantissa);
   const double down = magnitude - value_of_half(low, mantissa), up = above - magnitude;
   const bool take_high = up < down || (up == down && low % 2 == 1) || magnitude == INFINITY;
   return static_cast<std::uint16_t>((take_high ? high : low) | sign);
@@ -68,7 +69,9 @@ class TypedBuffer {
  public:
   TypedBuffer(trc_dtype dtype, std::size_t count, std::size_t offset)
       : dtype_(dtype), offset_(offset), bytes_(offset + count * size_of(dtype) + 1, guard) {}
-  [[nodiscard]] void* data(std::size_t element = 0) { return bytes_.data() + offset_ + element * size_of(dtype_); }
+  [[nodiscard]] void* data(std::size_t element = 0) {
+    return bytes_.data() + offset_ + element * size_of(dtype_);
+  }
   void set(std::size_t i, double to) {
     switch (dtype_) {
       case TRC_U8:
