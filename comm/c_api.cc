@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/c_handles.h"
+#include "launcher/base/fault.h"
 
 namespace trainrun::comm {
 namespace {
@@ -78,6 +79,10 @@ void abandon(void* handle) {
 }
 
 Outcome<Environment> environment_for(const trc_options* options) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (const char* const faults = environment("TRAINRUN_FAULT")) fault::configure(faults);
+  });
   return read_environment(environment, options);
 }
 
@@ -103,6 +108,7 @@ trc_status trc_world_init(const trc_options* options, trc_world** world) {
     if (!made) return tl::unexpected(made.error());
     auto* const inside = made->get();
     *world = new trc_world{inside, {&inside->group(), inside->members().generation}, std::move(*made)};
+    (*world)->group.world = *world;
     return {};
   });
 }
@@ -131,29 +137,6 @@ const char* trc_host(const trc_world* world, int rank) {
 }
 
 const char* trc_backend(const trc_world* world) { return world->world->backend(); }
-
-trc_group* trc_world_group(trc_world* world) { return world == nullptr ? nullptr : &world->group; }
-
-trc_status trc_allreduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
-                         trc_op op) {
-  if (group == nullptr) return invalid("allreduce in no group");
-  return guarded(*group, [&] { return group->group->allreduce(in, out, count, dtype, op); });
-}
-
-trc_status trc_broadcast(trc_group* group, void* data, size_t count, trc_dtype dtype, int root) {
-  if (group == nullptr) return invalid("broadcast in no group");
-  return guarded(*group, [&] { return group->group->broadcast(data, count, dtype, root); });
-}
-
-trc_status trc_allgather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype) {
-  if (group == nullptr) return invalid("allgather in no group");
-  return guarded(*group, [&] { return group->group->allgather(in, out, count, dtype); });
-}
-
-trc_status trc_barrier(trc_group* group) {
-  if (group == nullptr) return invalid("barrier in no group");
-  return guarded(*group, [&] { return group->group->barrier(); });
-}
 
 trc_status trc_last_error(trc_error_info* info) {
   if (info == nullptr || info->struct_size < sizeof(std::uint32_t)) return TRC_INVALID;

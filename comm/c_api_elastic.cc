@@ -131,6 +131,8 @@ trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status e
     const auto formed = elastic->elastic.form(state->state, last);
     if (!formed) return tl::unexpected(formed.error());
     elastic->world.world = *formed;
+    elastic->world.groups.clear();  // of the last world
+    elastic->world.group.world = &elastic->world;
     elastic->world.group.group = &(*formed)->group();
     elastic->world.group.generation = (*formed)->members().generation;
     *world = &elastic->world;

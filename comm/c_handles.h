@@ -3,23 +3,29 @@
 
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/environment.h"
 #include "comm/home_process.h"
 #include "comm/trainrun_comm.h"
 #include "comm/world.h"
 
+struct trc_world;
 struct trc_group {
   trainrun::comm::Group* group;
   std::uint32_t generation = 0;
+  trc_world* world = nullptr;
   trainrun::comm::HomeProcess home{};
 };
 struct trc_world {
   trainrun::comm::World* world;
   trc_group group;
   trainrun::comm::World::Owner owned{};  // null in an elastic membership
+  std::mutex mutex{};
+  std::vector<std::unique_ptr<trc_group>> groups{};  // of some of the ranks
 };
 
 namespace trainrun::comm {

@@ -10,7 +10,7 @@ Failure World::foreign_failure(const std::string& operation, bool timed_out, con
   if (!watcher_) return fail(TRC_TRANSPORT, operation + ": " + text).value();
   auto failure = explain(operation, timed_out, text);
   watcher_->foreign().shut();
-  group_->abort();
+  groups_.abort();
   return failure;
 }
 

@@ -13,18 +13,30 @@ constexpr Duration for_ever = std::chrono::hours(24 * 365 * 20);
 
 }  // namespace
 
-Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain)
+Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain,
+             Links links)
     : rank_(rank),
       size_(size),
       backend_(std::move(backend)),
       op_timeout_(op_timeout),
-      explain_(std::move(explain)) {}
+      explain_(std::move(explain)),
+      links_(std::move(links)) {}
+
+std::uint32_t Group::world_rank(std::uint32_t member) const {
+  return member < links_.world_ranks.size() ? links_.world_ranks[member] : member;
+}
 
 Failure Group::finish(Failure failure, const Descriptor& what) {
   failure.operation = name_of(what.call);
   failure.sequence = what.sequence;
   failure_ = failure;
   broken_ = true;
+  return failure;
+}
+
+Failure Group::mismatch(const std::string& message, const Descriptor& what) {
+  auto failure = finish(fail(TRC_MISMATCH, message).value(), what);
+  if (links_.disagreed) links_.disagreed(failure);
   return failure;
 }
 
@@ -44,77 +56,39 @@ void Group::look_at_time(Instant now, Duration stood_still) {
     backend_->abort();
 }
 
-Outcome<void> Group::run(Descriptor what, const Transfer& data) {
+Outcome<void> Group::run(const Descriptor& what, const Transfer& data) {
   const std::lock_guard lock(mutex_);
+  return run_alone(what, data);
+}
+
+// With a sequence number already, it is another part of the operation that has just run.
+Outcome<void> Group::run_alone(Descriptor what, const Transfer& data) {
   if (failure_) return tl::unexpected(*failure_);
   if (closed_) return fail(TRC_INVALID, fmt::format("{} after the world was finalized", name_of(what.call)));
-  what.sequence = ++sequence_;
-  call_ = what.call;
-  ++mark_;
+  if (what.sequence == 0) what.sequence = ++sequence_;
+  // The watcher reads these; they order nothing else.
+  call_.store(what.call, std::memory_order_relaxed);
+  mark_.store(2 * what.sequence - 1, std::memory_order_release);
   const struct Ended {
     std::atomic<std::uint64_t>& mark;
-    ~Ended() { ++mark; }
-  } ended{mark_};
+    std::uint64_t sequence;
+    ~Ended() { mark.store(2 * sequence, std::memory_order_release); }
+  } ended{mark_, what.sequence};
   const auto now = std::chrono::steady_clock::now();
-  time_ends_ = now + op_timeout_;
+  time_ends_.store(now + op_timeout_, std::memory_order_release);
   const auto performed = backend_->perform(what, data, now + for_ever);
   const bool timed_out = time_ends_.exchange(idle) == expired;
   if (performed && !*performed && !timed_out) return {};
   if (performed && *performed) {
     const auto& other = **performed;
-    return tl::unexpected(finish(
-        fail(TRC_MISMATCH, fmt::format("rank {} called {}, rank {} called {}", other.first_rank,
-                                       describe(other.first), other.second_rank, describe(other.second)))
-            .value(),
-        what));
+    return tl::unexpected(
+        mismatch(fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
+                             describe(other.first, links_.world_ranks), world_rank(other.second_rank),
+                             describe(other.second, links_.world_ranks)),
+                 what));
   }
   const auto text = performed ? std::string() : performed.error().text;
-  return tl::unexpected(finish(explain_(describe(what), timed_out, text), what));
+  return tl::unexpected(finish(explain_(describe(what, links_.world_ranks), timed_out, text), what));
 }
-
-Outcome<void> Group::allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op) {
-  if (size_of(dtype) == 0)
-    return fail(TRC_INVALID, fmt::format("{} is no element type", static_cast<int>(dtype)));
-  if (reduce_kernel(dtype, op) == nullptr)
-    return fail(TRC_INVALID, fmt::format("{} is no reduction", static_cast<int>(op)));
-  if (count > 0 && (in == nullptr || out == nullptr)) return fail(TRC_INVALID, "allreduce of a null buffer");
-  Descriptor what;
-  what.call = Call::allreduce;
-  what.count = count;
-  what.dtype = dtype;
-  what.op = op;
-  if (!needs_widening(dtype, op)) return run(what, {in, out, count, dtype});
-  auto wide = widened(in, count, dtype);
-  auto reduced = run(what, {wide.data(), wide.data(), count, TRC_I64});
-  if (reduced) narrow(wide, out, dtype);
-  return reduced;
-}
-
-Outcome<void> Group::broadcast(void* data, std::size_t count, trc_dtype dtype, int root) {
-  if (size_of(dtype) == 0)
-    return fail(TRC_INVALID, fmt::format("{} is no element type", static_cast<int>(dtype)));
-  if (root < 0 || root >= size_)
-    return fail(TRC_INVALID, fmt::format("there is no rank {} to broadcast from", root));
-  if (count > 0 && data == nullptr) return fail(TRC_INVALID, "broadcast of a null buffer");
-  Descriptor what;
-  what.call = Call::broadcast;
-  what.count = count;
-  what.dtype = dtype;
-  what.root = root;
-  return run(what, {data, data, count, dtype});
-}
-
-Outcome<void> Group::allgather(const void* in, void* out, std::size_t count, trc_dtype dtype) {
-  if (size_of(dtype) == 0)
-    return fail(TRC_INVALID, fmt::format("{} is no element type", static_cast<int>(dtype)));
-  if (count > 0 && (in == nullptr || out == nullptr)) return fail(TRC_INVALID, "allgather of a null buffer");
-  Descriptor what;
-  what.call = Call::allgather;
-  what.count = count;
-  what.dtype = dtype;
-  return run(what, {in, out, count, dtype});
-}
-
-Outcome<void> Group::barrier() { return run({}, {}); }
 
 }  // namespace trainrun::comm

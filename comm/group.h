@@ -1,12 +1,15 @@
-// The operations among the ranks of a world, in order, each agreed on before data moves; and what becomes of
+// The operations among some ranks of a world, in order, each agreed on before data moves; and what becomes of
 // one that fails.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "comm/backends/backend.h"
 #include "comm/failure.h"
@@ -23,19 +26,54 @@ class Group {
     [[nodiscard]] bool in_operation() const { return mark % 2 == 1; }
     [[nodiscard]] std::uint64_t sequence() const { return (mark + 1) / 2; }
   };
+  struct Factors {
+    double before = 1, after = 1;  // of each rank's elements, and of the results
+  };
 
   // `explain` finds out why an operation broke: from the rendezvous server, or from what the backend said.
   // `timed_out`: the operation's own time had passed.
   using Explain =
       std::function<Failure(const std::string& operation, bool timed_out, const std::string& text)>;
+  // What a group that is a part of a world has besides.
+  struct Links {
+    std::vector<std::uint32_t> world_ranks{};  // of its members; empty: all ranks of the world
+    // Its members called different things, which ranks outside it do not know.
+    std::function<void(const Failure&)> disagreed{};
+    // Makes the group of this rank and another one of the members.
+    std::function<Outcome<Group*>(int other)> pair{};
+  };
 
-  Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain);
+  Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain)
+      : Group(rank, size, std::move(backend), op_timeout, std::move(explain), Links()) {}
+  Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain,
+        Links links);
 
-  Outcome<void> allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op);
+  // What the buffers hold is said in trainrun_comm.h.
+  Outcome<void> allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op) {
+    return allreduce(in, out, count, dtype, op, Factors());
+  }
+  Outcome<void> allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,
+                          Factors factors);
+  Outcome<void> reduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op, int root);
+  Outcome<void> reduce_scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op);
   Outcome<void> broadcast(void* data, std::size_t count, trc_dtype dtype, int root);
   Outcome<void> allgather(const void* in, void* out, std::size_t count, trc_dtype dtype);
+  Outcome<void> allgatherv(const void* in, void* out, const std::uint64_t* counts, trc_dtype dtype);
+  Outcome<void> gather(const void* in, void* out, std::size_t count, trc_dtype dtype, int root);
+  Outcome<void> scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, int root);
+  Outcome<void> alltoall(const void* in, void* out, std::size_t count, trc_dtype dtype);
+  Outcome<void> alltoallv(const void* in, const std::uint64_t* in_counts, void* out,
+                          const std::uint64_t* out_counts, trc_dtype dtype);
   Outcome<void> barrier();
+  Outcome<void> send(const void* data, std::size_t count, trc_dtype dtype, int to);
+  Outcome<void> receive(void* data, std::size_t count, trc_dtype dtype, int from);
 
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& world_ranks() const { return links_.world_ranks; }
+
+  // Groups of two that this one has made, which end with it.
+  [[nodiscard]] std::vector<const Group*> pairs();
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
   void abort() { backend_->abort(); }
   // Operations that begin from now on are refused.
@@ -54,13 +92,21 @@ class Group {
   [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load()}; }
 
  private:
-  Outcome<void> run(Descriptor what, const Transfer& data);
+  Outcome<void> run(const Descriptor& what, const Transfer& data);
+  Outcome<void> run_alone(Descriptor what, const Transfer& data);  // with the mutex
+  Outcome<void> give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype, int root = 0);
+  Outcome<void> hand_over(const void* in, void* out, std::size_t count, trc_dtype dtype, int from, int other);
   Failure finish(Failure failure, const Descriptor& what);
+  Failure mismatch(const std::string& message, const Descriptor& what);
+  [[nodiscard]] std::uint32_t world_rank(std::uint32_t member) const;
+  [[nodiscard]] Outcome<void> check_type(trc_dtype dtype, std::uint64_t count) const;
+  [[nodiscard]] Outcome<void> check_member(int rank) const;
 
   int rank_, size_;
   std::unique_ptr<Backend> backend_;
   Duration op_timeout_;
   Explain explain_;
+  Links links_;
   std::mutex mutex_;  // held while an operation runs and is explained
   std::uint64_t sequence_ = 0;
   std::atomic<std::uint64_t> mark_{0};
@@ -71,6 +117,13 @@ class Group {
   // The end of the time of the operation that runs, or one of these.
   static constexpr Instant idle{}, expired = Instant::max();
   std::atomic<Instant> time_ends_ = idle;
+
+  struct Pair {
+    std::mutex mutex;  // held while it is made
+    Group* group = nullptr;
+  };
+  std::mutex pairs_mutex_;
+  std::map<int, Pair> pairs_;  // by the other member; nodes stay where they are
 };
 
 }  // namespace trainrun::comm

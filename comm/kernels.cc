@@ -1,92 +1,35 @@
 #include "comm/kernels.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <type_traits>
-#include <vector>
+#include "comm/elements.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace trainrun::comm {
 namespace {
 
-// Integers are added and multiplied without a sign, where overflow is defined to wrap; the type is at least
-// as wide as unsigned int, since narrower ones would be promoted to a signed int.
 template <class T>
-using Wrapping = std::conditional_t<std::is_floating_point_v<T>, std::type_identity<T>,
-                                    std::make_unsigned<std::common_type_t<T, int>>>::type;
-
-template <class T>
-struct Sum {
-  static T apply(T a, T b) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-  }
-};
-template <class T>
-struct Product {
-  static T apply(T a, T b) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-  }
-};
-template <class T>
-struct Min {
-  static T apply(T a, T b) { return std::min(a, b); }
-};
-template <class T>
-struct Max {
-  static T apply(T a, T b) { return std::max(a, b); }
-};
-
-// Programs may give buffers that are not aligned to their elements. The compiler makes plain moves of these.
-template <class T>
-T load(const void* from, std::size_t index) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(from) + index * sizeof(T), sizeof(T));
-  return value;
-}
-template <class T>
-void store(void* to, std::size_t index, T value) {
-  std::memcpy(static_cast<char*>(to) + index * sizeof(T), &value, sizeof(T));
-}
-
-template <class T, template <class> class Op>
-void reduce(void* out, const void* a, const void* b, std::size_t count) {
-  // `out` may be `a` or `b`, but not overlap them otherwise; for the compiler's own check that is an overlap.
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) store(out, i, Op<T>::apply(load<T>(a, i), load<T>(b, i)));
+void divide_by(void* data, std::size_t count, T by) {
+  for (std::size_t i = 0; i < count; ++i) store(data, i, static_cast<T>(load<T>(data, i) / by));
 }
 
 template <class T>
-ReduceKernel kernel_for(trc_op op) {
-  switch (op) {
-    case TRC_SUM:
-    case TRC_MEAN:
-      return reduce<T, Sum>;
-    case TRC_MIN:
-      return reduce<T, Min>;
-    case TRC_MAX:
-      return reduce<T, Max>;
-    case TRC_PROD:
-      return reduce<T, Product>;
-    case TRC_OP_RANGE:
-      break;
-  }
-  return nullptr;
+void scale_by(void* data, std::size_t count, T factor) {
+  for (std::size_t i = 0; i < count; ++i) store(data, i, load<T>(data, i) * factor);
 }
 
-template <class T>
-void divide(void* data, std::size_t count, int size) {
-  for (std::size_t i = 0; i < count; ++i)
-    store(data, i, static_cast<T>(load<T>(data, i) / static_cast<T>(size)));
-}
-
-template <class T>
-void widen_from(const void* in, std::vector<std::int64_t>& out) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = load<T>(in, i);
-}
-
-template <class T>
-void narrow_to(const std::vector<std::int64_t>& in, void* out) {
-  for (std::size_t i = 0; i < in.size(); ++i) store(out, i, static_cast<T>(in[i]));
+Simd ask_processor() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool halves = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  __builtin_cpu_init();
+  if (!halves || !__builtin_cpu_supports("avx2")) return Simd::plain;
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return wide ? Simd::avx512 : Simd::avx2;
+#else
+  return Simd::plain;
+#endif
 }
 
 }  // namespace
@@ -95,7 +38,11 @@ std::size_t size_of(trc_dtype dtype) {
   switch (dtype) {
     case TRC_U8:
     case TRC_I8:
+    case TRC_BOOL:
       return 1;
+    case TRC_F16:
+    case TRC_BF16:
+      return 2;
     case TRC_I32:
     case TRC_F32:
       return 4;
@@ -122,6 +69,12 @@ const char* name_of(trc_dtype dtype) {
       return "f32";
     case TRC_F64:
       return "f64";
+    case TRC_F16:
+      return "f16";
+    case TRC_BF16:
+      return "bf16";
+    case TRC_BOOL:
+      return "bool";
     case TRC_DTYPE_RANGE:
       break;
   }
@@ -140,54 +93,62 @@ const char* name_of(trc_op op) {
       return "max";
     case TRC_PROD:
       return "product";
+    case TRC_BAND:
+      return "bitwise and";
+    case TRC_BOR:
+      return "bitwise or";
+    case TRC_BXOR:
+      return "bitwise xor";
     case TRC_OP_RANGE:
       break;
   }
   return "?";
 }
 
-ReduceKernel reduce_kernel(trc_dtype dtype, trc_op op) {
-  switch (dtype) {
-    case TRC_U8:
-      return kernel_for<std::uint8_t>(op);
-    case TRC_I8:
-      return kernel_for<std::int8_t>(op);
-    case TRC_I32:
-      return kernel_for<std::int32_t>(op);
-    case TRC_I64:
-      return kernel_for<std::int64_t>(op);
-    case TRC_F32:
-      return kernel_for<float>(op);
-    case TRC_F64:
-      return kernel_for<double>(op);
-    case TRC_DTYPE_RANGE:
+bool is_floating(trc_dtype dtype) {
+  return dtype == TRC_F16 || dtype == TRC_BF16 || dtype == TRC_F32 || dtype == TRC_F64;
+}
+
+bool can_reduce(trc_dtype dtype, trc_op op) {
+  if (size_of(dtype) == 0) return false;
+  switch (op) {
+    case TRC_SUM:
+    case TRC_MIN:
+    case TRC_MAX:
+    case TRC_PROD:
+      return true;
+    case TRC_MEAN:
+      return dtype != TRC_BOOL;
+    case TRC_BAND:
+    case TRC_BOR:
+    case TRC_BXOR:
+      return !is_floating(dtype);
+    case TRC_OP_RANGE:
       break;
   }
-  return nullptr;
+  return false;
 }
 
-void finish_mean(void* data, std::size_t count, trc_dtype dtype, int size) {
-  if (dtype == TRC_F32) divide<float>(data, count, size);
-  if (dtype == TRC_F64) divide<double>(data, count, size);
-  if (dtype == TRC_I64) divide<std::int64_t>(data, count, size);
+Simd best_simd() {
+  static const Simd best = ask_processor();
+  return best;
 }
 
-bool needs_widening(trc_dtype dtype, trc_op op) {
-  return op == TRC_MEAN && (dtype == TRC_U8 || dtype == TRC_I8 || dtype == TRC_I32);
+trc_dtype wide_type(trc_dtype dtype, trc_op op) {
+  if (dtype == TRC_F16 || dtype == TRC_BF16) return TRC_F32;
+  const bool narrow_integer = dtype == TRC_U8 || dtype == TRC_I8 || dtype == TRC_I32;
+  return narrow_integer && op == TRC_MEAN ? TRC_I64 : dtype;
 }
 
-std::vector<std::int64_t> widened(const void* in, std::size_t count, trc_dtype dtype) {
-  std::vector<std::int64_t> wide(count);
-  if (dtype == TRC_U8) widen_from<std::uint8_t>(in, wide);
-  if (dtype == TRC_I8) widen_from<std::int8_t>(in, wide);
-  if (dtype == TRC_I32) widen_from<std::int32_t>(in, wide);
-  return wide;
+void scale(void* data, std::size_t count, trc_dtype dtype, double factor) {
+  if (dtype == TRC_F32) scale_by(data, count, static_cast<float>(factor));
+  if (dtype == TRC_F64) scale_by(data, count, factor);
 }
 
-void narrow(const std::vector<std::int64_t>& wide, void* out, trc_dtype dtype) {
-  if (dtype == TRC_U8) narrow_to<std::uint8_t>(wide, out);
-  if (dtype == TRC_I8) narrow_to<std::int8_t>(wide, out);
-  if (dtype == TRC_I32) narrow_to<std::int32_t>(wide, out);
+void divide(void* data, std::size_t count, trc_dtype dtype, int by) {
+  if (dtype == TRC_F32) divide_by(data, count, static_cast<float>(by));
+  if (dtype == TRC_F64) divide_by(data, count, static_cast<double>(by));
+  if (dtype == TRC_I64) divide_by(data, count, std::int64_t{by});
 }
 
 }  // namespace trainrun::comm

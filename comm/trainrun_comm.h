@@ -67,17 +67,28 @@ typedef enum trc_dtype {
   TRC_I64 = 3,
   TRC_F32 = 4,
   TRC_F64 = 5,
+  TRC_F16 = 6,  /* IEEE binary16 */
+  TRC_BF16 = 7, /* the upper half of an f32 */
+  TRC_BOOL = 8, /* a byte: 0 is false, all others are true; results are 0 or 1 */
   TRC_DTYPE_RANGE =
       0x7fffffff /* no type: gives the enum the range of an int, so that any number is defined */
 } trc_dtype;
 
-/* The mean of integers is cut towards zero; their sums and products wrap. */
+/* Of integers: sums and products wrap, the mean is cut towards zero and does not wrap. Of f16 and bf16:
+ * formed in f32, and rounded once at the end (nearest, halfway to even). Of bool: sum, max and bor tell
+ * whether any is true, min, product and band whether all are, bxor whether an odd number is; there is no
+ * mean. Bitwise operations are for integers and bool. Anything else is TRC_INVALID. Floats are added in the
+ * order of the ranks over shm, around a ring over gloo: the last bits may differ between the two, never
+ * between ranks. */
 typedef enum trc_op {
   TRC_SUM = 0,
   TRC_MEAN = 1,
   TRC_MIN = 2,
   TRC_MAX = 3,
   TRC_PROD = 4,
+  TRC_BAND = 5,
+  TRC_BOR = 6,
+  TRC_BXOR = 7,
   TRC_OP_RANGE = 0x7fffffff /* no operation, as above */
 } trc_op;
 
@@ -130,14 +141,55 @@ TRC_API const char* trc_backend(const trc_world* world);
 
 /* All ranks of the world. */
 TRC_API trc_group* trc_world_group(trc_world* world);
+/* Some ranks of the world, which have operations of their own, beside those of the world and of other groups.
+ * All members call it with the same ranks (their order does not matter), and make groups of the same ranks in
+ * the same order; a rank that is none of them gets a null group and TRC_OK. Ranks in a group are numbered
+ * from 0 in the order of their ranks in the world; errors name ranks of the world. A failure in any group is
+ * one of the whole world. */
+TRC_API trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group);
+/* Called by all members; waits for them. Groups that are not freed end with their world. Null is allowed. */
+TRC_API trc_status trc_group_free(trc_group* group);
+TRC_API int trc_group_rank(const trc_group* group);
+TRC_API int trc_group_size(const trc_group* group);
 
-/* `in` and `out` hold `count` elements and may be the same buffer, but not overlap otherwise. */
+/* Operations. `count` is one of elements, of one rank's block where a buffer holds a block for each rank, one
+ * after another in the order of the ranks. `in` and `out` may be the same buffer, or the smaller of them the
+ * rank's own block of the larger, but not overlap otherwise. They need not be aligned. All ranks give the
+ * same count, type, operation, factors and root: if not, all of them get TRC_MISMATCH and no buffer is
+ * touched. */
 TRC_API trc_status trc_allreduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
                                  trc_op op);
+/* Each rank's elements are multiplied by `before` first, the results by `after`. For f16, bf16, f32, f64. */
+TRC_API trc_status trc_allreduce_scaled(trc_group* group, const void* in, void* out, size_t count,
+                                        trc_dtype dtype, trc_op op, double before, double after);
+/* The result comes to `root` alone; `out` may be null elsewhere. */
+TRC_API trc_status trc_reduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
+                              trc_op op, int root);
+/* `in` holds a block for each rank; each gets the reduction of those that are for it. */
+TRC_API trc_status trc_reduce_scatter(trc_group* group, const void* in, void* out, size_t count,
+                                      trc_dtype dtype, trc_op op);
 TRC_API trc_status trc_broadcast(trc_group* group, void* data, size_t count, trc_dtype dtype, int root);
-/* `in` holds `count` elements, `out` size x count, in the order of the ranks. */
+/* `out` holds a block of each rank. */
 TRC_API trc_status trc_allgather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype);
+/* The same with blocks of different lengths: `counts` has that of each rank, and is the same on all. */
+TRC_API trc_status trc_allgatherv(trc_group* group, const void* in, void* out, const uint64_t* counts,
+                                  trc_dtype dtype);
+/* `root` gets a block of each rank (`out`), or gives one to each (`in`); null is allowed elsewhere. */
+TRC_API trc_status trc_gather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
+                              int root);
+TRC_API trc_status trc_scatter(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
+                               int root);
+/* Each rank gives a block to each. */
+TRC_API trc_status trc_alltoall(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype);
+/* The same with blocks of different lengths: `in_counts` has that for each rank, `out_counts` that from each.
+ * TRC_MISMATCH on all ranks if any two do not fit together. `in` and `out` must be different buffers. */
+TRC_API trc_status trc_alltoallv(trc_group* group, const void* in, const uint64_t* in_counts, void* out,
+                                 const uint64_t* out_counts, trc_dtype dtype);
 TRC_API trc_status trc_barrier(trc_group* group);
+/* From one rank to another, which both call, with the same count and type, in the same order; the others do
+ * not. A send may wait until the other rank receives. The first between two ranks also connects them. */
+TRC_API trc_status trc_send(trc_group* group, const void* data, size_t count, trc_dtype dtype, int to);
+TRC_API trc_status trc_recv(trc_group* group, void* data, size_t count, trc_dtype dtype, int from);
 
 /* --- Elastic programs: the process goes on when ranks die, hosts come or go ---
  *

@@ -70,13 +70,36 @@ struct Removed : Error {
   using Error::Error;
 };
 
-enum class Op { sum = TRC_SUM, mean = TRC_MEAN, min = TRC_MIN, max = TRC_MAX, product = TRC_PROD };
+enum class Op {
+  sum = TRC_SUM,
+  mean = TRC_MEAN,
+  min = TRC_MIN,
+  max = TRC_MAX,
+  product = TRC_PROD,
+  band = TRC_BAND,
+  bor = TRC_BOR,
+  bxor = TRC_BXOR
+};
+
+// Floats of 16 bits, as they lie in memory; the language has none.
+struct F16 {
+  std::uint16_t bits = 0;
+};
+struct Bf16 {
+  std::uint16_t bits = 0;
+};
 
 namespace detail {
 
 template <class T>
 constexpr trc_dtype dtype_of() {
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, bool>)
+    return TRC_BOOL;
+  else if constexpr (std::is_same_v<T, F16>)
+    return TRC_F16;
+  else if constexpr (std::is_same_v<T, Bf16>)
+    return TRC_BF16;
+  else if constexpr (std::is_same_v<T, float>)
     return TRC_F32;
   else if constexpr (std::is_same_v<T, double>)
     return TRC_F64;
@@ -127,20 +150,27 @@ struct Options {
   std::chrono::milliseconds op_timeout{0}, init_timeout{0};  // 0: from the environment, or the defaults
 };
 
-// Belongs to its World.
+// Belongs to its World. What the operations do, and which buffers may be the same, is said in
+// trainrun_comm.h; where a buffer holds a block for each rank, its size says how long they are.
 class Group {
  public:
   explicit Group(trc_group* group) : group_(group) {}
+
+  [[nodiscard]] int rank() const { return trc_group_rank(group_); }
+  [[nodiscard]] int size() const { return trc_group_size(group_); }
+  [[nodiscard]] trc_group* handle() const { return group_; }
 
   template <class T>
   void allreduce(std::span<T> data, Op op = Op::sum) const {
     allreduce(std::span<const T>(data), data, op);
   }
+  // Each rank's elements are multiplied by `before`, the results by `after`.
   template <class T>
-  void allreduce(std::span<const T> in, std::span<T> out, Op op = Op::sum) const {
-    if (in.size() != out.size()) throw std::invalid_argument("allreduce: in and out differ in size");
-    detail::check(trc_allreduce(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>(),
-                                static_cast<trc_op>(op)));
+  void allreduce(std::span<const T> in, std::span<T> out, Op op = Op::sum, double before = 1,
+                 double after = 1) const {
+    same("allreduce", in.size(), out.size());
+    detail::check(trc_allreduce_scaled(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>(),
+                                       static_cast<trc_op>(op), before, after));
   }
   template <class T, std::size_t size>
   requires(size != std::dynamic_extent)  // of an array
@@ -153,6 +183,19 @@ class Group {
     allreduce(std::span<T>(&value, 1), op);
     return value;
   }
+  // `out` may be empty but on `root`.
+  template <class T>
+  void reduce(std::span<const T> in, std::span<T> out, int root, Op op = Op::sum) const {
+    if (rank() == root) same("reduce", in.size(), out.size());
+    detail::check(trc_reduce(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>(),
+                             static_cast<trc_op>(op), root));
+  }
+  template <class T>
+  void reduce_scatter(std::span<const T> in, std::span<T> out, Op op = Op::sum) const {
+    same("reduce_scatter", in.size(), blocks(out.size()));
+    detail::check(trc_reduce_scatter(group_, in.data(), out.data(), out.size(), detail::dtype_of<T>(),
+                                     static_cast<trc_op>(op)));
+  }
   template <class T>
   void broadcast(std::span<T> data, int root) const {
     detail::check(trc_broadcast(group_, data.data(), data.size(), detail::dtype_of<T>(), root));
@@ -162,14 +205,75 @@ class Group {
     broadcast(std::span<T>(data), root);
   }
   template <class T>
+  void allgather(std::span<const T> in, std::span<T> out) const {
+    same("allgather", blocks(in.size()), out.size());
+    detail::check(trc_allgather(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>()));
+  }
+  template <class T>
   std::vector<T> allgather(std::span<const T> in, int size) const {
     std::vector<T> out(in.size() * static_cast<std::size_t>(size));
     detail::check(trc_allgather(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>()));
     return out;
   }
+  // `counts`: the elements of each rank, the same on all.
+  template <class T>
+  void allgatherv(std::span<const T> in, std::span<T> out, std::span<const std::uint64_t> counts) const {
+    same("allgatherv", counts.size(), blocks(1));
+    same("allgatherv", in.size(), counts[static_cast<std::size_t>(rank())]);
+    same("allgatherv", out.size(), sum(counts));
+    detail::check(trc_allgatherv(group_, in.data(), out.data(), counts.data(), detail::dtype_of<T>()));
+  }
+  // `out` may be empty but on `root`.
+  template <class T>
+  void gather(std::span<const T> in, std::span<T> out, int root) const {
+    if (rank() == root) same("gather", blocks(in.size()), out.size());
+    detail::check(trc_gather(group_, in.data(), out.data(), in.size(), detail::dtype_of<T>(), root));
+  }
+  // `in` may be empty but on `root`.
+  template <class T>
+  void scatter(std::span<const T> in, std::span<T> out, int root) const {
+    if (rank() == root) same("scatter", in.size(), blocks(out.size()));
+    detail::check(trc_scatter(group_, in.data(), out.data(), out.size(), detail::dtype_of<T>(), root));
+  }
+  template <class T>
+  void alltoall(std::span<const T> in, std::span<T> out) const {
+    const auto count = in.size() / blocks(1);
+    same("alltoall", in.size(), out.size());
+    same("alltoall", in.size(), blocks(count));
+    detail::check(trc_alltoall(group_, in.data(), out.data(), count, detail::dtype_of<T>()));
+  }
+  template <class T>
+  void alltoallv(std::span<const T> in, std::span<const std::uint64_t> in_counts, std::span<T> out,
+                 std::span<const std::uint64_t> out_counts) const {
+    same("alltoallv", in_counts.size(), blocks(1));
+    same("alltoallv", out_counts.size(), blocks(1));
+    same("alltoallv", in.size(), sum(in_counts));
+    same("alltoallv", out.size(), sum(out_counts));
+    detail::check(trc_alltoallv(group_, in.data(), in_counts.data(), out.data(), out_counts.data(),
+                                detail::dtype_of<T>()));
+  }
   void barrier() const { detail::check(trc_barrier(group_)); }
+  template <class T>
+  void send(std::span<const T> data, int to) const {
+    detail::check(trc_send(group_, data.data(), data.size(), detail::dtype_of<T>(), to));
+  }
+  template <class T>
+  void receive(std::span<T> data, int from) const {
+    detail::check(trc_recv(group_, data.data(), data.size(), detail::dtype_of<T>(), from));
+  }
 
  private:
+  static void same(const char* operation, std::size_t one, std::size_t other) {
+    if (one != other) throw std::invalid_argument(std::string(operation) + ": sizes do not fit together");
+  }
+  [[nodiscard]] std::size_t blocks(std::size_t count) const {
+    return count * static_cast<std::size_t>(size());
+  }
+  static std::size_t sum(std::span<const std::uint64_t> counts) {
+    std::size_t total = 0;
+    for (const auto count : counts) total += count;
+    return total;
+  }
   trc_group* group_;
 };
 
@@ -200,6 +304,14 @@ class World {
   // "shm", "gloo" or "local".
   [[nodiscard]] std::string backend() const { return trc_backend(world_.get()); }
   [[nodiscard]] Group group() const { return Group(trc_world_group(world_.get())); }
+  // Some of the ranks, all of which call it; nothing on a rank that is none of them.
+  [[nodiscard]] std::optional<Group> group(std::span<const int> ranks) const {
+    trc_group* group = nullptr;
+    detail::check(trc_group_create(world_.get(), ranks.data(), ranks.size(), &group));
+    return group == nullptr ? std::nullopt : std::optional<Group>(Group(group));
+  }
+  // All members call it; no copy of the group is good afterwards.
+  void free(const Group& group) const { detail::check(trc_group_free(group.handle())); }
 
   // One that somebody else owns, who also ends it.
   static World borrowed(trc_world* world) { return World(world, Free{false}); }

@@ -17,8 +17,8 @@ constexpr Duration shut_again_after = milliseconds(20), shut_whole_after = milli
 
 }  // namespace
 
-Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group)
-    : client_(std::move(client)), world_(world), rank_(rank), group_(group) {
+Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Groups& groups)
+    : client_(std::move(client)), world_(world), rank_(rank), groups_(groups) {
   const QuietThreads quiet;
   thread_ = std::thread([this] { run(); });
 }
@@ -28,7 +28,7 @@ Failure Watcher::listen() {
   std::uint64_t told = 0;
   for (;;) {
     const auto before = std::chrono::steady_clock::now();
-    const auto within = std::min(told == 0 ? first_pulse_within : pulse_every, group_.time_left(before));
+    const auto within = std::min(told == 0 ? first_pulse_within : pulse_every, groups_.time_left(before));
     const auto heard = client_.hear(rank_, seen, within);
     if (!heard && heard.error().kind != rendezvous::FailureKind::timeout) {
       auto failure = failure_of(heard.error());
@@ -37,11 +37,11 @@ Failure Watcher::listen() {
     }
     const auto now = std::chrono::steady_clock::now();
     const auto late = now - before - within;
-    group_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
+    groups_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
     if (!heard) {
       // A rank that waits in an operation says so again and again: others whose time passes first know then
       // that it is not the one they wait for.
-      const auto progress = group_.progress();
+      const auto progress = groups_.progress();
       const bool moved = std::exchange(told, progress.mark) != progress.mark;
       if (steps_.counted() && !progress.in_operation()) {
         if (const auto step = steps_.pulse())
@@ -73,7 +73,7 @@ void Watcher::run() {
   }
   end_.notify_all();
   foreign_.shut();
-  group_.abort();
+  groups_.abort();
   keep_shutting();
 }
 

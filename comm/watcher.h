@@ -10,7 +10,7 @@
 
 #include "comm/failure.h"
 #include "comm/foreign_sockets.h"
-#include "comm/group.h"
+#include "comm/groups.h"
 #include "comm/steps.h"
 #include "launcher/base/time.h"
 #include "rendezvous/client.h"
@@ -25,11 +25,11 @@ class Watcher {
     std::string text;     // the last notice, for people
   };
 
-  // The server is told of the group's progress, of the first at once, then each second in which there was
-  // some, and while an operation lasts. At the end, once verdict() has its value, the group is aborted and
+  // The server is told of the groups' progress, of the first at once, then each second in which there was
+  // some, and while an operation lasts. At the end, once verdict() has its value, the groups are aborted and
   // foreign() is shut, again and again until stop(), since connections may be under way; never after stop().
-  // A member that leaves while others may count on it is an end too. `world` and `group` outlive this.
-  Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Group& group);
+  // A member that leaves while others may count on it is an end too. `world` and `groups` outlive this.
+  Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Groups& groups);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -51,7 +51,7 @@ class Watcher {
   rendezvous::Client client_;
   const rendezvous::World& world_;
   Rank rank_;
-  Group& group_;
+  Groups& groups_;
   ForeignSockets foreign_;
   Steps steps_;
   mutable std::mutex mutex_;

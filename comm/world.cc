@@ -58,10 +58,11 @@ Failure with_operation(Failure failure, const std::string& operation) {
 Outcome<World::Owner> World::init(const Environment& environment, Entry entry) {
   Owner world(new World());
   world->op_timeout_ = environment.op_timeout;
+  world->environment_ = environment;
   if (environment.rendezvous.empty()) {
     world->world_ = {environment.generation.value, 1, {}, {{0, environment.host, {}, 0, 1}}};
-    world->group_ = std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(), environment.op_timeout,
-                                            Group::Explain());
+    world->group_ = &world->groups_.add(std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(),
+                                                                environment.op_timeout, Group::Explain()));
     return world;
   }
   if (auto met = world->meet(environment, std::move(entry)); !met) return tl::unexpected(met.error());
@@ -106,11 +107,14 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
                 fmt::format("TRAINRUN_SIZE is {}, but the job has {} ranks", *environment.size, world_.size));
   const bool alone = world_.size == 1;
   if (alone && !entry.elastic) {
-    group_ = std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(), op_timeout_, Group::Explain());
+    group_ = &groups_.add(
+        std::make_unique<Group>(0, 1, std::make_unique<LocalBackend>(), op_timeout_, Group::Explain()));
     return {};
   }
-  auto ear = rendezvous::Client::connect(environment.rendezvous, *key, environment.generation, left());
-  if (!ear) return tl::unexpected(failure_of(ear.error()));
+  environment_.generation = Generation{world_.generation};
+  address_ = address;
+  auto ear = connect(left());
+  if (!ear) return tl::unexpected(ear.error());
   ignore_sigpipe();
   ignores_sigpipe_ = true;
 
@@ -118,27 +122,38 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
   if (alone) {
     draft.backend = std::make_unique<LocalBackend>();
   } else {
-    auto made =
-        make_backend({*client_, world_, rank_, address, environment.backend, environment.key_file, deadline});
+    auto made = make_backend({*client_, world_.members, rank_, "comm/", address, environment.backend,
+                              environment.key_file, deadline});
     if (!made) return tl::unexpected(made.error());
     draft = std::move(*made);
   }
-  group_ = std::make_unique<Group>(
+  group_ = &groups_.add(std::make_unique<Group>(
       static_cast<int>(rank_), static_cast<int>(world_.size), std::move(draft.backend), op_timeout_,
       [this](const std::string& operation, bool timed_out, const std::string& text) {
-        return explain(operation, timed_out, text);
-      });
-  watcher_ = std::make_unique<Watcher>(std::move(*ear), world_, Rank{rank_}, *group_);
+        return explain(operation, timed_out, text, {});
+      },
+      links({}, "all")));
+  watcher_ = std::make_unique<Watcher>(std::move(*ear), world_, Rank{rank_}, groups_);
   if (!draft.connect) return {};
   const auto connected = draft.connect();
   if (!connected) return tl::unexpected(connected.error());
   if (!*connected)
     return tl::unexpected(explain("connecting the ranks", std::chrono::steady_clock::now() >= deadline,
-                                  connected->error().text));
+                                  connected->error().text, {}));
   return {};
 }
 
-Failure World::explain(const std::string& operation, bool timed_out, const std::string& text) {
+Outcome<rendezvous::Client> World::connect(Duration within) const {
+  const auto key = rendezvous::read_key_file(environment_.key_file);
+  if (!key) return fail(TRC_INVALID, key.error().message);
+  auto connected =
+      rendezvous::Client::connect(environment_.rendezvous, *key, environment_.generation, within);
+  if (!connected) return tl::unexpected(failure_of(connected.error()));
+  return std::move(*connected);
+}
+
+Failure World::explain(const std::string& operation, bool timed_out, const std::string& text,
+                       const std::vector<std::uint32_t>& among) {
   if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
   const std::lock_guard lock(client_mutex_);
   // Whoever is in trouble comes here. A death is the server's to tell, and answers this at once; else those
@@ -163,6 +178,10 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   if (timed_out) {
     failure.status = TRC_TIMEOUT;
     if (!met) failure.missing = met.error().missing;
+    // Ranks that have no part in it were not awaited.
+    if (!among.empty())
+      std::erase_if(failure.missing,
+                    [&](auto rank) { return std::find(among.begin(), among.end(), rank) == among.end(); });
     failure.message = fmt::format("{} did not end within {}", operation, format_duration(op_timeout_));
   } else {
     failure.status = TRC_TRANSPORT;
@@ -187,7 +206,7 @@ Outcome<void> World::finalize(Duration wait) {
 // With the client. Without the server there is nobody to tell.
 Outcome<void> World::part(Duration wait) {
   // A rank that closed its connections while another still reads from them could cost that one its data.
-  if (world_.size > 1 && !group_->broken()) {
+  if (world_.size > 1 && !groups_.broken()) {
     const auto met = client_->barrier("comm/end", {}, wait);
     if (!met) {
       static_cast<void>(client_->leave_at_close());
@@ -196,18 +215,18 @@ Outcome<void> World::part(Duration wait) {
   }
   met_at_end_ = true;
   static_cast<void>(client_->leave());
-  group_->close();
-  if (watcher_ && !group_->progress().in_operation()) watcher_->stop();
+  groups_.close();
+  if (watcher_ && !groups_.progress().in_operation()) watcher_->stop();
   return {};
 }
 
 std::optional<rendezvous::Client> World::release(bool together) {
   complete_ = false;
   finalized_ = true;
-  if (together && client_ && world_.size > 1 && !group_->broken())
+  if (together && client_ && world_.size > 1 && !groups_.broken())
     static_cast<void>(client_->barrier("comm/end", {}, release_wait));
   watcher_.reset();
-  group_.reset();
+  groups_.clear();
   return std::exchange(client_, std::nullopt);
 }
 
@@ -222,8 +241,8 @@ Outcome<void> World::check_host_updates() {
 
 // A world that was never complete, or is over, closes without leave: the others must hear of it, or have.
 bool World::parted() {
-  if (!complete_ || !client_ || group_->broken()) return true;
-  if (group_->progress().in_operation()) {  // of another thread, which is not waited for
+  if (!complete_ || !client_ || groups_.broken()) return true;
+  if (groups_.progress().in_operation()) {  // of another thread, which is not waited for
     if (const std::unique_lock lock(client_mutex_, std::try_to_lock); lock)
       static_cast<void>(client_->leave_at_close());
     return false;
@@ -249,7 +268,7 @@ void World::Close::operator()(World* world) const {
 
 World::~World() {
   watcher_.reset();
-  group_.reset();
+  groups_.clear();
   if (ignores_sigpipe_) restore_sigpipe();
 }
 

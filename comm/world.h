@@ -2,14 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/environment.h"
 #include "comm/failure.h"
-#include "comm/group.h"
+#include "comm/groups.h"
 #include "comm/watcher.h"
 #include "rendezvous/client.h"
 
@@ -62,6 +64,10 @@ class World {
   [[nodiscard]] const rendezvous::World& members() const { return world_; }
   [[nodiscard]] const rendezvous::Member& self() const { return world_.members[rank_]; }
   [[nodiscard]] Group& group() { return *group_; }
+  // Of these ranks, in ascending order, which all call it; null on a rank that is none of them. Until
+  // close_group, which all of them call, or as long as the world.
+  Outcome<Group*> make_group(std::vector<std::uint32_t> ranks);
+  Outcome<void> close_group(Group& group);
   // How the ranks exchange bytes: "local", "shm" or "gloo".
   [[nodiscard]] const char* backend() const { return group_->backend(); }
   [[nodiscard]] Duration op_timeout() const { return op_timeout_; }
@@ -70,13 +76,22 @@ class World {
   World() = default;
   ~World();
   Outcome<void> meet(const Environment& environment, Entry entry);
-  Failure explain(const std::string& operation, bool timed_out, const std::string& text);
+  // `among`: the ranks that the operation is of; empty: all.
+  Failure explain(const std::string& operation, bool timed_out, const std::string& text,
+                  const std::vector<std::uint32_t>& among);
+  // Of ranks of which this is one. `name`: the same on all of them, and of no other group.
+  Outcome<Group*> open_group(std::vector<std::uint32_t> ranks, const std::string& name);
+  Outcome<Group*> open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int other);
+  Group::Links links(std::vector<std::uint32_t> ranks, const std::string& name);
+  Outcome<rendezvous::Client> connect(Duration within) const;
   Outcome<void> part(Duration wait);
   // No rank counts on this one any more, or all know that.
   bool parted();
 
+  Environment environment_;
   rendezvous::World world_;
   std::uint32_t rank_ = 0;
+  std::string address_;
   Duration op_timeout_{};
   bool complete_ = false;  // init succeeded
   std::atomic<bool> finalized_ = false;
@@ -84,9 +99,13 @@ class World {
   bool ignores_sigpipe_ = false;
   std::mutex client_mutex_;
   std::optional<rendezvous::Client> client_;
-  // The watcher aborts the group, so it goes first.
-  std::unique_ptr<Group> group_;
+  // The watcher aborts the groups, so it goes first.
+  Groups groups_;
+  Group* group_ = nullptr;  // of all ranks
   std::unique_ptr<Watcher> watcher_;
+  std::mutex names_mutex_;
+  std::map<std::uint64_t, std::uint32_t> named_;  // how many groups there were of the same ranks
+  std::map<const Group*, std::string> group_names_;
 };
 
 }  // namespace trainrun::comm

@@ -5,28 +5,52 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <tl/expected.hpp>
 
-#include "comm/kernels.h"
+#include "comm/reduction.h"
 
 namespace trainrun::comm {
 
-enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier };
+enum class Call : std::uint8_t {
+  allreduce = 1,
+  broadcast,
+  allgather,
+  barrier,
+  reduce,
+  reduce_scatter,
+  allgatherv,
+  scatter,
+  gather,
+  alltoall,
+  alltoallv_plan,  // all ranks hear how much each gives to each
+  alltoallv,
+  send,  // of a group of two, to the other
+};
 const char* name_of(Call call);
 
 // What a rank is about to do. All ranks must be about to do the same.
 struct Descriptor {
   std::uint64_t sequence = 0;
   std::uint64_t count = 0;
+  std::uint64_t shape = 0;       // of counts that differ between the ranks; see shape_of
+  double before = 1, after = 1;  // factors of a reduction
   Call call = Call::barrier;
   trc_dtype dtype = TRC_U8;
-  trc_op op = TRC_SUM;    // allreduce
-  std::int32_t root = 0;  // broadcast
+  trc_op op = TRC_SUM;    // of a reduction
+  std::int32_t root = 0;  // where one rank gives or gets all, its number in the group
 
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
-std::string describe(const Descriptor& descriptor);
+// `ranks`: the numbers of the group's members in the world; empty where they are the same.
+std::string describe(const Descriptor& descriptor, std::span<const std::uint32_t> ranks = {});
+// A number that is another one for other counts.
+std::uint64_t shape_of(std::span<const std::uint64_t> counts);
+
+inline Reduction reduction_of(const Descriptor& what, int ranks) {
+  return {what.dtype, what.op, what.before, what.after, ranks};
+}
 
 // What a backend's call can end with besides success. Text of the lower layer, not for users.
 struct Broken {
@@ -43,13 +67,16 @@ using Moved = tl::expected<void, Broken>;
 using Performed = tl::expected<std::optional<Disagreement>, Broken>;
 using Deadline = std::chrono::steady_clock::time_point;
 
-// The buffers of one operation, `count` elements of `dtype` for each rank: an allgather's `out` holds them
-// for all. They may be the same, need not be aligned, and a broadcast has one buffer.
+// The buffers of one operation, of the descriptor's type, need not be aligned. Where each rank gives
+// something to each, or one does to all, `in` holds a block of `count` elements for each; where it gets from
+// each, `out` does; all others hold `count` elements. They may be the same, or the smaller one be the rank's
+// own block of the larger. A rank that gives or gets nothing may have none; a broadcast has one for both.
 struct Transfer {
   const void* in = nullptr;
   void* out = nullptr;
-  std::uint64_t count = 0;
-  trc_dtype dtype = TRC_U8;
+  // Elements instead of `count`. allgatherv: of each rank. alltoallv: at rank x size + other, what the rank
+  // gives to the other; the blocks lie one after another.
+  std::span<const std::uint64_t> counts{};
 };
 
 // Calls come one at a time, but for abort(), which comes from another thread at any time.
@@ -61,8 +88,7 @@ class Backend {
   virtual ~Backend() = default;
 
   [[nodiscard]] virtual const char* name() const = 0;
-  // What is agreed on is `what`; what moves is `data`, which may be wider. Payload reaches no buffer before
-  // all are known to agree. A mean is divided here, for the types that finish_mean knows.
+  // Payload reaches no buffer before all are known to agree.
   virtual Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) = 0;
   // The call that runs and all later ones fail, within milliseconds.
   virtual void abort() = 0;

@@ -16,9 +16,16 @@ Duration left_until(Deadline deadline) {
   return std::max<Duration>(deadline - std::chrono::steady_clock::now(), milliseconds(1));
 }
 
+std::uint32_t size_of(const Site& site) { return static_cast<std::uint32_t>(site.members.size()); }
+
+bool on_one_host(const Site& site) {
+  return std::all_of(site.members.begin(), site.members.end(),
+                     [&](const auto& member) { return member.host == site.members.front().host; });
+}
+
 // One blob a rank, of which each reads those of its neighbours.
 Outcome<Moved> connect(GlooBackend& backend, const Site& site) {
-  const auto key = [](auto rank) { return fmt::format("comm/mesh/{}", rank); };
+  const auto key = [&](auto rank) { return fmt::format("{}mesh/{}", site.scope, rank); };
   if (const auto put = site.client.put(key(site.rank), backend.blob()); !put)
     return tl::unexpected(failure_of(put.error()));
   std::vector<std::string> keys;
@@ -28,7 +35,7 @@ Outcome<Moved> connect(GlooBackend& backend, const Site& site) {
     auto failure = failure_of(blobs.error());
     // Who of all ranks has not come this far; their blobs are not wanted.
     if (failure.status == TRC_TIMEOUT)
-      if (const auto all = site.client.gather("comm/mesh/", site.world.size, {}); !all)
+      if (const auto all = site.client.gather(site.scope + "mesh/", size_of(site), {}); !all)
         failure.missing = all.error().missing;
     return tl::unexpected(std::move(failure));
   }
@@ -37,7 +44,7 @@ Outcome<Moved> connect(GlooBackend& backend, const Site& site) {
 
 Outcome<Draft> over_gloo(const Site& site) {
   auto listening =
-      GlooBackend::listen(static_cast<int>(site.rank), static_cast<int>(site.world.size), site.address);
+      GlooBackend::listen(static_cast<int>(site.rank), static_cast<int>(size_of(site)), site.address);
   if (!listening)
     return fail(TRC_TRANSPORT,
                 fmt::format("cannot listen on {}: {}", quoted(site.address), listening.error().text));
@@ -55,12 +62,12 @@ std::string folder_for_memory(const std::string& key_file) {
 }  // namespace
 
 Outcome<Draft> make_backend(const Site& site) {
-  if (site.world.members[site.rank].local_size != site.world.size) {
+  if (!on_one_host(site)) {
     if (site.choice == BackendChoice::shm)
       return fail(TRC_UNSUPPORTED, "TRAINRUN_COMM_BACKEND=shm, but the ranks are not all on one host");
     return over_gloo(site);
   }
-  ShmMeeting meeting{site.client, site.rank, site.world.size, site.deadline};
+  ShmMeeting meeting{site.client, site.rank, size_of(site), site.deadline, site.scope};
   if (site.choice == BackendChoice::gloo) meeting.objection = "TRAINRUN_COMM_BACKEND=gloo";
   meeting.folder = folder_for_memory(site.key_file);
   auto met = meet_in_memory(meeting);

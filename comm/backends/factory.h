@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/backends/backend.h"
 #include "comm/environment.h"
@@ -13,11 +14,12 @@
 
 namespace trainrun::comm {
 
-// Where a rank that looks for the others stands. All have the same world.
+// Where a rank that looks for the others stands. All have the same members.
 struct Site {
   rendezvous::Client& client;
-  const rendezvous::World& world;
-  std::uint32_t rank;
+  const std::vector<rendezvous::Member>& members;
+  std::uint32_t rank;   // among the members
+  std::string scope;    // before the keys in the rendezvous; another one for each group of ranks
   std::string address;  // numeric, at which the others reach this rank
   BackendChoice choice;
   std::string key_file;

@@ -1,7 +1,11 @@
 #include "launcher/base/fault.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +19,8 @@ struct Point {
   std::string name;
   std::chrono::milliseconds delay{0};
   int error = 0;
+  unsigned kill_at = 0, exit_at = 0;  // 0: never
+  unsigned passed = 0;
 };
 
 // Of the process: set once at its start, only read after that.
@@ -38,6 +44,8 @@ void configure(std::string_view text) {
     const auto what = split(item.substr(equals + 1), ':');
     const auto number = what.size() > 1 ? parse_unsigned<unsigned>(what[1]) : std::nullopt;
     if (what[0] == "delay") made.delay = std::chrono::milliseconds(number.value_or(0));
+    if (what[0] == "kill") made.kill_at = number.value_or(1);
+    if (what[0] == "exit") made.exit_at = number.value_or(1);
     if (what[0] == "fail") made.error = static_cast<int>(number.value_or(EIO));
     all().points.push_back(std::move(made));
   }
@@ -46,8 +54,11 @@ void configure(std::string_view text) {
 const std::string& configured() { return all().text; }
 
 std::optional<int> point(std::string_view name) {
-  for (const auto& candidate : all().points) {
+  for (auto& candidate : all().points) {
     if (candidate.name != name) continue;
+    const auto passed = std::atomic_ref(candidate.passed).fetch_add(1) + 1;
+    if (passed == candidate.kill_at) ::kill(::getpid(), SIGKILL);
+    if (passed == candidate.exit_at) ::_exit(3);
     if (candidate.delay.count() > 0) std::this_thread::sleep_for(candidate.delay);
     if (candidate.error != 0) return candidate.error;
   }

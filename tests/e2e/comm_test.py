@@ -1,7 +1,9 @@
 """Programs on `comm` under trainrun, on this host: who is to blame when one of their ranks goes."""
 import os
+import subprocess
+import unittest
 
-from harness import BUILD, LocalTest, main, without_blanks
+from harness import BUILD, TRAINRUN, LocalTest, main, without_blanks
 
 COMM_WORKER = without_blanks(os.environ.get("TRAINRUN_COMM_WORKER", BUILD + "/comm_worker"))
 
@@ -31,6 +33,40 @@ class Comm(LocalTest):
                 done = self.assertEnds(self.run_job(*job, 4), 0)
                 self.assertRegex(done.err, r"(?s)generation 4: .*waiting 1\.0 s before the next start\n.*generation 5: ")
                 self.assertEqual(done.err.count("before the next start"), 1, done)
+
+
+def can_unshare():
+    return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode == 0
+
+
+@unittest.skipUnless(can_unshare(), "needs root, and mount and PID namespaces")
+class Containers(LocalTest):
+    # Each rank counts processes for itself: what another says of its /proc/PID means nothing.
+    APART = ("unshare", "--pid", "--fork", "--kill-child")
+
+    def ops(self, shm, *rank):
+        """Two ranks, where /dev/shm is mounted with these options; `rank` comes before each one's command."""
+        mount = f'mount -t tmpfs -o {shm} tmpfs /dev/shm && exec "$@"'
+        done = self.run_job("--mount", "sh", "-c", mount, "sh", TRAINRUN, "-np", 2, *rank, COMM_WORKER, "ops", program="unshare")
+        return self.assertEnds(done, 0)
+
+    def over(self, done, backend):
+        self.assertEqual(done.out.count(f"over {backend}"), 2, done.out + done.err)
+
+    def test_a_small_dev_shm_binds_nobody(self):
+        done = self.ops("size=64k")
+        self.over(done, "shm")
+        self.assertQuietOn(done, "cannot share")
+
+    def test_ranks_with_process_numbers_of_their_own_share_a_file(self):
+        self.over(self.ops("size=64m", *self.APART), "shm")
+
+    def test_without_a_place_for_memory_tcp_is_taken_and_the_reason_said(self):
+        for options, why in (("size=64k", "No space left on device"), ("size=64m,ro", "Read-only file system")):
+            with self.subTest(options=options):
+                done = self.ops(options, *self.APART)
+                self.over(done, "gloo")
+                self.assertSays(done, rf"comm uses TCP on this host, since its ranks cannot share memory: .*{why}")
 
 
 if __name__ == "__main__":

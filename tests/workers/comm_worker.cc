@@ -11,11 +11,20 @@
 //   finalize  rank 0 finalizes while a thread of its own is in a barrier; the others end with their input
 //   drop      rank 0 ends its world and itself while a thread of its own is in a barrier, the others as above
 //   helper    the last rank forks a child that outlives it, until the input ends; all are in a barrier
-//   inherit   what a program that a rank starts gets of its descriptors; "inherited WHAT" for each beyond the
-//   three signals   threads that take the program's signals; "open THREADS", of those that are not the
-//   program's sigpipe   who handles SIGPIPE after a world in which the program took it over; "handler mine"
+//   inherit   what a program that a rank starts gets of its descriptors; "inherited WHAT" for each but three
+//   signals   threads that take the program's signals; "open THREADS", of those that are not the program's
+//   sigpipe   who handles SIGPIPE after a world in which the program took it over; "handler mine"
 //   reduces N, commits N   the last rank exits with 7 soon after an allreduce, or a commit of its state, in
 //   each of the first N generations; after them all end well
+//   groups    groups of some of the ranks beside the world, and messages to any rank; "ok RANK SIZE"
+//   group_loop      ranks 0 and 2 reduce in a group of their own ("running"), the others wait for them
+//   group_mismatch  the same, but rank 2 reduces another number of elements
+//   group_late      rank 0 makes a group with rank 2, which does not come
+//   send_late       rank 0 receives from rank 2, which does not send
+//   all_operations            one after the other, small and large, until something fails
+//   all_operations_and_child  the same, and the last rank forks a child that lives until the input ends
+//   leaks     makes and ends groups, and a world; "nothing left", or what there is more of
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,31 +35,16 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
+#include "comm_worker.h"
 #include "trainrun_elastic.hpp"
 
 namespace {
 
 using namespace trainrun::comm;
-
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-void await_end_of_input() {
-  while (std::getchar() != EOF) {
-  }
-}
-
-int complain(const char* what, const char* type, std::size_t count) {
-  std::printf("wrong %s %s %zu\n", what, type, count);
-  std::fflush(stdout);
-  return 1;
-}
 
 // Values small enough that a product of four ranks fits in a signed byte.
 template <class T>
@@ -362,6 +356,14 @@ int main(int argc, char** argv) {
     if (mode == "sigpipe") return sigpipe();
     if (mode == "reduces" && argc > 2) return reduces(static_cast<unsigned>(std::atoi(argv[2])));
     if (mode == "commits" && argc > 2) return commits(static_cast<unsigned>(std::atoi(argv[2])));
+    if (mode == "groups") return groups();
+    if (mode == "group_loop") return group_loop(false);
+    if (mode == "group_mismatch") return group_loop(true);
+    if (mode == "group_late") return group_late();
+    if (mode == "all_operations") return all_operations(false);
+    if (mode == "all_operations_and_child") return all_operations(true);
+    if (mode == "leaks") return leaks();
+    if (mode == "send_late") return send_late();
     std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;
   } catch (const Error& error) {

@@ -1,63 +1,22 @@
 #include "comm/backends/gloo/gloo_backend.h"
 
 #include <fmt/format.h>
-#include <gloo/allgather.h>
-#include <gloo/allreduce.h>
-#include <gloo/broadcast.h>
-#include <gloo/context.h>
-#include <gloo/transport/context.h>
-#include <gloo/transport/tcp/address.h>
-#include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <pthread.h>
-#include <sched.h>
 
-#include <algorithm>
-#include <array>
 #include <type_traits>
 #include <utility>
 
-#include "comm/backends/gloo/close_on_exec.h"
-#include "comm/backends/gloo/gloo_transport.h"
+#include "comm/backends/gloo/gloo_mesh.h"
+#include "comm/backends/gloo/gloo_moves.h"
 #include "comm/backends/gloo/neighbours.h"
-#include "comm/quiet_threads.h"
+#include "launcher/base/fault.h"
 
 namespace trainrun::comm {
 namespace {
 
-using std::chrono::milliseconds;
-
 // Our own messages use slots that no collective of Gloo uses (its prefixes are small numbers in the top
 // byte).
 constexpr std::uint64_t agree_slot = std::uint64_t{0x40} << 56;
-
-// Gloo takes 0 as "no limit" in places, so something is always left.
-milliseconds left_until(Deadline deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-  return std::max(left, milliseconds(1));
-}
-
-// While this lives, threads that start run under SCHED_BATCH. Gloo's loop thread spins on a lock that an
-// operation holds; under the normal policy its wake-up preempts the holder, which costs milliseconds where
-// ranks share cores. A policy that cannot be set changes speed alone.
-class BatchThreads {
- public:
-  BatchThreads() {
-    known_ = ::pthread_getschedparam(::pthread_self(), &policy_, &parameters_) == 0 && policy_ == SCHED_OTHER;
-    const sched_param batch{};
-    if (known_) known_ = ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &batch) == 0;
-  }
-  BatchThreads(const BatchThreads&) = delete;
-  BatchThreads& operator=(const BatchThreads&) = delete;
-  ~BatchThreads() {
-    if (known_) static_cast<void>(::pthread_setschedparam(::pthread_self(), policy_, &parameters_));
-  }
-
- private:
-  bool known_ = false;
-  int policy_ = SCHED_OTHER;
-  sched_param parameters_{};
-};
 
 // What travels in agree(): the sender's view of all ranks that it has heard of.
 struct View {
@@ -80,69 +39,14 @@ Moved guarded(Work work) {
 
 }  // namespace
 
-// Gloo's own way connects everybody with everybody, and reads about 1.5 N^2 keys of a store for it; this one
-// connects neighbours, with one blob of each. Gloo's operations over it must be those that use no other pair:
-// the rings, and the broadcast, whose tree has edges of powers of two from any root.
-struct GlooBackend::Mesh final : gloo::Context {
-  Mesh(int own_rank, int world_size)
-      : gloo::Context(own_rank, world_size), neighbours(neighbours_of(own_rank, world_size)) {}
-
-  void listen(const std::string& address) {
-    gloo::transport::tcp::attr attributes;
-    attributes.hostname = address;
-    {
-      const BatchThreads batch;
-      const QuietThreads quiet;
-      const auto before = polls();
-      device_ = gloo::transport::tcp::CreateDevice(attributes);
-      close_new_polls_on_exec(before);
-    }
-    transport_ = std::make_shared<GlooTransport>(device_->createContext(rank, size));
-    transport_->set_timeout(getTimeout());
-    transportContext_ = transport_;
-    for (const int peer : neighbours) {
-      const auto bytes = transportContext_->createPair(peer)->address().bytes();
-      ends_.push_back(gloo::transport::tcp::Address(bytes).getSockaddr());
-      address_size = bytes.size();
-      blob.append(bytes.data(), bytes.size());
-    }
-  }
-
-  // Throws. In a blob the addresses stand in the order of the rank's neighbours.
-  void connect(const std::vector<std::string>& blobs, Deadline deadline) {
-    setTimeout(left_until(deadline));
-    transport_->set_timeout(left_until(deadline));
-    for (std::size_t i = 0; i < neighbours.size(); ++i) {
-      const auto theirs = neighbours_of(neighbours[i], size);
-      const auto index =
-          static_cast<std::size_t>(std::find(theirs.begin(), theirs.end(), rank) - theirs.begin());
-      const auto* begin = blobs[i].data() + index * address_size;
-      const std::vector<char> address(begin, begin + address_size);
-      ends_.push_back(gloo::transport::tcp::Address(address).getSockaddr());
-      transportContext_->getPair(neighbours[i])->connect(address);
-    }
-    close_connections_on_exec(ends_);
-  }
-
-  void abort() { transport_->abort(); }
-
-  const std::vector<int> neighbours;
-  std::string blob;
-  std::size_t address_size = 0;
-
- private:
-  std::shared_ptr<GlooTransport> transport_;
-  std::vector<sockaddr_storage> ends_;  // of the connections, where one side or the other has listened
-};
-
-GlooBackend::GlooBackend(std::shared_ptr<Mesh> mesh) : mesh_(std::move(mesh)) {}
+GlooBackend::GlooBackend(std::shared_ptr<GlooMesh> mesh) : mesh_(std::move(mesh)) {}
 GlooBackend::~GlooBackend() = default;
 
 tl::expected<std::unique_ptr<GlooBackend>, Broken> GlooBackend::listen(int rank, int size,
                                                                        const std::string& address) {
   std::unique_ptr<GlooBackend> backend;
   const auto made = guarded([&] {
-    auto mesh = std::make_shared<Mesh>(rank, size);
+    auto mesh = std::make_shared<GlooMesh>(rank, size);
     mesh->listen(address);
     backend = std::unique_ptr<GlooBackend>(new GlooBackend(std::move(mesh)));
   });
@@ -182,8 +86,9 @@ Performed GlooBackend::agree(const Descriptor& mine, Deadline deadline) {
       const auto in = mesh_->createUnboundBuffer(&heard, sizeof heard);
       in->recv((rank + size - step % size) % size, slot);
       out->send((rank + step) % size, slot);
-      in->waitRecv(left_until(deadline));
-      out->waitSend(left_until(deadline));
+      static_cast<void>(fault::point("comm.wait"));
+      in->waitRecv(time_until(deadline));
+      out->waitSend(time_until(deadline));
       if (view.disagree == 0 && heard.disagree != 0) {
         view = heard;
       } else if (view.disagree == 0 && !(heard.mine == mine)) {
@@ -199,66 +104,39 @@ Performed GlooBackend::agree(const Descriptor& mine, Deadline deadline) {
 }
 
 Performed GlooBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
+  static_cast<void>(fault::point("comm.come"));
   auto agreed = agree(what, deadline);
-  if (!agreed || *agreed || data.count == 0) return agreed;
-  Moved moved;
-  switch (what.call) {
-    case Call::allreduce:
-      moved = allreduce(data, what.op, deadline);
-      break;
-    case Call::broadcast:
-      moved = broadcast(data, what.root, deadline);
-      break;
-    case Call::allgather:
-      moved = allgather(data, deadline);
-      break;
-    case Call::barrier:  // to agree is to have met
-      break;
-  }
+  static_cast<void>(fault::point("comm.past"));
+  if (!agreed || *agreed || (what.count == 0 && data.counts.empty())) return agreed;
+  const GlooMove move{mesh_, what, data, deadline};
+  const auto moved = guarded([&] {
+    switch (what.call) {
+      case Call::allreduce:
+        return move.allreduce();
+      case Call::reduce:
+        return move.reduce();
+      case Call::reduce_scatter:
+        return move.reduce_scatter();
+      case Call::broadcast:
+      case Call::send:
+        return move.broadcast();
+      case Call::allgather:
+      case Call::allgatherv:
+      case Call::alltoallv_plan:
+        return move.allgather();
+      case Call::gather:
+        return move.gather();
+      case Call::scatter:
+        return move.scatter();
+      case Call::alltoall:
+      case Call::alltoallv:
+        return move.alltoall();
+      case Call::barrier:  // to agree is to have met
+        break;
+    }
+  });
   if (!moved) return tl::unexpected(moved.error());
   return std::nullopt;
-}
-
-Moved GlooBackend::allreduce(const Transfer& data, trc_op op, Deadline deadline) {
-  const auto moved = guarded([&] {
-    gloo::AllreduceOptions options(std::static_pointer_cast<gloo::Context>(mesh_));
-    const auto width = size_of(data.dtype);
-    const auto run = [&]<class Element>(Element) {
-      // Gloo does not write to the input, but has no type for that.
-      options.setInput(static_cast<Element*>(const_cast<void*>(data.in)), data.count);
-      options.setOutput(static_cast<Element*>(data.out), data.count);
-    };
-    if (width == 1) run(std::uint8_t{});
-    if (width == 4) run(std::uint32_t{});
-    if (width == 8) run(std::uint64_t{});
-    options.setReduceFunction(reduce_kernel(data.dtype, op));
-    options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
-    options.setTimeout(left_until(deadline));
-    gloo::allreduce(options);
-  });
-  if (moved && op == TRC_MEAN) finish_mean(data.out, data.count, data.dtype, mesh_->size);
-  return moved;
-}
-
-Moved GlooBackend::broadcast(const Transfer& data, int root, Deadline deadline) {
-  return guarded([&] {
-    gloo::BroadcastOptions options(std::static_pointer_cast<gloo::Context>(mesh_));
-    options.setOutput(static_cast<char*>(data.out), data.count * size_of(data.dtype));
-    options.setRoot(root);
-    options.setTimeout(left_until(deadline));
-    gloo::broadcast(options);
-  });
-}
-
-Moved GlooBackend::allgather(const Transfer& data, Deadline deadline) {
-  return guarded([&] {
-    gloo::AllgatherOptions options(std::static_pointer_cast<gloo::Context>(mesh_));
-    const auto bytes = data.count * size_of(data.dtype);
-    options.setInput(static_cast<char*>(const_cast<void*>(data.in)), bytes);
-    options.setOutput(static_cast<char*>(data.out), bytes * static_cast<std::size_t>(mesh_->size));
-    options.setTimeout(left_until(deadline));
-    gloo::allgather(options);
-  });
 }
 
 void GlooBackend::abort() {

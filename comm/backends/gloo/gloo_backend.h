@@ -1,7 +1,6 @@
-// The backend over Gloo's TCP transport. The one file pair that knows Gloo.
+// The backend over Gloo's TCP transport. This folder alone knows Gloo.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,8 @@
 #include "comm/backends/backend.h"
 
 namespace trainrun::comm {
+
+class GlooMesh;
 
 class GlooBackend final : public Backend {
  public:
@@ -30,13 +31,9 @@ class GlooBackend final : public Backend {
 
  private:
   Performed agree(const Descriptor& mine, Deadline deadline);
-  Moved allreduce(const Transfer& data, trc_op op, Deadline deadline);
-  Moved broadcast(const Transfer& data, int root, Deadline deadline);
-  Moved allgather(const Transfer& data, Deadline deadline);
 
-  struct Mesh;
-  explicit GlooBackend(std::shared_ptr<Mesh> mesh);
-  std::shared_ptr<Mesh> mesh_;
+  explicit GlooBackend(std::shared_ptr<GlooMesh> mesh);
+  std::shared_ptr<GlooMesh> mesh_;
 };
 
 }  // namespace trainrun::comm

@@ -8,13 +8,15 @@
 #include <climits>
 #include <ctime>
 
+#include "launcher/base/fault.h"
+
 namespace trainrun::comm {
 namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t over = 1;  // bit of GateWords::turn
-constexpr std::uint32_t one_step = 2;
+constexpr std::uint32_t over = 1;  // bit of GateWords::bell
+constexpr std::uint32_t one_ring = 2;
 constexpr auto spin_for = std::chrono::microseconds(50);
 constexpr int looks_between_clocks = 64;
 constexpr int yields = 8;  // each gives the core to somebody else who may be the one that is awaited
@@ -42,32 +44,44 @@ Moved aborted() { return tl::unexpected(Broken{"aborted"}); }
 
 }  // namespace
 
-// Numbers of steps wrap, so they are compared by their distance.
-bool Gate::settled(std::uint32_t turn, std::uint32_t goal) const {
-  return (turn & over) != 0 || static_cast<std::int32_t>(turn - goal) >= 0;
+// `next`: the ranks before it are known to have come. A rank's word cannot go beyond this step before this
+// rank has ended the next one, so it is equal once the rank has come, also where numbers wrap.
+bool Gate::all_have_come(std::uint32_t& next) const {
+  while (next < ranks_ && header(next, step_ - 1).arrived.load() == step_) ++next;
+  return next == ranks_;
 }
 
 Moved Gate::pass(Deadline deadline) {
-  if ((words_.turn.load() & over) != 0) return aborted();
+  if ((words_.bell.load(std::memory_order_relaxed) & over) != 0) return aborted();
+  static_cast<void>(fault::point("comm.come"));
+  auto& own = header(rank_, step_);
   ++step_;
-  const std::uint32_t goal = step_ * one_step;
-  if (words_.arrived.fetch_add(1) + 1 == step_ * ranks_) {
-    // A sleeper that is not counted yet looks at `turn` once more before it sleeps.
-    words_.turn.fetch_add(one_step);
-    if (words_.sleepers.load() != 0) futex_wake_all(words_.turn);
-    return {};
-  }
-  if (!look_for_a_while(goal))
-    if (auto slept = sleep(goal, deadline); !slept) return slept;
-  const auto turn = words_.turn.load();
-  if (static_cast<std::int32_t>((turn & ~over) - goal) >= 0) return {};
-  return aborted();
+  own.arrived.store(step_);
+  static_cast<void>(fault::point("comm.wait"));
+  const auto passed = await_all(deadline);
+  static_cast<void>(fault::point("comm.past"));
+  return passed;
 }
 
-bool Gate::look_for_a_while(std::uint32_t goal) const {
+Moved Gate::await_all(Deadline deadline) {
+  std::uint32_t next = 0;
+  if (all_have_come(next)) {
+    // The last to come, or one of those who were at the same time. Who goes to sleep is counted before it
+    // looks for the last time: either it sees all words, or is seen here.
+    if (words_.sleepers.load() != 0) {
+      words_.bell.fetch_add(one_ring);
+      futex_wake_all(words_.bell);
+    }
+    return {};
+  }
+  if (look_for_a_while(next)) return {};
+  return sleep(next, deadline);
+}
+
+bool Gate::look_for_a_while(std::uint32_t& next) const {
   if (!spins_) {
     for (int i = 0; i < yields; ++i) {
-      if (settled(words_.turn.load(std::memory_order_acquire), goal)) return true;
+      if (all_have_come(next)) return true;
       ::sched_yield();
     }
     return false;
@@ -75,33 +89,38 @@ bool Gate::look_for_a_while(std::uint32_t goal) const {
   const auto until = steady_clock::now() + spin_for;
   do {
     for (int i = 0; i < looks_between_clocks; ++i) {
-      if (settled(words_.turn.load(std::memory_order_acquire), goal)) return true;
+      if (all_have_come(next)) return true;
       pause();
     }
+    if ((words_.bell.load(std::memory_order_relaxed) & over) != 0) return false;
   } while (steady_clock::now() < until);
   return false;
 }
 
-Moved Gate::sleep(std::uint32_t goal, Deadline deadline) {
+Moved Gate::sleep(std::uint32_t& next, Deadline deadline) {
   words_.sleepers.fetch_add(1);
   Moved moved;
   for (;;) {
-    const auto turn = words_.turn.load();
-    if (settled(turn, goal)) break;
+    const auto bell = words_.bell.load();
+    if (all_have_come(next)) break;
+    if ((bell & over) != 0) {
+      moved = aborted();
+      break;
+    }
     const auto left = deadline - steady_clock::now();
     if (left <= steady_clock::duration::zero()) {
       moved = tl::unexpected(Broken{"not all ranks came in time"});
       break;
     }
-    futex_wait(words_.turn, turn, left);
+    futex_wait(words_.bell, bell, left);
   }
   words_.sleepers.fetch_sub(1);
   return moved;
 }
 
 void Gate::abort() {
-  words_.turn.fetch_or(over);
-  futex_wake_all(words_.turn);
+  words_.bell.fetch_or(over);
+  futex_wake_all(words_.bell);
 }
 
 }  // namespace trainrun::comm

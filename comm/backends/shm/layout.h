@@ -20,13 +20,12 @@ namespace trainrun::comm {
 
 inline constexpr std::size_t cache_line = 64;
 // Bytes that a rank hands over in one step. Two of them for each rank stay in the second-level cache.
-inline constexpr std::size_t shm_piece = std::size_t{128} << 10;
-inline constexpr std::uint64_t shm_magic = 0x31306d6873727474;  // changes with the layout
+inline constexpr std::size_t shm_piece = std::size_t{256} << 10;
+inline constexpr std::uint64_t shm_magic = 0x32306d6873727474;  // changes with the layout
 
-// Where steps end; see gate.h.
+// How ranks that sleep at the end of a step are woken; see gate.h.
 struct GateWords {
-  alignas(cache_line) std::atomic<std::uint32_t> arrived;
-  alignas(cache_line) std::atomic<std::uint32_t> turn;  // bit 0: over; above it the steps that are complete
+  alignas(cache_line) std::atomic<std::uint32_t> bell;  // bit 0: over; above it, how often it was rung
   alignas(cache_line) std::atomic<std::uint32_t> sleepers;
 };
 
@@ -36,10 +35,14 @@ struct Control {
   std::array<unsigned char, 16> nonce;
   GateWords gate;
 };
+// Of one rank and step, on one cache line: that it has come to the end of the step, and what it is about to
+// do.
 struct Header {
-  alignas(cache_line) Descriptor what;
+  alignas(cache_line) std::atomic<std::uint32_t> arrived;  // the number of steps that it has ended
+  Descriptor what;
 };
 static_assert(std::is_trivially_copyable_v<Descriptor>);
+static_assert(sizeof(Header) == cache_line);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 class Layout {
@@ -54,9 +57,8 @@ class Layout {
   [[nodiscard]] cpu_set_t& cores(std::uint32_t rank) const {
     return reinterpret_cast<cpu_set_t*>(base_ + cores_at)[rank];
   }
-  [[nodiscard]] Header& header(std::uint32_t rank, std::uint32_t step) const {
-    return reinterpret_cast<Header*>(base_ + headers_at(ranks_))[2 * rank + step % 2];
-  }
+  // Two for each rank, one after the other.
+  [[nodiscard]] Header* headers() const { return reinterpret_cast<Header*>(base_ + headers_at(ranks_)); }
   [[nodiscard]] char* piece(std::uint32_t rank, std::uint32_t step) const {
     return base_ + data_at(ranks_) + (2 * rank + step % 2) * shm_piece;
   }

@@ -31,7 +31,7 @@ class Meeting {
   explicit Meeting(const ShmMeeting& meeting) : m_(meeting) {}
 
   Outcome<ShmMet> attempt(Segment::Kind kind, std::size_t number) {
-    prefix_ = fmt::format("comm/shm/{}/", number);
+    prefix_ = fmt::format("{}shm/{}/", m_.scope, number);
     std::optional<Segment> segment;
     std::string answer = m_.objection.empty() ? std::string() : std::string(objection) + m_.objection;
     if (m_.rank == 0) {

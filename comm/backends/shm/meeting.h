@@ -19,6 +19,7 @@ struct ShmMeeting {
   rendezvous::Client& client;
   std::uint32_t rank, ranks;
   Deadline deadline;
+  std::string scope = "comm/";  // before the keys in the rendezvous; another one for each group of ranks
   // What this rank has against it; empty: nothing. Then nobody uses it.
   std::string objection{};
   std::vector<Segment::Kind> kinds{Segment::Kind::anonymous, Segment::Kind::file};

@@ -1,17 +1,18 @@
 #include "comm/backends/shm/shm_backend.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "comm/backends/shm/stream_copy.h"
 
 namespace trainrun::comm {
 namespace {
 
-// Up to so many bytes of all ranks together each rank reduces everything itself, and one step is enough.
-constexpr std::size_t small_together = std::size_t{64} << 10;
+// Up to so many bytes of the others each rank reduces everything itself, and one step is enough.
+constexpr std::size_t small_of_others = std::size_t{96} << 10;
 
 void copy(void* to, const void* from, std::size_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 const char* bytes_of(const void* data) { return static_cast<const char*>(data); }
@@ -22,15 +23,16 @@ char* bytes_of(void* data) { return static_cast<char*>(data); }
 ShmBackend::ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks, bool spins)
     : segment_(std::move(segment)),
       layout_(segment_.data(), ranks),
-      gate_(layout_.control().gate, ranks, spins),
+      gate_(layout_.control().gate, layout_.headers(), rank, ranks, spins),
       rank_(rank),
-      ranks_(ranks) {}
+      ranks_(ranks),
+      sources_(ranks) {}
 
 Performed ShmBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
   what_ = &what;
   deadline_ = deadline;
   first_step_ = true;
-  layout_.header(rank_, gate_.step()).what = what;
+  gate_.header(rank_, gate_.step()).what = what;
   const auto done = dispatch(data);
   if (done) return std::nullopt;
   if (const auto* disagreement = std::get_if<Disagreement>(&done.error())) return *disagreement;
@@ -38,14 +40,31 @@ Performed ShmBackend::perform(const Descriptor& what, const Transfer& data, Dead
 }
 
 ShmBackend::Step ShmBackend::dispatch(const Transfer& data) {
+  const auto reduce = [&](bool takes) {
+    return what_->count * width() * (ranks_ - 1) <= small_of_others ? small_allreduce(data, takes)
+                                                                    : large_allreduce(data, takes);
+  };
   switch (what_->call) {
     case Call::allreduce:
-      return data.count * size_of(data.dtype) * ranks_ <= small_together ? small_allreduce(data)
-                                                                         : large_allreduce(data);
+      return reduce(true);
+    case Call::reduce:
+      return reduce(static_cast<std::uint32_t>(what_->root) == rank_);
+    case Call::reduce_scatter:
+      return reduce_scatter(data);
     case Call::broadcast:
+    case Call::send:
       return broadcast(data);
     case Call::allgather:
+    case Call::allgatherv:
+    case Call::alltoallv_plan:
       return allgather(data);
+    case Call::gather:
+      return gather(data);
+    case Call::scatter:
+      return scatter(data);
+    case Call::alltoall:
+    case Call::alltoallv:
+      return alltoall(data);
     case Call::barrier:
       break;
   }
@@ -57,9 +76,9 @@ ShmBackend::Step ShmBackend::pass() {
   if (auto passed = gate_.pass(deadline_); !passed) return tl::unexpected(Stop(passed.error()));
   if (!std::exchange(first_step_, false)) return {};
   // Everybody looks at the same headers, and so finds the same two ranks.
-  const auto& first = layout_.header(0, step).what;
+  const auto& first = gate_.header(0, step).what;
   for (std::uint32_t rank = 1; rank < ranks_; ++rank) {
-    const auto& other = layout_.header(rank, step).what;
+    const auto& other = gate_.header(rank, step).what;
     if (!(first == other)) return tl::unexpected(Stop(Disagreement{0, rank, first, other}));
   }
   return {};
@@ -76,23 +95,20 @@ ShmBackend::Step ShmBackend::in_steps(std::size_t pieces, Put put, Take take) {
   return {};
 }
 
-ShmBackend::Step ShmBackend::small_allreduce(const Transfer& data) {
-  copy(now(rank_), data.in, data.count * size_of(data.dtype));
+ShmBackend::Step ShmBackend::small_allreduce(const Transfer& data, bool takes) {
+  copy(now(rank_), data.in, what_->count * width());
   if (auto passed = pass(); !passed) return passed;
-  // In the order of the ranks, so that all get the same sum of floats.
-  const auto reduce = reduce_kernel(data.dtype, what_->op);
-  reduce(data.out, before(0), before(1), data.count);
-  for (std::uint32_t rank = 2; rank < ranks_; ++rank) reduce(data.out, data.out, before(rank), data.count);
-  if (what_->op == TRC_MEAN) finish_mean(data.out, data.count, data.dtype, static_cast<int>(ranks_));
+  if (!takes) return {};
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) sources_[rank] = rank == rank_ ? data.in : before(rank);
+  reduce_all(reduction_of(*what_, static_cast<int>(ranks_)), data.out, sources_.data(), what_->count);
   return {};
 }
 
 // Each rank reduces its part of every piece, one step after the piece was put there, and all take the results
 // one step later; so there is one step a piece. A rank's own part never leaves its buffer.
-ShmBackend::Step ShmBackend::large_allreduce(const Transfer& data) {
-  const auto width = size_of(data.dtype);
-  const auto reduce = reduce_kernel(data.dtype, what_->op);
-  const Cut cut{data.count * width, shm_piece};
+ShmBackend::Step ShmBackend::large_allreduce(const Transfer& data, bool takes) {
+  const auto reduction = reduction_of(*what_, static_cast<int>(ranks_));
+  const Cut cut{what_->count * width(), shm_piece};
   struct Part {
     std::size_t begin, length;
   };
@@ -110,18 +126,13 @@ ShmBackend::Step ShmBackend::large_allreduce(const Transfer& data) {
   };
   const auto reduce_own = [&](std::size_t i) {
     const auto [begin, length] = part_of(i);
-    const auto count = length / width;
-    if (count == 0) return;
-    auto* const to = layout_.result(gate_.step()) + begin;
-    const auto from = [&, begin = begin](std::uint32_t rank) {
-      return rank == rank_ ? bytes_of(data.in) + cut.at(i) + begin : before(rank) + begin;
-    };
-    reduce(to, from(0), from(1), count);
-    for (std::uint32_t rank = 2; rank < ranks_; ++rank) reduce(to, to, from(rank), count);
-    if (what_->op == TRC_MEAN) finish_mean(to, count, data.dtype, static_cast<int>(ranks_));
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+      sources_[rank] = rank == rank_ ? bytes_of(data.in) + cut.at(i) + begin : before(rank) + begin;
+    reduce_all(reduction, layout_.result(gate_.step()) + begin, sources_.data(), length / width());
   };
+  const auto into_out = cut.total >= stream_from ? stream_copy : copy;
   const auto take = [&](std::size_t i) {
-    copy(bytes_of(data.out) + cut.at(i), layout_.result(gate_.step() - 1), cut.length(i));
+    if (takes) into_out(bytes_of(data.out) + cut.at(i), layout_.result(gate_.step() - 1), cut.length(i));
   };
   const auto pieces = cut.pieces();
   for (std::size_t i = 0; i <= pieces; ++i) {
@@ -134,9 +145,27 @@ ShmBackend::Step ShmBackend::large_allreduce(const Transfer& data) {
   return {};
 }
 
+// A rank's piece has a share for each rank.
+ShmBackend::Step ShmBackend::reduce_scatter(const Transfer& data) {
+  const auto reduction = reduction_of(*what_, static_cast<int>(ranks_));
+  const Cut cut{what_->count * width(), share()};
+  const auto block = [&](std::uint32_t rank) { return bytes_of(data.in) + rank * cut.total; };
+  return in_steps(
+      cut.pieces(),
+      [&](std::size_t i) {
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+          if (rank != rank_) copy(now(rank_) + rank * share(), block(rank) + cut.at(i), cut.length(i));
+      },
+      [&](std::size_t i) {
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+          sources_[rank] = rank == rank_ ? block(rank_) + cut.at(i) : before(rank) + rank_ * share();
+        reduce_all(reduction, bytes_of(data.out) + cut.at(i), sources_.data(), cut.length(i) / width());
+      });
+}
+
 ShmBackend::Step ShmBackend::broadcast(const Transfer& data) {
   const auto root = static_cast<std::uint32_t>(what_->root);
-  const Cut cut{data.count * size_of(data.dtype), shm_piece};
+  const Cut cut{what_->count * width(), shm_piece};
   return in_steps(
       cut.pieces(),
       [&](std::size_t i) {
@@ -148,19 +177,102 @@ ShmBackend::Step ShmBackend::broadcast(const Transfer& data) {
 }
 
 ShmBackend::Step ShmBackend::allgather(const Transfer& data) {
-  const Cut cut{data.count * size_of(data.dtype), shm_piece};
-  const auto own = bytes_of(data.out) + rank_ * cut.total;
+  struct Block {
+    Cut cut;
+    char* begin;
+  };
+  std::vector<Block> blocks;
+  auto* to = bytes_of(data.out);
+  std::size_t pieces = 1;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    const auto count = data.counts.empty() ? what_->count : data.counts[rank];
+    blocks.push_back({{count * width(), shm_piece}, to});
+    pieces = std::max(pieces, blocks.back().cut.pieces());
+    if (to != nullptr) to += blocks.back().cut.total;
+  }
+  return in_steps(
+      pieces,
+      [&](std::size_t i) {
+        const auto& cut = blocks[rank_].cut;
+        copy(now(rank_), bytes_of(data.in) + cut.at(i), cut.length(i));
+      },
+      [&](std::size_t i) {
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+          const auto& [cut, begin] = blocks[rank];
+          copy(begin + cut.at(i), rank == rank_ ? bytes_of(data.in) + cut.at(i) : before(rank),
+               cut.length(i));
+        }
+      });
+}
+
+ShmBackend::Step ShmBackend::gather(const Transfer& data) {
+  const auto root = static_cast<std::uint32_t>(what_->root);
+  const Cut cut{what_->count * width(), shm_piece};
   return in_steps(
       cut.pieces(),
       [&](std::size_t i) {
-        const auto* from = bytes_of(data.in) + cut.at(i);
-        copy(now(rank_), from, cut.length(i));
-        if (own + cut.at(i) != from) copy(own + cut.at(i), from, cut.length(i));
+        if (rank_ != root) copy(now(rank_), bytes_of(data.in) + cut.at(i), cut.length(i));
       },
       [&](std::size_t i) {
+        if (rank_ != root) return;
         for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+          copy(bytes_of(data.out) + rank * cut.total + cut.at(i),
+               rank == root ? bytes_of(data.in) + cut.at(i) : before(rank), cut.length(i));
+      });
+}
+
+ShmBackend::Step ShmBackend::scatter(const Transfer& data) {
+  const auto root = static_cast<std::uint32_t>(what_->root);
+  const Cut cut{what_->count * width(), share()};
+  return in_steps(
+      cut.pieces(),
+      [&](std::size_t i) {
+        if (rank_ != root) return;
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+          if (rank != root)
+            copy(now(root) + rank * share(), bytes_of(data.in) + rank * cut.total + cut.at(i), cut.length(i));
+      },
+      [&](std::size_t i) {
+        const auto* const from =
+            rank_ == root ? bytes_of(data.in) + root * cut.total + cut.at(i) : before(root) + rank_ * share();
+        copy(bytes_of(data.out) + cut.at(i), from, cut.length(i));
+      });
+}
+
+ShmBackend::Step ShmBackend::alltoall(const Transfer& data) {
+  const auto cut_of = [&](std::uint32_t from, std::uint32_t to) {
+    return Cut{(data.counts.empty() ? what_->count : data.counts[from * ranks_ + to]) * width(), share()};
+  };
+  struct Block {
+    Cut cut;
+    std::size_t begin;
+  };
+  std::vector<Block> given, got;
+  std::size_t given_bytes = 0, got_bytes = 0, pieces = 1;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    given.push_back({cut_of(rank_, rank), given_bytes});
+    got.push_back({cut_of(rank, rank_), got_bytes});
+    given_bytes += given.back().cut.total;
+    got_bytes += got.back().cut.total;
+    for (std::uint32_t other = 0; other < ranks_; ++other)
+      pieces = std::max(pieces, cut_of(rank, other).pieces());
+  }
+  return in_steps(
+      pieces,
+      [&](std::size_t i) {
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+          const auto& [cut, begin] = given[rank];
           if (rank != rank_)
-            copy(bytes_of(data.out) + rank * cut.total + cut.at(i), before(rank), cut.length(i));
+            copy(now(rank_) + rank * share(), bytes_of(data.in) + begin + cut.at(i), cut.length(i));
+        }
+      },
+      [&](std::size_t i) {
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+          const auto& [cut, begin] = got[rank];
+          const auto* const from = rank == rank_ ? bytes_of(data.in) + given[rank].begin + cut.at(i)
+                                                 : before(rank) + rank_ * share();
+          copy(bytes_of(data.out) + begin + cut.at(i), from, cut.length(i));
+        }
       });
 }
 

@@ -1,10 +1,12 @@
 // The backend of ranks that share memory: pieces go through memory that stays in the cache, and each step
-// ends at a gate. What a rank is about to do lies beside its first piece, so to agree costs no step of its
-// own.
+// ends at a gate. What a rank is about to do lies beside its word that it has come, so to agree costs no step
+// of its own.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <variant>
+#include <vector>
 
 #include "comm/backends/backend.h"
 #include "comm/backends/shm/gate.h"
@@ -31,7 +33,7 @@ class ShmBackend final : public Backend {
   struct Cut {
     std::size_t total, piece;
     [[nodiscard]] std::size_t pieces() const { return total == 0 ? 1 : (total + piece - 1) / piece; }
-    [[nodiscard]] std::size_t at(std::size_t index) const { return index * piece; }
+    [[nodiscard]] std::size_t at(std::size_t index) const { return std::min(total, index * piece); }
     [[nodiscard]] std::size_t length(std::size_t index) const { return std::min(piece, total - at(index)); }
   };
 
@@ -40,11 +42,19 @@ class ShmBackend final : public Backend {
   // Runs put(i) and, a step later, take(i) for each piece.
   template <class Put, class Take>
   Step in_steps(std::size_t pieces, Put put, Take take);
-  Step small_allreduce(const Transfer& data);
-  Step large_allreduce(const Transfer& data);
+  // `takes`: this rank gets the result.
+  Step small_allreduce(const Transfer& data, bool takes);
+  Step large_allreduce(const Transfer& data, bool takes);
+  Step reduce_scatter(const Transfer& data);
   Step broadcast(const Transfer& data);
   Step allgather(const Transfer& data);
+  Step gather(const Transfer& data);
+  Step scatter(const Transfer& data);
+  Step alltoall(const Transfer& data);
 
+  [[nodiscard]] std::size_t width() const { return size_of(what_->dtype); }
+  // Of a block that goes to one rank of all.
+  [[nodiscard]] std::size_t share() const { return shm_piece / ranks_ / cache_line * cache_line; }
   // The rank's piece that is filled in this step, and the one that was filled in the last.
   [[nodiscard]] char* now(std::uint32_t rank) const { return layout_.piece(rank, gate_.step()); }
   [[nodiscard]] char* before(std::uint32_t rank) const { return layout_.piece(rank, gate_.step() - 1); }
@@ -56,6 +66,7 @@ class ShmBackend final : public Backend {
   const Descriptor* what_ = nullptr;  // of the operation that runs
   Deadline deadline_{};
   bool first_step_ = false;
+  std::vector<const void*> sources_;  // of a reduction
 };
 
 }  // namespace trainrun::comm

@@ -2,7 +2,7 @@
 import ctypes
 import math
 import os
-from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 
 class Options(Structure):
@@ -107,6 +107,20 @@ for _name, _result, _arguments in [
         ("trc_allreduce", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int]),
         ("trc_broadcast", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int]),
         ("trc_allgather", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int]),
+        ("trc_group_create", c_int, [c_void_p, POINTER(c_int), c_size_t, POINTER(c_void_p)]),
+        ("trc_group_free", c_int, [c_void_p]),
+        ("trc_group_rank", c_int, [c_void_p]),
+        ("trc_group_size", c_int, [c_void_p]),
+        ("trc_allreduce_scaled", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double, c_double]),
+        ("trc_reduce", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_int]),
+        ("trc_reduce_scatter", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int]),
+        ("trc_allgatherv", c_int, [c_void_p, c_void_p, c_void_p, POINTER(c_uint64), c_int]),
+        ("trc_gather", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int]),
+        ("trc_scatter", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int]),
+        ("trc_alltoall", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int]),
+        ("trc_alltoallv", c_int, [c_void_p, c_void_p, POINTER(c_uint64), c_void_p, POINTER(c_uint64), c_int]),
+        ("trc_send", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int]),
+        ("trc_recv", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int]),
         ("trc_barrier", c_int, [c_void_p]),
         ("trc_last_error", c_int, [POINTER(ErrorInfo)]),
         ("trc_state_new", c_int, [POINTER(c_void_p)]),

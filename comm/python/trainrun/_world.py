@@ -1,41 +1,13 @@
-"""A world of ranks and its operations on buffers of numbers."""
+"""A world of ranks, which is the group of all of them."""
 import ctypes
 import weakref
 
 from trainrun import _library
+from trainrun._group import Group
 from trainrun._library import check, lib
 
-_OPS = {"sum": 0, "mean": 1, "min": 2, "max": 3, "prod": 4}
-_KINDS = {("u", 1): 0, ("i", 1): 1, ("i", 4): 2, ("i", 8): 3, ("f", 4): 4, ("f", 8): 5}
 
-
-def pinned(buffer, writable=True):
-    """(address, bytes, element type, what keeps it alive) of contiguous memory that cannot move meanwhile."""
-    view = memoryview(buffer)
-    if not view.c_contiguous:
-        raise ValueError("the buffer is not contiguous")
-    letter = view.format.lstrip("@=<")
-    kind = "f" if letter in "fd" else "u" if letter in "BcC?" else "i" if letter in "bilq" else None
-    dtype = _KINDS.get((kind, view.itemsize))
-    if view.readonly:
-        if writable:
-            raise ValueError("the buffer is read-only")
-        copy = ctypes.create_string_buffer(view.tobytes(), view.nbytes)
-        return ctypes.addressof(copy), view.nbytes, dtype, copy
-    if view.nbytes == 0:
-        return None, 0, dtype, view
-    memory = (ctypes.c_char * view.nbytes).from_buffer(view.cast("B") if view.format != "B" or view.ndim != 1 else view)
-    return ctypes.addressof(memory), view.nbytes, dtype, memory
-
-
-def _elements(buffer, writable=True):
-    address, size, dtype, keep = pinned(buffer, writable)
-    if dtype is None:
-        raise ValueError(f"elements of format {memoryview(buffer).format!r} cannot be exchanged")
-    return address, size // memoryview(buffer).itemsize, dtype, keep
-
-
-class World:
+class World(Group):
     def __init__(self, handle, owned=True):
         self._handle = handle
         self._free = weakref.finalize(self, lib.trc_world_free, handle) if owned else None
@@ -44,14 +16,6 @@ class World:
         self._local_rank, self._local_size = lib.trc_local_rank(handle), lib.trc_local_size(handle)
         self._generation = lib.trc_generation(handle)
         self._backend = lib.trc_backend(handle).decode()
-
-    @property
-    def rank(self):
-        return self._rank
-
-    @property
-    def size(self):
-        return self._size
 
     @property
     def local_rank(self):
@@ -87,31 +51,11 @@ class World:
     def _group(self):
         return lib.trc_world_group(self._alive())
 
-    def allreduce(self, data, op="sum"):
-        """In place; `op` is sum, mean, min, max or prod."""
-        address, count, dtype, keep = _elements(data)
-        check(lib.trc_allreduce(self._group, address, address, count, dtype, _OPS[op]))
-        del keep
-        return data
-
-    def broadcast(self, data, root=0):
-        address, count, dtype, keep = _elements(data)
-        check(lib.trc_broadcast(self._group, address, count, dtype, root))
-        del keep
-        return data
-
-    def allgather(self, data, out):
-        """`out` holds size times as many elements, in the order of the ranks."""
-        address, count, dtype, keep = _elements(data, writable=False)
-        to, room, out_dtype, keep_out = _elements(out)
-        if room != count * self.size or out_dtype != dtype:
-            raise ValueError(f"out has {room} elements, not {count} of the same type from each of {self.size} ranks")
-        check(lib.trc_allgather(self._group, address, to, count, dtype))
-        del keep, keep_out
-        return out
-
-    def barrier(self):
-        check(lib.trc_barrier(self._group))
+    def group(self, ranks):
+        """A group of these ranks, all of which call it; None on a rank that is none of them."""
+        handle = ctypes.c_void_p()
+        check(lib.trc_group_create(self._alive(), (ctypes.c_int * len(ranks))(*ranks), len(ranks), ctypes.byref(handle)))
+        return Group(handle, self) if handle else None
 
     def shutdown(self):
         """The orderly end, together with all other ranks."""

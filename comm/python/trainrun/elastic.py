@@ -19,8 +19,9 @@ import ctypes
 import json
 
 from trainrun import _library
+from trainrun._group import pinned
 from trainrun._library import Error, HostsUpdated, Removed, check, invalid, lib
-from trainrun._world import World, pinned
+from trainrun._world import World
 
 __all__ = ["HostsUpdated", "Removed", "Sampler", "State", "run", "scale_with_size"]
 

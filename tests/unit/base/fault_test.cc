@@ -2,8 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <string>
 
 namespace trainrun {
 namespace {
@@ -19,6 +24,22 @@ TEST_CASE("a named point fails or waits as configured, and others do nothing") {
   CHECK(fault::point("e") == std::nullopt);
   fault::configure("");
   CHECK(fault::point("a") == std::nullopt);
+}
+
+TEST_CASE("a named point ends the process when it is passed for the given time, and not before") {
+  for (const std::string how : {"kill", "exit"}) {
+    const auto child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      fault::configure("a=" + how + ":3,b=" + how);
+      for (int i = 0; i < 3; ++i) static_cast<void>(fault::point("a"));
+      ::_exit(9);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    if (how == "kill") CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+    if (how == "exit") CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 3));
+  }
 }
 
 }  // namespace

@@ -119,6 +119,17 @@ TEST_CASE("a wrong argument is refused and leaves the group whole") {
   CHECK(status(group.allreduce(&value, &value, 1, static_cast<trc_dtype>(9), TRC_SUM)) == TRC_INVALID);
   CHECK(status(group.allreduce(&value, &value, 1, TRC_F32, static_cast<trc_op>(9))) == TRC_INVALID);
   CHECK(status(group.allreduce(nullptr, &value, 1, TRC_F32, TRC_SUM)) == TRC_INVALID);
+  CHECK(status(group.allreduce(&value, &value, 1, TRC_F32, TRC_BOR)) == TRC_INVALID);
+  CHECK(status(group.allreduce(&value, &value, 1, TRC_I32, TRC_SUM, {0.5, 1})) == TRC_INVALID);
+  CHECK(status(group.allreduce(&value, &value, 1, TRC_F32, TRC_SUM, {1, INFINITY})) == TRC_INVALID);
+  CHECK(status(group.allreduce(&value, &value, SIZE_MAX / 4, TRC_F32, TRC_SUM)) == TRC_INVALID);
+  CHECK(status(group.reduce(&value, nullptr, 1, TRC_F32, TRC_SUM, 0)) == TRC_INVALID);
+  CHECK(status(group.reduce_scatter(&value, &value, 1, TRC_BOOL, TRC_MEAN)) == TRC_INVALID);
+  CHECK(status(group.gather(&value, &value, 1, TRC_F32, 1)) == TRC_INVALID);
+  CHECK(status(group.scatter(nullptr, &value, 1, TRC_F32, 0)) == TRC_INVALID);
+  CHECK(status(group.allgatherv(&value, &value, nullptr, TRC_F32)) == TRC_INVALID);
+  CHECK(status(group.send(&value, 1, TRC_F32, 0)) == TRC_INVALID);
+  CHECK(status(group.receive(&value, 1, TRC_F32, 1)) == TRC_INVALID);
   CHECK(status(group.broadcast(&value, 1, TRC_F32, 1)) == TRC_INVALID);
   CHECK(status(group.broadcast(&value, 1, TRC_F32, -1)) == TRC_INVALID);
   CHECK(status(group.allgather(&value, nullptr, 1, TRC_F32)) == TRC_INVALID);

@@ -1,127 +1,7 @@
 // Ranks as processes, against a rendezvous server in this one.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <string>
-#include <vector>
-
-#include "launcher/base/fd.h"
-#include "launcher/base/strings.h"
-#include "rendezvous/job_key.h"
-#include "tests/unit/rendezvous/server.h"
+#include "tests/unit/comm/job.h"
 
 using namespace trainrun;
-using rendezvous::patient;
-
-namespace {
-
-std::string host_of(std::uint32_t rank, const std::string& backend) {
-  return backend == "shm" ? "host0" : fmt::format("host{}", rank / 2);
-}
-
-// `size` workers; whatever happens, none outlives the test.
-class Job {
- public:
-  // Over memory all are on one host, over Gloo two on each.
-  Job(std::uint32_t size, const std::string& backend, const std::string& mode,
-      const std::vector<std::string>& hosts = {}, const std::string& op_timeout = "60")
-      : server(size, hosts) {
-    REQUIRE(::mkdtemp(directory_.data()) != nullptr);
-    const auto key_file = directory_ + "/key";
-    REQUIRE(write_key_file(key_file, server.key));
-    auto input = make_pipe();
-    REQUIRE(input);
-    input_ = std::move(*input);
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-      std::vector<std::string> environment{
-          "TRAINRUN_RENDEZVOUS=" + server.address,   "TRAINRUN_KEY_FILE=" + key_file,
-          fmt::format("TRAINRUN_RANK={}", rank),     fmt::format("TRAINRUN_SIZE={}", size),
-          "TRAINRUN_HOST=" + host_of(rank, backend), "TRAINRUN_OP_TIMEOUT=" + op_timeout,
-          "TRAINRUN_COMM_BACKEND=" + backend};
-      for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH"})
-        if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
-      start(mode, environment);
-    }
-  }
-  ~Job() {
-    for (const auto pid : pids) {
-      if (pid == 0) continue;
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-    }
-    ::unlink((directory_ + "/key").c_str());
-    ::rmdir(directory_.c_str());
-  }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
-
-  // What the rank has printed once it holds `text`, or all of it when it has ended.
-  std::string printed(std::uint32_t rank, const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + patient;
-    auto& so_far = outputs_[rank];
-    while (so_far.find(text) == std::string::npos) {
-      const auto left =
-          std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-      pollfd entry{pipes_[rank].get(), POLLIN, 0};
-      REQUIRE_MESSAGE((left > 0 && ::poll(&entry, 1, static_cast<int>(left)) > 0), "rank ", rank,
-                      " hangs: ", so_far);
-      std::array<char, 4096> buffer;
-      const auto got = ::read(pipes_[rank].get(), buffer.data(), buffer.size());
-      if (got <= 0) break;
-      so_far.append(buffer.data(), static_cast<std::size_t>(got));
-    }
-    return so_far;
-  }
-  std::string all(std::uint32_t rank) { return printed(rank, "\x01 never printed"); }
-  int exit_code(std::uint32_t rank) {
-    int status = 0;
-    REQUIRE(::waitpid(std::exchange(pids[rank], 0), &status, 0) > 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  void signal(std::uint32_t rank, int number) { REQUIRE(::kill(pids[rank], number) == 0); }
-
-  // Workers that wait for the end of their input go on.
-  void release() { input_.second.reset(); }
-
-  rendezvous::Server server;
-  std::vector<pid_t> pids;
-
- private:
-  void start(const std::string& mode, const std::vector<std::string>& environment) {
-    std::vector<char*> argv, envp;
-    std::string program = TRAINRUN_COMM_WORKER, word = mode;
-    argv = {program.data(), word.data(), nullptr};
-    auto copies = environment;
-    for (auto& variable : copies) envp.push_back(variable.data());
-    envp.push_back(nullptr);
-    auto pipe = make_pipe();
-    REQUIRE(pipe);
-    const auto pid = ::fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-      ::dup2(pipe->second.get(), 1);
-      ::dup2(input_.first.get(), 0);
-      ::execve(argv[0], argv.data(), envp.data());
-      ::_exit(127);
-    }
-    pids.push_back(pid);
-    pipes_.push_back(std::move(pipe->first));
-    outputs_.emplace_back();
-  }
-
-  FdPair input_;  // the workers' stdin
-  std::string directory_ = "/tmp/trainrun-test-XXXXXX";
-  std::vector<Fd> pipes_;
-  std::vector<std::string> outputs_;
-};
-
-}  // namespace
 
 TEST_CASE("every operation on every type gives the expected values on 1 to 4 ranks") {
   for (const std::string backend : {"shm", "gloo"})
@@ -312,4 +192,55 @@ TEST_CASE("time for which a rank stands still is no time of its operation") {
       CHECK_MESSAGE(job.exit_code(rank) == 0, job.all(rank));
     }
   }
+}
+
+TEST_CASE("groups of some of the ranks work beside the world and each other, and any rank sends to any") {
+  for (const std::string backend : {"shm", "gloo", "auto"})
+    for (const std::uint32_t size : {2, 5, 7}) {
+      Job job(size, backend, "groups");
+      for (std::uint32_t rank = 0; rank < size; ++rank) {
+        CHECK(job.all(rank) == fmt::format("ok {} {}\n", rank, size));
+        CHECK(job.exit_code(rank) == 0);
+      }
+    }
+}
+
+TEST_CASE("the death of a group's member is one of the world: every rank names it") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(4, backend, "group_loop");
+    for (std::uint32_t rank = 0; rank < 4; ++rank) job.printed(rank, "running");
+    job.signal(2, SIGKILL);
+    for (const std::uint32_t rank : {0, 1, 3})
+      CHECK_MESSAGE(job.all(rank).find("failed PeerLost culprit 2 host " + host_of(2, backend) + " ") !=
+                        std::string::npos,
+                    job.all(rank));
+  }
+}
+
+TEST_CASE("a mismatch in a group is told to its members in both words, and ends the world for all") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(4, backend, "group_mismatch");
+    const std::string words =
+                          "rank 0 called allreduce(max of 100000 f32) as operation 1, rank 2 called "
+                          "allreduce(max of 7 f32)",
+                      reversed = "rank 2 called allreduce(max of 7 f32) as operation 1, rank 0 called";
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const auto said = job.all(rank);
+      CHECK_MESSAGE(said.find(rank % 2 == 0 ? "failed Mismatch" : "failed Aborted") != std::string::npos,
+                    said);
+      CHECK_MESSAGE((said.find(words) != std::string::npos || said.find(reversed) != std::string::npos),
+                    said);
+    }
+  }
+}
+
+TEST_CASE("who does not come to a group, or does not send, is named, and nobody who has no part in it") {
+  for (const std::string backend : {"shm", "gloo"})
+    for (const char* mode : {"group_late", "send_late"}) {
+      Job job(4, backend, mode, {}, "1");
+      CHECK_MESSAGE(job.all(0).find("failed Timeout culprit 2 host " + host_of(2, backend) + " missing 2 ") !=
+                        std::string::npos,
+                    job.all(0));
+      job.release();
+    }
 }

@@ -53,7 +53,7 @@ TEST_CASE("an abort ends an operation that waits for a silent rank, and all late
   what.call = Call::allreduce;
   what.count = 1;
   what.dtype = TRC_F64;
-  CHECK_FALSE(pair.ranks[0]->perform(what, {&value, &value, 1, TRC_F64}, in(never)));
+  CHECK_FALSE(pair.ranks[0]->perform(what, {&value, &value, {}}, in(never)));
 }
 
 TEST_CASE("an abort ends an operation at whatever point its connection breaks") {

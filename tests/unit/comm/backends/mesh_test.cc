@@ -79,7 +79,7 @@ TEST_CASE("every operation works on a mesh that connects neighbours alone, from 
     constexpr std::size_t count = 1001;
     mesh.on_all([&](int rank) -> Moved {
       const auto perform = [&](const Descriptor& what, const void* in, void* out) -> Moved {
-        const auto done = mesh.at(rank).perform(what, {in, out, what.count, what.dtype}, soon());
+        const auto done = mesh.at(rank).perform(what, {in, out, {}}, soon());
         if (!done) return tl::unexpected(done.error());
         if (*done) return tl::unexpected(Broken{"the ranks disagree"});
         return {};

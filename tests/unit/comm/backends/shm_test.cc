@@ -86,14 +86,13 @@ TEST_CASE("nobody passes a gate before the last, again and again, also where the
     for (const std::uint32_t begin : {0U, 0xffffffffU - 20, 0x7fffffffU - 20}) {
       GateWords words{};
       constexpr std::uint32_t ranks = 3;
-      words.turn = begin * 2;
-      words.arrived = begin * ranks;
+      std::array<Header, 2 * ranks> headers{};
       std::array<std::atomic<std::uint32_t>, ranks> done{};
       std::vector<std::thread> threads;
       std::atomic<int> wrong{0};
       for (std::uint32_t rank = 0; rank < ranks; ++rank)
         threads.emplace_back([&, rank] {
-          Gate gate(words, ranks, spins, begin);
+          Gate gate(words, headers.data(), rank, ranks, spins, begin);
           for (std::uint32_t step = 1; step <= 50; ++step) {
             done[rank] = step;
             if (!gate.pass(in(patience))) ++wrong;
@@ -112,10 +111,11 @@ TEST_CASE("an abort ends who waits at a gate and who comes later, whether they s
   for (const bool spins : {false, true}) {
     for (int round = 0; round < 50; ++round) {
       GateWords words{};
-      Gate first(words, 2, spins), second(words, 2, spins);
+      std::array<Header, 4> headers{};
+      Gate first(words, headers.data(), 0, 2, spins), second(words, headers.data(), 1, 2, spins);
       auto waits = std::async(std::launch::async, [&] { return first.pass(in(never)).has_value(); });
       if (round % 2 == 0)
-        while (words.arrived == 0) std::this_thread::yield();
+        while (headers[0].arrived == 0) std::this_thread::yield();
       second.abort();  // before it waits, while it does, or as it goes to sleep
       REQUIRE(waits.wait_for(patience) == std::future_status::ready);
       CHECK_FALSE(waits.get());
@@ -126,7 +126,8 @@ TEST_CASE("an abort ends who waits at a gate and who comes later, whether they s
 
 TEST_CASE("a gate whose time has passed says so") {
   GateWords words{};
-  Gate gate(words, 2, false);
+  std::array<Header, 4> headers{};
+  Gate gate(words, headers.data(), 0, 2, false);
   const auto passed = gate.pass(in(std::chrono::milliseconds(20)));
   REQUIRE_FALSE(passed);
   CHECK(passed.error().text == "not all ranks came in time");

@@ -1,0 +1,114 @@
+// The C interface over Group.
+#include <algorithm>
+#include <string>
+
+#include "comm/c_handles.h"
+
+using trainrun::comm::guarded;
+using trainrun::comm::invalid;
+using trainrun::comm::Outcome;
+
+namespace {
+
+template <class Work>
+trc_status in_group(trc_group* group, Work work) {
+  if (group == nullptr) return invalid("an operation in no group");
+  return guarded(*group, [&] { return work(*group->group); });
+}
+
+}  // namespace
+
+trc_group* trc_world_group(trc_world* world) { return world == nullptr ? nullptr : &world->group; }
+
+trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group) {
+  if (world == nullptr || group == nullptr || (ranks == nullptr && count > 0))
+    return invalid("trc_group_create needs a world, ranks and a place for the group");
+  *group = nullptr;
+  return guarded(world->group, [&]() -> Outcome<void> {
+    if (std::any_of(ranks, ranks + count, [](int rank) { return rank < 0; }))
+      return trainrun::comm::fail(TRC_INVALID, "a rank below 0 in a group");
+    auto made = world->world->make_group({ranks, ranks + count});
+    if (!made) return tl::unexpected(made.error());
+    if (*made == nullptr) return {};
+    const std::lock_guard lock(world->mutex);
+    world->groups.push_back(
+        std::unique_ptr<trc_group>(new trc_group{*made, world->group.generation, world, world->group.home}));
+    *group = world->groups.back().get();
+    return {};
+  });
+}
+
+trc_status trc_group_free(trc_group* group) {
+  if (group == nullptr) return TRC_OK;
+  const auto closed = guarded(*group, [&] { return group->world->world->close_group(*group->group); });
+  if (closed != TRC_OK) return closed;
+  auto& world = *group->world;
+  const std::lock_guard lock(world.mutex);
+  std::erase_if(world.groups, [&](const auto& other) { return other.get() == group; });
+  return TRC_OK;
+}
+
+int trc_group_rank(const trc_group* group) { return group->group->rank(); }
+int trc_group_size(const trc_group* group) { return group->group->size(); }
+
+trc_status trc_allreduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
+                         trc_op op) {
+  return in_group(group, [&](auto& g) { return g.allreduce(in, out, count, dtype, op); });
+}
+
+trc_status trc_allreduce_scaled(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
+                                trc_op op, double before, double after) {
+  return in_group(group, [&](auto& g) { return g.allreduce(in, out, count, dtype, op, {before, after}); });
+}
+
+trc_status trc_reduce(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype, trc_op op,
+                      int root) {
+  return in_group(group, [&](auto& g) { return g.reduce(in, out, count, dtype, op, root); });
+}
+
+trc_status trc_reduce_scatter(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype,
+                              trc_op op) {
+  return in_group(group, [&](auto& g) { return g.reduce_scatter(in, out, count, dtype, op); });
+}
+
+trc_status trc_broadcast(trc_group* group, void* data, size_t count, trc_dtype dtype, int root) {
+  return in_group(group, [&](auto& g) { return g.broadcast(data, count, dtype, root); });
+}
+
+trc_status trc_allgather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype) {
+  return in_group(group, [&](auto& g) { return g.allgather(in, out, count, dtype); });
+}
+
+trc_status trc_allgatherv(trc_group* group, const void* in, void* out, const uint64_t* counts,
+                          trc_dtype dtype) {
+  return in_group(group, [&](auto& g) { return g.allgatherv(in, out, counts, dtype); });
+}
+
+trc_status trc_gather(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype, int root) {
+  return in_group(group, [&](auto& g) { return g.gather(in, out, count, dtype, root); });
+}
+
+trc_status trc_scatter(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype, int root) {
+  return in_group(group, [&](auto& g) { return g.scatter(in, out, count, dtype, root); });
+}
+
+trc_status trc_alltoall(trc_group* group, const void* in, void* out, size_t count, trc_dtype dtype) {
+  return in_group(group, [&](auto& g) { return g.alltoall(in, out, count, dtype); });
+}
+
+trc_status trc_alltoallv(trc_group* group, const void* in, const uint64_t* in_counts, void* out,
+                         const uint64_t* out_counts, trc_dtype dtype) {
+  return in_group(group, [&](auto& g) { return g.alltoallv(in, in_counts, out, out_counts, dtype); });
+}
+
+trc_status trc_barrier(trc_group* group) {
+  return in_group(group, [&](auto& g) { return g.barrier(); });
+}
+
+trc_status trc_send(trc_group* group, const void* data, size_t count, trc_dtype dtype, int to) {
+  return in_group(group, [&](auto& g) { return g.send(data, count, dtype, to); });
+}
+
+trc_status trc_recv(trc_group* group, void* data, size_t count, trc_dtype dtype, int from) {
+  return in_group(group, [&](auto& g) { return g.receive(data, count, dtype, from); });
+}

@@ -1,0 +1,66 @@
+#include "comm/groups.h"
+
+#include <algorithm>
+
+namespace trainrun::comm {
+
+Group& Groups::add(std::unique_ptr<Group> group) {
+  const std::lock_guard lock(mutex_);
+  groups_.push_back(std::move(group));
+  if (aborted_) groups_.back()->abort();
+  if (closed_) groups_.back()->close();
+  return *groups_.back();
+}
+
+void Groups::remove(const Group& group) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(groups_, [&](const auto& other) { return other.get() == &group; });
+}
+
+void Groups::clear() {
+  const std::lock_guard lock(mutex_);
+  groups_.clear();
+}
+
+void Groups::abort() {
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  for (const auto& group : groups_) group->abort();
+}
+
+void Groups::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (const auto& group : groups_) group->close();
+}
+
+bool Groups::broken() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->broken(); });
+}
+
+Duration Groups::time_left(Instant now) const {
+  const std::lock_guard lock(mutex_);
+  auto left = Duration::max();
+  for (const auto& group : groups_) left = std::min(left, group->time_left(now));
+  return left;
+}
+
+void Groups::look_at_time(Instant now, Duration stood_still) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& group : groups_) group->look_at_time(now, stood_still);
+}
+
+Group::Progress Groups::progress() const {
+  const std::lock_guard lock(mutex_);
+  Group::Progress found;
+  for (const auto& group : groups_) {
+    const auto its = group->progress();
+    const bool better =
+        its.in_operation() != found.in_operation() ? its.in_operation() : its.mark > found.mark;
+    if (better) found = its;
+  }
+  return found;
+}
+
+}  // namespace trainrun::comm

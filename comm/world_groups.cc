@@ -1,0 +1,131 @@
+// Groups of some of the ranks: they meet as those of the world do, under a name of their own.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/backends/factory.h"
+#include "comm/backends/local_backend.h"
+#include "comm/world.h"
+
+namespace trainrun::comm {
+namespace {
+
+constexpr Duration members_wait = seconds(2);
+
+// In which a group is told from others of the same ranks; two with the same number are made in turn.
+std::uint64_t number_of(const std::vector<std::uint32_t>& ranks) {
+  const std::vector<std::uint64_t> wide(ranks.begin(), ranks.end());
+  return shape_of(wide);
+}
+
+}  // namespace
+
+Group::Links World::links(std::vector<std::uint32_t> ranks, const std::string& name) {
+  Group::Links links;
+  links.pair = [this, ranks, name](int other) { return open_pair(ranks, name, other); };
+  // After it the world is over, on all ranks; but first all members hear of it in words of their own.
+  if (!ranks.empty())
+    links.disagreed = [this, ranks, name](const Failure& failure) {
+      const std::lock_guard lock(client_mutex_);
+      static_cast<void>(client_->barrier(fmt::format("comm/group/{}/mismatch", name), ranks, members_wait));
+      static_cast<void>(client_->abort(failure.message.substr(0, 1024), {}));
+    };
+  links.world_ranks = std::move(ranks);
+  return links;
+}
+
+Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  if (ranks.empty()) return fail(TRC_INVALID, "a group of no ranks");
+  if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end())
+    return fail(TRC_INVALID, "a rank is named twice in a group");
+  if (ranks.back() >= world_.size)
+    return fail(TRC_INVALID, fmt::format("there is no rank {} among {}", ranks.back(), world_.size));
+  if (finalized_) return fail(TRC_INVALID, "a group after the world was finalized");
+  if (!std::binary_search(ranks.begin(), ranks.end(), rank_)) return nullptr;
+  if (ranks.size() == 1)
+    return &groups_.add(std::make_unique<Group>(
+        0, 1, std::make_unique<LocalBackend>(), op_timeout_,
+        [](const std::string& operation, bool, const std::string& text) {
+          Failure failure;
+          failure.status = TRC_ABORTED;
+          failure.message = operation + ": " + text;
+          return failure;
+        },
+        Group::Links{ranks, {}, {}}));
+  const auto number = number_of(ranks);
+  const auto name = [&] {
+    const std::lock_guard lock(names_mutex_);
+    return fmt::format("{:x}-{}-{}", number, ranks.size(), ++named_[number]);
+  }();
+  auto opened = open_group(std::move(ranks), name);
+  if (!opened) return opened;
+  const std::lock_guard lock(names_mutex_);
+  group_names_[*opened] = name;
+  return opened;
+}
+
+Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::string& name) {
+  const auto broke = [&](const std::string& operation, bool timed_out, const std::string& text) {
+    return explain(operation, timed_out, text, ranks);
+  };
+  const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
+  auto client = connect(op_timeout_);
+  if (!client) return tl::unexpected(client.error());
+  std::vector<rendezvous::Member> members;
+  for (const auto rank : ranks) members.push_back(world_.members[rank]);
+  const auto own = static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
+  auto draft = make_backend(
+      {*client, members, own, fmt::format("comm/group/{}/", name), address_,
+       environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
+       environment_.key_file, deadline});
+  const auto why = [&](const Failure& failure) {
+    return failure.status == TRC_TIMEOUT ? broke("making a group of ranks", true, failure.message) : failure;
+  };
+  if (!draft) return tl::unexpected(why(draft.error()));
+  auto& group = groups_.add(std::make_unique<Group>(
+      static_cast<int>(own), static_cast<int>(ranks.size()), std::move(draft->backend), op_timeout_,
+      [this, ranks](const std::string& operation, bool timed_out, const std::string& text) {
+        return explain(operation, timed_out, text, ranks);
+      },
+      links(ranks, name)));
+  if (!draft->connect) return &group;
+  const auto connected = draft->connect();
+  if (!connected) return tl::unexpected(why(connected.error()));
+  if (!*connected)
+    return tl::unexpected(broke("connecting a group of ranks", std::chrono::steady_clock::now() >= deadline,
+                                connected->error().text));
+  return &group;
+}
+
+Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name,
+                                 int other) {
+  const auto far = ranks.empty() ? static_cast<std::uint32_t>(other) : ranks[static_cast<std::size_t>(other)];
+  return open_group({std::min(rank_, far), std::max(rank_, far)},
+                    fmt::format("{}/{}-{}", name, std::min(rank_, far), std::max(rank_, far)));
+}
+
+// When all have come here nobody reads from another's connections any more.
+Outcome<void> World::close_group(Group& group) {
+  if (&group == group_) return fail(TRC_INVALID, "the group of all ranks ends with its world");
+  const auto name = [&] {
+    const std::lock_guard lock(names_mutex_);
+    const auto found = group_names_.extract(&group);
+    return found.empty() ? std::string() : found.mapped();
+  }();
+  if (!name.empty() && !groups_.broken()) {
+    if (auto met = group.barrier(); !met) return met;
+    auto client = connect(op_timeout_);
+    if (!client) return tl::unexpected(client.error());
+    const auto end = fmt::format("comm/group/{}/end/", name);
+    if (auto put = client->put(fmt::format("{}{}", end, group.rank()), ""); !put)
+      return tl::unexpected(failure_of(put.error()));
+    if (auto met = client->gather(end, static_cast<std::uint32_t>(group.size()), op_timeout_); !met)
+      return tl::unexpected(failure_of(met.error()));
+  }
+  for (const auto* const pair : group.pairs()) groups_.remove(*pair);
+  groups_.remove(group);
+  return {};
+}
+
+}  // namespace trainrun::comm
