@@ -23,6 +23,7 @@ struct ProgramMpi {
   bool guessed = false;
   std::string library{};  // of Open MPI's programs; empty: there is none
   bool here = true;       // its file is
+  bool horovod = false;   // it imports Horovod
 };
 
 struct Inputs {

@@ -233,6 +233,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   if (!status.success()) return;
   if (const auto* seat = seat_on(host, message->worker))
     perform(exchange_.left(world_.generation, seat->rank));
+  rendezvous_.member_left(world_.generation);
 }
 
 // ---- ^Z

@@ -206,8 +206,8 @@ struct NoticeWords {
                            : fmt::format("{} (last words: {})", name(who), quoted(last_words, 80)));
     }
     const auto came = static_cast<std::size_t>(it.ranks) - it.absent.size();
-    return {fmt::format("{} of {} wait in init_process_group; not there yet: {}", came,
-                        counted(it.ranks, "rank"), list_names(absent, most))};
+    return {fmt::format("{} of {} wait in {}; not there yet: {}", came, counted(it.ranks, "rank"),
+                        it.waits_in, list_names(absent, most))};
   }
   Lines operator()(const notice::RanksAlive&) const {
     return {"a rank gave a sign of life while they were looked at: the job goes on"};
