@@ -50,6 +50,7 @@ enum class Action : std::uint8_t {
   print_config,
   help,
   version,
+  check_build,
   completion,
   rendezvous,
   ctl,
@@ -63,7 +64,8 @@ struct Request {
   JobSpec job;  // of run, dry_run, check_hosts; with check_hosts programs[0].argv may be empty
   std::vector<std::string> notes;  // lines for people that do not stop anything
   std::string text;                // of help, version, print_config, completion: what to print on stdout
-  std::vector<std::string> rest;   // of agent, ctl, replay and rendezvous: the words after it
+  std::vector<std::string>
+      rest;  // of agent, ctl, replay and rendezvous: the words after it; of check_build: a command
 };
 
 // An Error's code is usage or config (exit 2), or not_found / not_executable for a program that this host
