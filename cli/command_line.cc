@@ -12,6 +12,19 @@ namespace {
 
 constexpr std::size_t longest_name = 64;
 
+const Flag* only_flag_with(const CommandLine& line, const std::string& beginning) {
+  const Flag* only = nullptr;
+  const auto begins = [&](std::string_view name) {
+    return name.starts_with("--") && bare_name(name).starts_with(beginning);
+  };
+  for (const auto& flag : line.flags) {
+    if (!begins(flag.name) && std::none_of(flag.aliases.begin(), flag.aliases.end(), begins)) continue;
+    if (only != nullptr) return nullptr;
+    only = &flag;
+  }
+  return only;
+}
+
 }  // namespace
 
 std::string bare_name(std::string_view spelled) {
@@ -30,7 +43,7 @@ const Flag* find_flag(const CommandLine& line, std::string_view spelled) {
     if (is_wanted(flag.name) || std::any_of(flag.aliases.begin(), flag.aliases.end(), is_wanted))
       return &flag;
   }
-  return nullptr;
+  return line.prefixes && spelled.starts_with("--") ? only_flag_with(line, wanted) : nullptr;
 }
 
 std::optional<std::string> nearest_flag(const CommandLine& line, std::string_view word) {

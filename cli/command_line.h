@@ -42,6 +42,7 @@ struct CommandLine {
   std::vector<Flag> flags{};
   std::size_t words = 0;  // how many words beside the flags there may be
   bool program = false;   // the first such word, or what follows `--`, begins a program and is not ours
+  bool prefixes = false;  // of a long flag its beginning will do, where no other begins so
   Error (*unknown)(std::string_view word) = nullptr;  // what to say about a flag that is not there
   std::string_view usage{};                           // what to try where a word is one too many
 };
@@ -50,7 +51,7 @@ struct CommandLine {
 // and its case counts.
 std::string bare_name(std::string_view spelled);
 
-// By any spelling; nullptr when there is none.
+// By any spelling, and its beginning where the line allows that; nullptr when there is none.
 const Flag* find_flag(const CommandLine& line, std::string_view spelled);
 
 // The spelling of a long flag that is nearest to `word`, if one is near: "--job".

@@ -11,6 +11,7 @@
 #include "cli/config_file.h"
 #include "cli/elastic.h"
 #include "cli/environment.h"
+#include "cli/horovod_line.h"
 #include "cli/host_choice.h"
 #include "cli/host_words.h"
 #include "cli/mpi_line.h"
@@ -83,13 +84,18 @@ const Setting* find(const std::vector<Setting>& settings, Option option) {
 }
 
 // --help, --version and --print-options answer at once, whatever else is wrong.
-std::optional<Request> answer(const MpiLine& line, bool as_mpi, const std::string& called_as) {
+std::optional<Request> answer(const MpiLine& line, const std::optional<MpiCall>& as,
+                              const std::string& called_as) {
+  const bool as_mpi = as && !as->horovod, as_horovod = as && as->horovod;
   for (const auto& part : line.parts) {
     for (const auto& setting : part.settings) {
       Request out;
       if (setting.option == Option::help) {
         out.action = Action::help;
-        out.text = as_mpi ? mpi_help() : setting.value == "all" ? long_help() : short_help();
+        out.text = as_mpi                   ? mpi_help()
+                   : as_horovod             ? horovod_help()
+                   : setting.value == "all" ? long_help()
+                                            : short_help();
         return out;
       }
       if (setting.option == Option::print_options) {
@@ -99,7 +105,9 @@ std::optional<Request> answer(const MpiLine& line, bool as_mpi, const std::strin
       }
       if (setting.option == Option::version) {
         out.action = Action::version;
-        out.text = version_text(as_mpi ? called_as : "", line.ways == Ways::open_mpi && line.ways_named);
+        out.text = as_horovod ? horovod_version_text()
+                              : version_text(as_mpi ? called_as : "",
+                                             line.ways == Ways::open_mpi && line.ways_named);
         return out;
       }
     }
@@ -151,6 +159,24 @@ void add_torchrun_defaults(MpiLine& line, const Inputs& inputs,
   if (!counted) line.defaults.push_back({Option::ppn, "1", "as torchrun does"});
 }
 
+Result<MpiLine> horovod_line_of(const MpiCall& call, const Inputs& inputs, bool& check_build) {
+  auto read = read_horovod_line(call.words, inputs);
+  if (!read) return tl::unexpected(read.error());
+  check_build = read->check_build;
+  return std::move(read->line);
+}
+
+// Only Horovod knows what it was built with: the launcher that lies beside it says it.
+Request build_check(const ArgvPart& part) {
+  Request out;
+  out.action = Action::check_build;
+  const auto& program = part.program;
+  const bool is_python =
+      !program.empty() && program.front().substr(program.front().rfind('/') + 1).starts_with("python");
+  out.rest = {is_python ? program.front() : "python3", "-m", "horovod.runner.launch", "--check-build"};
+  return out;
+}
+
 // --display-map and --display-allocation.
 void add_plan(const MpiLine& line, Request& out) {
   const JobSpec& job = out.job;
@@ -179,9 +205,13 @@ Result<Request> read_request(const Inputs& inputs) {
   // An agent is started by the path of this file, which may be called mpirun.
   if (is_subcommand(inputs.argv) && (!*call || inputs.argv.front() == "agent"))
     return subcommand(inputs.argv);
-  auto line = *call ? read_mpi_line(**call, inputs) : own_line(inputs);
+  bool check_build = false;
+  auto line = !*call             ? own_line(inputs)
+              : (*call)->horovod ? horovod_line_of(**call, inputs, check_build)
+                                 : read_mpi_line(**call, inputs);
   if (!line) return tl::unexpected(line.error());
-  if (auto ready = answer(*line, call->has_value(), inputs.called_as)) return std::move(*ready);
+  if (auto ready = answer(*line, *call, inputs.called_as)) return std::move(*ready);
+  if (check_build) return build_check(line->parts.front());
 
   auto* parts = &line->parts;
   for (const auto& part : *parts) {

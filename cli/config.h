@@ -23,6 +23,7 @@ struct ProgramMpi {
   bool guessed = false;
   std::string library{};  // of Open MPI's programs; empty: there is none
   bool here = true;       // its file is
+  bool horovod = false;   // it imports Horovod
 };
 
 struct Inputs {
@@ -51,6 +52,7 @@ enum class Action : std::uint8_t {
   print_config,
   help,
   version,
+  check_build,
   completion,
   rendezvous,
   ctl,
@@ -64,7 +66,8 @@ struct Request {
   JobSpec job;  // of run, dry_run, check_hosts; with check_hosts programs[0].argv may be empty
   std::vector<std::string> notes;  // lines for people that do not stop anything
   std::string text;                // of help, version, print_config, completion: what to print on stdout
-  std::vector<std::string> rest;   // of agent, ctl, replay and rendezvous: the words after it
+  std::vector<std::string>
+      rest;  // of agent, ctl, replay and rendezvous: the words after it; of check_build: a command
 };
 
 // An Error's code is usage or config (exit 2), or not_found / not_executable for a program that this host

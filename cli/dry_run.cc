@@ -109,8 +109,13 @@ std::vector<std::string> shown_argv(const std::vector<std::string>& argv) {
 
 const Host& host_of(const JobSpec& job, const core::Seat& seat) { return job.hosts.hosts[seat.host.value]; }
 
+// Whose doors the ranks find, as far as their files here tell.
+struct Doors {
+  bool pmix = false, horovod = false;
+};
+
 core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placement, const core::Seat& seat,
-                              bool pmix) {
+                              Doors doors) {
   const auto& first = host_of(job, placement.seats.front()).name;
   const auto& here = host_of(job, seat).name;
   const auto address = [&](const std::string& host) {
@@ -127,14 +132,15 @@ core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placeme
           .key_file = fmt::format("<private file on {}>", here),
           .error_file = fmt::format("<private file on {} for rank {}>", here, seat.rank.value),
           .address = address(here),
-          .pmix_everywhere = pmix,
-          .agent_store = ours};
+          .pmix_everywhere = doors.pmix,
+          .agent_store = ours,
+          .horovod_port = doors.horovod ? fmt::format("<opened on {} at start>", here) : std::string()};
 }
 
 // What a rank gets beyond the job's environment; values shown as they may be.
-Env own_env(const JobSpec& job, const core::Placement& placement, const core::Seat& seat, bool pmix) {
+Env own_env(const JobSpec& job, const core::Placement& placement, const core::Seat& seat, Doors doors) {
   Env env;
-  const auto world = placeholders(job, placement, seat, pmix);
+  const auto world = placeholders(job, placement, seat, doors);
   for (const auto& [name, value] : core::worker_env(job, placement, seat.rank, world, nullptr)) {
     env[name] = shown_value(name, value);
   }
@@ -240,9 +246,9 @@ void print_unknown_hosts(std::string& out, const JobSpec& job) {
       discovery_words(job.elastic.discovery, shown_source(job)));
 }
 
-void print_ranks(std::string& out, const JobSpec& job, const core::Placement& placement, bool pmix) {
+void print_ranks(std::string& out, const JobSpec& job, const core::Placement& placement, Doors doors) {
   std::vector<Env> own;
-  for (const auto& seat : placement.seats) own.push_back(own_env(job, placement, seat, pmix));
+  for (const auto& seat : placement.seats) own.push_back(own_env(job, placement, seat, doors));
   Env common;
   for (const auto& [name, value] : own.front()) {
     const bool same = std::all_of(own.begin(), own.end(), [&, &key = name, &text = value](const Env& env) {
@@ -285,7 +291,7 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
 
   out += "\nranks\n";
   if (known) {
-    print_ranks(out, job, placement, has_pmix(mpi));
+    print_ranks(out, job, placement, {has_pmix(mpi), has_horovod(job, mpi)});
   } else {
     for (const auto& program : job.programs) {
       out += fmt::format("  each in {}: {}\n", for_terminal(program.directory), command_line(program.argv));
@@ -324,12 +330,13 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
 
   Env sent;
   for (const auto& [name, value] : job.env) sent[name] = shown_value(name, value);
+  const Doors doors{has_pmix(mpi), has_horovod(job, mpi)};
   Json ranks = Json::array();
   for (const auto& seat : placement.seats) {
     const auto& program = job.programs[seat.program];
     auto env = sent;
     Json at_start = Json::array();
-    for (const auto& [name, value] : own_env(job, placement, seat, has_pmix(mpi))) {
+    for (const auto& [name, value] : own_env(job, placement, seat, doors)) {
       env[name] = value;
       if (value.starts_with('<') && value != redacted) at_start.push_back(name);
     }

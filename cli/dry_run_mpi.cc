@@ -16,7 +16,10 @@ std::string mpi_text(const JobSpec& job, const core::Placement& placement, const
     const auto line = [&](const std::string& what) {
       out += fmt::format("MPI: {}: {}\n", harmless(job.programs[i].argv.front()), what);
     };
-    const auto& [family, guessed, library, here] = mpi[i];
+    const auto& [family, guessed, library, here, horovod] = mpi[i];
+    if (horovod)
+      out += fmt::format("Horovod: {}: by Gloo, through trainrun's rendezvous\n",
+                         harmless(job.programs[i].argv.front()));
     const auto seat = std::find_if(placement.seats.begin(), placement.seats.end(),
                                    [i](const core::Seat& one) { return one.program == i; });
     const std::string guess = guessed ? " (a guess by what it may run)" : "";
@@ -52,6 +55,11 @@ bool has_pmix(const ProgramsMpi& mpi) {
   return std::any_of(mpi.begin(), mpi.end(), [](const ProgramMpi& one) {
     return one.family == wire::MpiFamily::open_mpi && !one.library.empty();
   });
+}
+
+bool has_horovod(const JobSpec& job, const ProgramsMpi& mpi) {
+  if (job.compat != Compat::automatic) return job.compat == Compat::horovod;
+  return std::any_of(mpi.begin(), mpi.end(), [](const ProgramMpi& one) { return one.horovod; });
 }
 
 }  // namespace trainrun::cli

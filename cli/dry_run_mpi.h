@@ -19,5 +19,6 @@ nlohmann::ordered_json mpi_json(const ProgramMpi& mpi);
 
 // Whether its ranks would find PMIx.
 bool has_pmix(const ProgramsMpi& mpi);
+bool has_horovod(const JobSpec& job, const ProgramsMpi& mpi);
 
 }  // namespace trainrun::cli

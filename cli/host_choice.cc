@@ -135,9 +135,12 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
         std::any_of(wanted->begin(), wanted->end(), [](const Host& host) { return host.slots_given; });
     if (file != nullptr && !counted) choice.slots_from = choice.origin;
     const bool filter = !wanted->empty() && (file != nullptr || forced);
-    if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, here);
+    // To Horovod localhost and 127.0.0.1 are two hosts.
+    const bool by_name = settings.text(Option::compat, "") == "horovod";
+    const auto same = [&](const Host& host) { return !by_name && here(host); };
+    if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, same);
     if (hosts && filter) {
-      auto chosen = hosts::merge_hosts(*wanted, 1, here);
+      auto chosen = hosts::merge_hosts(*wanted, 1, same);
       if (!chosen) return tl::unexpected(chosen.error());
       hosts = filtered(*hosts, *chosen, settings.get(Option::host)->origin, choice.origin, inputs);
     }

@@ -15,6 +15,7 @@
 
 #include "cli/hide_values.h"
 #include "host-discovery/host_grammar.h"
+#include "launcher/agent/horovod_program.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/mpi_program.h"
 #include "launcher/base/fd.h"
@@ -125,6 +126,7 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
     const auto program = agent::recognise(words, directory, variables);
     ProgramMpi found{program.family, program.guessed};
     found.here = !words.empty() && io::find_program(words.front(), path_of(variables), directory).error == 0;
+    found.horovod = agent::imports_horovod(words, directory, variables);
     if (program.family != wire::MpiFamily::open_mpi) return found;
     auto libraries = agent::pmix_libraries(program, variables);
     std::erase_if(libraries, [](const auto& path) { return !agent::is_library(path); });

@@ -1,4 +1,5 @@
 // Wiring only: the words of the command line go in, an exit code comes out.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/config.h"
 #include "cli/ctl.h"
@@ -24,6 +26,7 @@
 #include "launcher/base/fault.h"
 #include "launcher/base/open_files.h"
 #include "launcher/base/standard_streams.h"
+#include "launcher/base/strings.h"
 #include "launcher/control/protocol.h"
 #include "launcher/core/placement.h"
 #include "launcher/output/our_lines.h"
@@ -100,6 +103,17 @@ int rendezvous(const std::vector<std::string>& words) {
   return *options ? rendezvous::rendezvous_main(**options) : print(rendezvous_help());
 }
 
+int become(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv.front(), argv.data());
+  const int error = errno;
+  return print_error({error == ENOENT ? Code::not_found : Code::not_executable,
+                      fmt::format("{}: {}", quoted(words.front()), errno_text(error)),
+                      "name the program, as in horovodrun --check-build python"});
+}
+
 Surroundings surroundings(const Inputs& inputs) {
   Surroundings around;
   for (const auto& [name, value] : inputs.environment) around.environment.push_back(name + "=" + value);
@@ -145,6 +159,8 @@ int perform(const Request& request, const Inputs& inputs) {
       return ctl(request.rest, inputs);
     case Action::replay:
       return replay_main(request.rest);
+    case Action::check_build:
+      return become(request.rest);
     case Action::agent:
       return agent::agent_main(request.rest);
   }

@@ -255,7 +255,8 @@ Result<std::string> compat_cli(const Inputs& inputs, std::size_t& used) {
     if (option != nullptr && option->option == Option::compat_cli) {
       used = equals == std::string::npos ? 2 : 1;
       if (used > words.size())
-        return fail(Code::usage, "--compat-cli needs a value", "write --compat-cli openmpi or hydra");
+        return fail(Code::usage, "--compat-cli needs a value",
+                    "write --compat-cli openmpi, hydra or horovodrun");
       return equals == std::string::npos ? words[1] : words.front().substr(equals + 1);
     }
   }
@@ -275,15 +276,18 @@ Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs) {
   const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
   const bool by_name = name.starts_with("mpirun") || name.starts_with("mpiexec") ||
                        name.starts_with("orterun") || name.starts_with("prterun");
-  if (*whose == "openmpi") {
+  if (*whose == "horovodrun" || (whose->empty() && name.starts_with("horovodrun"))) {
+    call.horovod = true;
+  } else if (*whose == "openmpi") {
     call.ways = Ways::open_mpi;
   } else if (*whose == "hydra") {
     call.ways = Ways::hydra;
   } else if (whose->empty() && !by_name) {
     return std::nullopt;
   } else if (!whose->empty() && *whose != "auto") {
-    return fail(Code::usage,
-                fmt::format("--compat-cli: {} is not one of auto, openmpi, hydra, none", quoted(*whose)));
+    return fail(
+        Code::usage,
+        fmt::format("--compat-cli: {} is not one of auto, openmpi, hydra, horovodrun, none", quoted(*whose)));
   } else if (has("openmpi") || has("terun")) {
     call.ways = Ways::open_mpi;
   } else if (has("hydra") || has("mpich") || has("intel")) {

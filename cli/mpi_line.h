@@ -16,10 +16,11 @@ namespace trainrun::cli {
 
 struct MpiCall {
   std::optional<Ways> ways{};      // nothing: the line has to tell
+  bool horovod = false;            // it is no line of MPI, but horovodrun's
   std::vector<std::string> words;  // what follows --compat-cli
 };
 
-// Nothing: this is trainrun's own command line.
+// Whose words these are. Nothing: this is trainrun's own command line.
 Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs);
 
 struct MpiLine {

@@ -23,9 +23,8 @@ namespace {
 
 const Setting* last_of(const ArgvPart& part, Option option) {
   const Setting* found = nullptr;
-  for (const auto& setting : part.settings) {
+  for (const auto& setting : part.settings)
     if (setting.option == option) found = &setting;
-  }
   return found;
 }
 
@@ -100,6 +99,7 @@ class Resolver {
     constexpr std::pair<std::string_view, Compat> compats[] = {{"auto", Compat::automatic},
                                                                {"mpich", Compat::mpich},
                                                                {"openmpi", Compat::open_mpi},
+                                                               {"horovod", Compat::horovod},
                                                                {"none", Compat::none}};
     job.compat = choice(Option::compat, compats);
     job.pmix_library = path(Option::pmix_lib);

@@ -117,6 +117,10 @@ std::string long_help() {
   return out;
 }
 
+std::string horovod_version_text() {
+  return "trainrun " TRAINRUN_VERSION "\ncalled as horovodrun: reads the command line of horovodrun 0.28.1\n";
+}
+
 std::string version_text(const std::string& called_as, bool open_mpi) {
   std::string text = "trainrun " TRAINRUN_VERSION "\n";
   if (!called_as.empty())

@@ -165,7 +165,7 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
     case wire::StoreSeen::type:
       return handle(static_cast<wire::StoreSeen*>(nullptr), [this](const auto& it) {
         if (const auto absent = store_.seen(it, io::Loop::now()); !absent.empty())
-          event(core::RanksAbsent{it.generation, with_last_words(absent)});
+          event(core::RanksAbsent{it.generation, with_last_words(absent), "init_process_group"});
       });
     case wire::PortHeld::type:
       return handle(static_cast<wire::PortHeld*>(nullptr),
@@ -238,6 +238,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   if (!status.success()) return;
   if (const auto* seat = seat_on(host, message->worker))
     perform(exchange_.left(world_.generation, seat->rank));
+  rendezvous_.member_left(world_.generation);
 }
 
 // ---- ^Z

@@ -87,7 +87,7 @@ class Controller {
   [[nodiscard]] std::vector<std::string> words_of(WorkerId worker) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
   [[nodiscard]] RendezvousHub::Events members();
-  void torch_waits(Generation generation, const rendezvous::TorchStore::Arrivals& came);
+  void ranks_wait(Generation generation, const std::set<Rank>& came, const std::string& where);
   [[nodiscard]] std::vector<core::AbsentWorker> with_last_words(const std::vector<WorkerId>& workers) const;
   void cannot_bind(const core::StartWorker& order, const Error& error);
   void ask_port(HostIndex host, Generation generation);
@@ -129,6 +129,7 @@ class Controller {
   WorkerId newest_{};    // of all that were ever ordered
   bool all_new_ = true;  // the world has no worker of an earlier one
   bool pmix_everywhere_ = false;
+  bool told_of_horovod_ = false;  // that its own way of being elastic is not ours
   std::string mapping_;
   std::map<HostIndex, Generation> introduced_;  // the last world that its agent was told of
 

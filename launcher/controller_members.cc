@@ -81,47 +81,59 @@ void Controller::compare_looks() {
 // ---- members, as the rendezvous sees them
 
 RendezvousHub::Events Controller::members() {
-  return {[this](Generation generation, Rank rank) {
-            event(core::MemberJoined{generation, rank});
-          },
-          [this](Generation generation, bool elastic) {
-            event(core::WorldJoined{generation, elastic});
-          },
-          [this](Generation generation, const rendezvous::Verdict& verdict) {
-            std::vector<Rank> culprits;
-            for (const auto rank : rendezvous::at_fault(verdict)) culprits.push_back(Rank{rank});
-            event(core::WorldBroken{generation, rendezvous::describe(verdict), std::move(culprits)});
-          },
-          [this](Generation generation, WorkerId worker) {
-            event(core::MemberWaits{generation, worker});
-          },
-          [this](Generation generation, WorkerId worker, const std::string& op, std::uint64_t sequence,
-                 bool inside) {
-            if (machine_.seat_of(worker) == nullptr) return;
-            sign_of_life();
-            if (std::exchange(progressed_, generation) != generation)
-              event(core::WorldProgressed{generation});
-            last_operation_[worker] =
-                fmt::format(", {} {} number {}", inside ? "in" : "after", quoted(op, 40), sequence);
-          },
-          [this](Generation generation, const rendezvous::TorchStore::Arrivals& came) {
-            torch_waits(generation, came);
-          },
-          [this](HostIndex host, const std::string& why) {
-            console_.say(
-                fmt::format("{}: a client of PyTorch's store was turned away: {} (try: --torch-store rank0)",
-                            job_.hosts.hosts[host.value].name, why));
-          }};
+  return {
+      [this](Generation generation, Rank rank) {
+        event(core::MemberJoined{generation, rank});
+      },
+      [this](Generation generation, bool elastic) {
+        event(core::WorldJoined{generation, elastic});
+      },
+      [this](Generation generation, const rendezvous::Verdict& verdict) {
+        std::vector<Rank> culprits;
+        for (const auto rank : rendezvous::at_fault(verdict)) culprits.push_back(Rank{rank});
+        event(core::WorldBroken{generation, rendezvous::describe(verdict), std::move(culprits)});
+      },
+      [this](Generation generation, WorkerId worker) {
+        event(core::MemberWaits{generation, worker});
+      },
+      [this](Generation generation, WorkerId worker, const std::string& op, std::uint64_t sequence,
+             bool inside) {
+        if (machine_.seat_of(worker) == nullptr) return;
+        sign_of_life();
+        if (std::exchange(progressed_, generation) != generation) event(core::WorldProgressed{generation});
+        last_operation_[worker] =
+            fmt::format(", {} {} number {}", inside ? "in" : "after", quoted(op, 40), sequence);
+      },
+      [this](Generation generation, const rendezvous::TorchStore::Arrivals& came) {
+        // Of connections that are nobody's each may be a rank's: then nobody can be named.
+        if (came.unknown == 0) ranks_wait(generation, came.ranks, "init_process_group");
+      },
+      [this](HostIndex host, const std::string& why) {
+        console_.say(
+            fmt::format("{}: a client of PyTorch's store was turned away: {} (try: --torch-store rank0)",
+                        job_.hosts.hosts[host.value].name, why));
+      },
+      [this](Generation generation, const std::set<Rank>& came) { ranks_wait(generation, came, "hvd.init"); },
+      [this](HostIndex host, const std::string& why) {
+        console_.say(fmt::format("{}: a client of Horovod's rendezvous was turned away: {}",
+                                 job_.hosts.hosts[host.value].name, why));
+      },
+      [this](Generation) {
+        if (std::exchange(told_of_horovod_, true)) return;
+        console_.say(
+            job_.elastic.enabled()
+                ? "hvd.elastic: after a failure all ranks start again, from their checkpoint"
+                : "hvd.elastic: a failure ends the job (try: --max-restarts N; all ranks start again)");
+      }};
 }
 
-// Of connections that are nobody's each may be a rank's: then nobody can be named.
-void Controller::torch_waits(Generation generation, const rendezvous::TorchStore::Arrivals& came) {
-  if (came.unknown > 0 || generation != world_.generation) return;
+void Controller::ranks_wait(Generation generation, const std::set<Rank>& came, const std::string& where) {
+  if (generation != world_.generation) return;
   std::vector<WorkerId> absent;
   for (const auto& worker : machine_.workers()) {
-    if (!came.ranks.contains(worker.seat.rank)) absent.push_back(worker.worker);
+    if (!came.contains(worker.seat.rank)) absent.push_back(worker.worker);
   }
-  event(core::RanksAbsent{generation, with_last_words(absent)});
+  event(core::RanksAbsent{generation, with_last_words(absent), where});
 }
 
 std::vector<core::AbsentWorker> Controller::with_last_words(const std::vector<WorkerId>& workers) const {

@@ -166,6 +166,8 @@ void Controller::perform(const core::StartWorker& order) {
     world.master_port = std::to_string(session.door_port(wire::DoorKind::torch_store));
   }
   world.rendezvous = fmt::format("127.0.0.1:{}", session.door_port());
+  if (const auto port = session.door_port(wire::DoorKind::horovod); port != 0)
+    world.horovod_port = std::to_string(port);
   world.key_file = directory + "/key";
   world.job_directory = directory;
   // Old files of other generations must not be taken for this one's.

@@ -198,6 +198,8 @@ void Fleet::dial_now(HostIndex host) {
       const auto wanted = job_.master_port == 0 ? job_.ports : PortRange{job_.master_port, job_.master_port};
       doors.push_back({wanted.first, wanted.last, wire::DoorKind::torch_store});
     }
+    if (job_.compat == Compat::horovod)
+      doors.push_back({job_.ports.first, job_.ports.last, wire::DoorKind::horovod});
     session.connected(std::move(result->link), setup_for(host), doors, std::move(found));
     handlers_.greeted(host);
   };
@@ -248,14 +250,14 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
                : job_.compat == Compat::open_mpi ? wire::OfferPmix::always
                                                  : wire::OfferPmix::never;
   setup.pmix_library = job_.pmix_library;
-  if (job_.compat != Compat::none)
+  if (job_.compat != Compat::none && job_.compat != Compat::horovod)
     for (const auto& program : job_.programs) setup.commands.push_back({program.argv, program.directory});
   setup.preload = core::preload_of(job_);
   return setup;
 }
 
 bool may_share_a_machine(const JobSpec& job) {
-  return job.oversubscribe || job.transport == TransportKind::local;
+  return job.oversubscribe || job.transport == TransportKind::local || job.compat == Compat::horovod;
 }
 
 Error same_machine(const JobSpec& job, HostIndex host, HostIndex other) {

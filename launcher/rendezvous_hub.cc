@@ -60,18 +60,19 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                 },
                 [this](std::uint32_t connection) { return unsent(connection); }}),
       torch_store_({[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
-                    [this, &loop](std::uint32_t connection, const std::string& why) {
-                      const auto it = streams_.find(connection);
-                      if (it == streams_.end()) return;
-                      loop.post([held = std::weak_ptr(events_), host = it->second.place.first, why] {
-                        const auto hearers = held.lock();
-                        if (hearers && hearers->torch_refused) hearers->torch_refused(host, why);
-                      });
-                      close(connection);
+                    [this](std::uint32_t connection, const std::string& why) {
+                      turn_away(connection, why, &Events::torch_refused);
                     },
                     [this](std::uint32_t connection) { return unsent(connection); }}),
+      horovod_({[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
+                [this](std::uint32_t connection, const std::string& why) {
+                  if (why.empty()) return close(connection);
+                  turn_away(connection, why, &Events::horovod_refused);
+                }}),
+      loop_(loop),
       timer_(loop),
-      torch_timer_(loop) {}
+      torch_timer_(loop),
+      horovod_timer_(loop) {}
 
 void RendezvousHub::reply(std::uint32_t connection, const std::string& bytes) {
   const auto it = streams_.find(connection);
@@ -87,19 +88,39 @@ void RendezvousHub::close(std::uint32_t connection) {
   flush(connection);
 }
 
+void RendezvousHub::turn_away(std::uint32_t connection, const std::string& why,
+                              std::function<void(HostIndex, const std::string&)> Events::*hearer) {
+  const auto it = streams_.find(connection);
+  if (it == streams_.end()) return;
+  loop_.post([held = std::weak_ptr(events_), host = it->second.place.first, why, hearer] {
+    const auto hearers = held.lock();
+    if (hearers && (*hearers).*hearer) ((*hearers).*hearer)(host, why);
+  });
+  close(connection);
+}
+
 void RendezvousHub::tell_service(std::uint32_t connection, const Stream& stream, const std::string& bytes) {
   if (bytes.empty() || stream.closing) return;
-  if (stream.kind == wire::DoorKind::torch_store)
-    torch_store_.received(connection, bytes);
-  else
-    service_.received(connection, bytes, io::Loop::now());
+  switch (stream.kind) {
+    case wire::DoorKind::torch_store:
+      return torch_store_.received(connection, bytes);
+    case wire::DoorKind::horovod:
+      horovod_.received(connection, bytes);
+      return watch_horovod();
+    case wire::DoorKind::rendezvous:
+      return service_.received(connection, bytes, io::Loop::now());
+  }
 }
 
 void RendezvousHub::tell_closed(std::uint32_t connection, wire::DoorKind kind) {
-  if (kind == wire::DoorKind::torch_store)
-    torch_store_.closed(connection);
-  else
-    service_.closed(connection, io::Loop::now());
+  switch (kind) {
+    case wire::DoorKind::torch_store:
+      return torch_store_.closed(connection);
+    case wire::DoorKind::horovod:
+      return horovod_.closed(connection);
+    case wire::DoorKind::rendezvous:
+      return service_.closed(connection, io::Loop::now());
+  }
 }
 
 // Those who have come wait for the others, in init_process_group or soon.
@@ -109,6 +130,22 @@ void RendezvousHub::watch_arrivals() {
     const auto& came = torch_store_.arrivals();
     if (came.ranks.size() + came.unknown < size_ && events_->torch_waits)
       events_->torch_waits(generation_, came);
+  });
+}
+
+// The same in hvd.init.
+void RendezvousHub::watch_horovod() {
+  if (horovod_.elastic() && !std::exchange(horovod_elastic_, true)) {
+    loop_.post([held = std::weak_ptr(events_), generation = generation_] {
+      const auto hearers = held.lock();
+      if (hearers && hearers->horovod_elastic) hearers->horovod_elastic(generation);
+    });
+  }
+  if (horovod_timer_.armed() || horovod_.arrivals().empty() || horovod_told_) return;
+  horovod_told_ = true;
+  horovod_timer_.arm(io::Loop::now() + torch_patience, [this] {
+    const auto& came = horovod_.arrivals();
+    if (came.size() < size_ && events_->horovod_waits) events_->horovod_waits(generation_, came);
   });
 }
 
@@ -161,6 +198,13 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   size_ = members.size();
   torch_timer_.disarm();
   torch_store_.begin(generation);
+  horovod_timer_.disarm();
+  horovod_told_ = horovod_elastic_ = false;
+  std::vector<rendezvous::HorovodHttp::Seat> horovod_world;
+  for (const auto& [seat, host, address, worker] : members)
+    horovod_world.push_back(
+        {seat.rank, host, seat.local_rank, seat.local_size, seat.cross_rank, seat.cross_size});
+  horovod_.begin(horovod_world);
   service_.begin_generation(generation, std::move(world), io::Loop::now());
   arm();
 }
@@ -174,6 +218,10 @@ void RendezvousHub::member_lost(Generation generation, Rank rank, const std::str
                                 const std::string& how) {
   service_.member_lost(generation, rank, host, how, io::Loop::now());
   arm();
+}
+
+void RendezvousHub::member_left(Generation generation) {
+  if (generation == generation_) horovod_.left();
 }
 
 void RendezvousHub::announce(Generation generation, rendezvous::Change change,
@@ -194,13 +242,18 @@ void RendezvousHub::opened(HostIndex host, StreamId stream, wire::DoorKind kind,
   connections_[{host, stream}] = connection;
   streams_[connection].place = {host, stream};
   streams_[connection].kind = kind;
-  if (kind == wire::DoorKind::torch_store) {
-    const bool first = torch_store_.arrivals().ranks.empty() && torch_store_.arrivals().unknown == 0;
-    torch_store_.opened(connection, rank);
-    if (first) watch_arrivals();
-  } else {
-    service_.opened(connection, io::Loop::now(), rendezvous::Service::Peer::neighbour);
-    arm();
+  switch (kind) {
+    case wire::DoorKind::torch_store: {
+      const bool first = torch_store_.arrivals().ranks.empty() && torch_store_.arrivals().unknown == 0;
+      torch_store_.opened(connection, rank);
+      if (first) watch_arrivals();
+      return;
+    }
+    case wire::DoorKind::horovod:
+      return horovod_.opened(connection);
+    case wire::DoorKind::rendezvous:
+      service_.opened(connection, io::Loop::now(), rendezvous::Service::Peer::neighbour);
+      return arm();
   }
 }
 
@@ -235,10 +288,9 @@ void RendezvousHub::taken(HostIndex host, StreamId stream, std::uint64_t bytes) 
   here.under_way -= std::min(here.under_way, bytes);
   flush(connection);
   if (paused && unsent(connection) < rendezvous::Service::pause_above) {
-    if (kind == wire::DoorKind::torch_store)
-      torch_store_.drained(connection);
-    else
-      service_.drained(connection, io::Loop::now());
+    // Horovod's connections get one reply each.
+    if (kind == wire::DoorKind::torch_store) torch_store_.drained(connection);
+    if (kind == wire::DoorKind::rendezvous) service_.drained(connection, io::Loop::now());
     pay(connection);
     arm();
   }

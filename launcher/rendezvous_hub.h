@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "launcher/core/placement.h"
 #include "launcher/io/loop.h"
 #include "launcher/wire/messages.h"
+#include "rendezvous/adapters/horovod_http.h"
 #include "rendezvous/adapters/torch_store.h"
 #include "rendezvous/service.h"
 
@@ -48,9 +50,14 @@ class RendezvousHub {
     std::function<void(Generation, const rendezvous::TorchStore::Arrivals&)> torch_waits;
     // A client of torch's store was turned away.
     std::function<void(HostIndex, const std::string& why)> torch_refused;
+    // The same of Horovod's ranks and their rendezvous.
+    std::function<void(Generation, const std::set<Rank>& came)> horovod_waits;
+    std::function<void(HostIndex, const std::string& why)> horovod_refused;
+    // Its program is elastic by Horovod's own means; once a generation.
+    std::function<void(Generation)> horovod_elastic;
   };
 
-  static constexpr Duration torch_patience = seconds(10);
+  static constexpr Duration torch_patience = seconds(10);  // and Horovod's
 
   // `key` has 32 bytes.
   RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {}, Credit credit = {});
@@ -58,6 +65,8 @@ class RendezvousHub {
   void begin(Generation generation, const std::vector<Member>& members);
   void end(Generation generation, const std::string& reason);
   void member_lost(Generation generation, Rank rank, const std::string& host, const std::string& how);
+  // A rank has ended well: Horovod's ranks that wait for it would wait for ever.
+  void member_left(Generation generation);
 
   // Tells the members of the generation what will change; `stopping` are the workers that are to go.
   void announce(Generation generation, rendezvous::Change change, const std::vector<WorkerId>& stopping,
@@ -88,6 +97,9 @@ class RendezvousHub {
   void tell_service(std::uint32_t connection, const Stream& stream, const std::string& bytes);
   void tell_closed(std::uint32_t connection, wire::DoorKind kind);
   void watch_arrivals();
+  void watch_horovod();
+  void turn_away(std::uint32_t connection, const std::string& why,
+                 std::function<void(HostIndex, const std::string&)> Events::*hearer);
   [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
   void flush(std::uint32_t connection);
   void pay(std::uint32_t connection);
@@ -98,12 +110,16 @@ class RendezvousHub {
   std::shared_ptr<const Events> events_;  // posted calls hold it weakly
   rendezvous::Service service_;
   rendezvous::TorchStore torch_store_;
+  rendezvous::HorovodHttp horovod_;
+  io::Loop& loop_;
   Generation generation_{};
-  std::size_t size_ = 0;  // of that generation
+  std::size_t size_ = 0;       // of that generation
+  bool horovod_told_ = false;  // or will be, of that generation
+  bool horovod_elastic_ = false;
   std::map<Place, std::uint32_t> connections_;
   std::map<std::uint32_t, Stream> streams_;
   std::uint32_t last_connection_ = 0;
-  io::Timer timer_, torch_timer_;
+  io::Timer timer_, torch_timer_, horovod_timer_;
 };
 
 }  // namespace trainrun

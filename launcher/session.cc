@@ -43,6 +43,8 @@ void Session::connected(Fd link, const wire::Setup& setup, const std::vector<wir
                                 [this](const std::string& reason) { lose(reason); }});
   link_->send(setup);
   doors_wanted_ = doors.size();
+  horovod_door_ = doors.front();
+  horovod_door_.kind = wire::DoorKind::horovod;
   for (const auto& door : doors) link_->send(door);
   ping();
 }
@@ -89,13 +91,13 @@ void Session::receive(const wire::Frame& frame) {
         const auto failed = handlers_.failed;
         const bool torch = door->kind == wire::DoorKind::torch_store;
         close();
-        return failed(
-            {Code::try_again,
-             fmt::format("{}: no port on loopback for {}: {}", host_name_,
-                         torch ? "PyTorch's store" : "its ranks' rendezvous", errno_text(door->error)),
-             door->error == EMFILE ? "raise the hard limit on open files there (ulimit -Hn)"
-             : torch ? "widen --port-range; leave --master-port out: a free one is found at each start"
-                     : "widen --port-range"});
+        return failed({Code::try_again,
+                       fmt::format("{}: no port on loopback for {}: {}", host_name_, name_of(door->kind),
+                                   errno_text(door->error)),
+                       door->error == EMFILE ? "raise the hard limit on open files there (ulimit -Hn)"
+                       : torch
+                           ? "widen --port-range; leave --master-port out: a free one is found at each start"
+                           : "widen --port-range"});
       }
       door_ports_[door->kind] = door->port;
       return ready_if_complete();
@@ -123,6 +125,10 @@ void Session::prepared(const wire::Prepared& answer) {
   prepared_ = answer;
   if (answer.problems.empty()) {
     is_prepared_ = true;
+    if (answer.facts.horovod) {
+      ++doors_wanted_;
+      link_->send(horovod_door_);
+    }
     return ready_if_complete();
   }
   const auto failed = handlers_.failed;

@@ -38,8 +38,9 @@ class Session {
   Session(io::Loop& loop, std::string host_name, bool same_clock, Handlers handlers);
   ~Session();
 
-  // The Link stands: greets the agent. `setup` goes out at once, without waiting for its Hello. `found_here`:
-  // where those of its programs come from that were looked up on this host.
+  // The Link stands: greets the agent. `doors`: one at least, the first as one for Horovod would be. `setup`
+  // goes out at once, without waiting for its Hello. `found_here`: where those of its programs come from that
+  // were looked up on this host.
   void connected(Fd link, const wire::Setup& setup, const std::vector<wire::OpenDoor>& doors,
                  std::vector<FoundProgram> found_here = {});
   template <class Message>
@@ -90,6 +91,7 @@ class Session {
   bool is_prepared_ = false;
   std::map<wire::DoorKind, std::uint16_t> door_ports_;
   std::size_t doors_wanted_ = 0;
+  wire::OpenDoor horovod_door_;  // for a program that is found to need it
   Duration host_timeout_{};
   std::uint64_t window_ = 0, owed_ = 0;
   io::Timer ping_timer_;

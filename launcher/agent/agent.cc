@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "launcher/agent/horovod_program.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
@@ -61,6 +62,7 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
           }),
       door_(loop, last_stream_, at_door(wire::DoorKind::rendezvous)),
       torch_door_(loop, last_stream_, at_door(wire::DoorKind::torch_store)),
+      horovod_door_(loop, last_stream_, at_door(wire::DoorKind::horovod)),
       starts_(loop, {[this](const wire::Start& order) { start(order); },
                      [this](WorkerId worker) {
                        link_.send(wire::NotStarted{worker, SpawnStage::none, ECANCELED,
@@ -78,11 +80,15 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
 
 Agent::~Agent() = default;
 
-Door& Agent::door(wire::DoorKind kind) { return kind == wire::DoorKind::torch_store ? torch_door_ : door_; }
+Door& Agent::door(wire::DoorKind kind) {
+  return kind == wire::DoorKind::torch_store ? torch_door_
+         : kind == wire::DoorKind::horovod   ? horovod_door_
+                                             : door_;
+}
 
 Door::Handlers Agent::at_door(wire::DoorKind kind) {
   return {[this, kind](StreamId stream, const PeerOwner& owner) {
-            // Members of our rendezvous say themselves who they are.
+            // Members of our rendezvous and Horovod's ranks say themselves who they are.
             const auto worker = kind == wire::DoorKind::torch_store
                                     ? worker_with_socket(owner.inode, supervisor_.live_leaders())
                                     : std::nullopt;
@@ -160,11 +166,11 @@ void Agent::receive(const wire::Frame& frame) {
       });
     case wire::StreamData::type:
       return handle(static_cast<wire::StreamData*>(nullptr), [this](const auto& it) {
-        for (auto* door : {&door_, &torch_door_}) door->give(it.stream, it.bytes, it.end);
+        for (auto* door : {&door_, &torch_door_, &horovod_door_}) door->give(it.stream, it.bytes, it.end);
       });
     case wire::StreamTaken::type:
       return handle(static_cast<wire::StreamTaken*>(nullptr), [this](const auto& it) {
-        for (auto* door : {&door_, &torch_door_}) door->taken(it.stream, it.bytes);
+        for (auto* door : {&door_, &torch_door_, &horovod_door_}) door->taken(it.stream, it.bytes);
       });
     case wire::Gathered::type:
       return handle(static_cast<wire::Gathered*>(nullptr), [this](const auto& it) {
@@ -217,6 +223,12 @@ void Agent::setup(const wire::Setup& setup) {
   }
   prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
   pmix_.setup(setup, prepared);
+  if (setup.pmix == wire::OfferPmix::by_program) {
+    prepared.facts.horovod =
+        std::any_of(setup.commands.begin(), setup.commands.end(), [&](const wire::Command& command) {
+          return imports_horovod(command.argv, command.directory, setup.env);
+        });
+  }
   link_.send(prepared);
   supervisor_.setup(setup);
   pmi_.setup(setup.job_id);

@@ -80,7 +80,7 @@ class Agent {
   Inspector inspector_;
   Sweeper sweeper_;
   StreamId last_stream_{};
-  Door door_, torch_door_;
+  Door door_, torch_door_, horovod_door_;
   HeldPort held_port_;
   StartQueue starts_;
   JobDirectory directory_;

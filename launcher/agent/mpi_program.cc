@@ -1,17 +1,12 @@
 #include "launcher/agent/mpi_program.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
 
 #include "launcher/agent/elf.h"
-#include "launcher/base/fd.h"
+#include "launcher/agent/horovod_program.h"
+#include "launcher/agent/program_files.h"
 #include "launcher/base/strings.h"
 #include "launcher/io/spawn.h"
 #include "launcher/wire/env_pairs.h"
@@ -19,7 +14,7 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr std::size_t most_words = 64, most_files = 256, most_script = 64u << 10, most_script_words = 256;
+constexpr std::size_t most_words = 64, most_files = 256;
 constexpr const char* pmix_name = "libpmix.so.2";  // of releases 2 to 6
 // Where the loader looks without being told; what lies there needs no library of an MPI elsewhere.
 constexpr const char* system_folders[] = {"/lib/x86_64-linux-gnu",
@@ -32,29 +27,11 @@ constexpr const char* system_folders[] = {"/lib/x86_64-linux-gnu",
                                           "/usr/lib",
                                           "/usr/local/lib"};
 
-std::vector<std::string> cut(std::string_view text, std::string_view separators) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const auto end = std::min(text.find_first_of(separators, at), text.size());
-    if (end > at) parts.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
-std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
-std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 std::string with_origin(std::string folder, const std::string& file) {
   for (const std::string_view name : {"$ORIGIN", "${ORIGIN}"})
     if (const auto at = folder.find(name); at != std::string::npos)
       folder.replace(at, name.size(), folder_of(file));
   return folder;
-}
-
-bool is_file(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
 std::string find_in(const std::vector<std::string>& folders, const std::string& name) {
@@ -149,18 +126,6 @@ MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
   return {};
 }
 
-// Of a folder's entries, those that match; paths.
-std::vector<std::string> entries(const std::string& folder, std::string_view pattern) {
-  std::vector<std::string> paths;
-  DIR* const open = ::opendir(folder.c_str());
-  if (open == nullptr) return paths;
-  while (const auto* entry = ::readdir(open))
-    if (matches_glob(pattern, entry->d_name)) paths.push_back(folder + "/" + entry->d_name);
-  ::closedir(open);
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 // mpi4py's wheels have an extension for each MPI, and load the one that suits the first libmpi that they
 // find, by these names in this order (mpi4py 4.1, _mpiabi.py).
 MpiProgram recognise_mpi4py(const std::string& extension, const std::string& prefix,
@@ -183,30 +148,20 @@ MpiProgram recognise_mpi4py(const std::string& extension, const std::string& pre
   return {};
 }
 
-// An interpreter of Python is what its mpi4py is.
+// An interpreter of Python is what its mpi4py is, or a Horovod that knows nothing but MPI.
 MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) {
-  std::vector<std::string> folders = cut(wire::value_of(env, "PYTHONPATH"), ":");
   const auto prefix = folder_of(folder_of(path));
-  for (const auto& base : {prefix, prefix + "/local", wire::value_of(env, "HOME") + "/.local"})
-    for (const auto& version : entries(base + "/lib", "python3*"))
-      for (const char* const place : {"/site-packages", "/dist-packages"}) folders.push_back(version + place);
-  for (const auto& folder : folders) {
-    const auto extensions = entries(folder + "/mpi4py", "MPI*.so");
+  for (const auto& folder : package_folders(path, env)) {
+    auto extensions = entries(folder + "/mpi4py", "MPI*.so");
+    if (extensions.empty()) extensions = horovods_of_mpi_alone(folder);
     if (extensions.empty()) continue;
-    auto program = extensions.size() > 1 ? recognise_mpi4py(extensions.front(), prefix, env)
-                                         : recognise_elf(extensions.front(), env);
+    const bool wheel = extensions.size() > 1 && extensions.front().starts_with(folder + "/mpi4py/");
+    auto program =
+        wheel ? recognise_mpi4py(extensions.front(), prefix, env) : recognise_elf(extensions.front(), env);
     program.guessed = true;
     if (program.family != MpiFamily::none) return program;
   }
   return {.what = path};
-}
-
-std::string first_line(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, 256> text{};
-  const auto n = file ? ::read(file.get(), text.data(), text.size()) : -1;
-  const std::string_view all(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-  return std::string(all.substr(0, all.find('\n')));
 }
 
 MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
@@ -222,34 +177,6 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
   }
   if (name_of(path).starts_with("python")) return recognise_python(path, env);
   return recognise_elf(path, env);
-}
-
-// It starts ranks of its own, which find each other by it.
-bool is_launcher(const std::string& word) {
-  const auto name = name_of(word);
-  for (const std::string_view theirs : {"mpirun", "mpiexec", "orterun", "prterun", "oshrun", "srun", "aprun"})
-    if (name.starts_with(theirs)) return true;
-  return false;
-}
-
-// What a script for a shell may run.
-std::vector<std::string> words_of_script(const std::string& path) {
-  const auto first = first_line(path);
-  const auto shell = first.find("sh", std::min(first.rfind('/'), first.size()));
-  if (!first.starts_with("#!") || shell == std::string::npos) return {};
-  std::vector<std::string> words;
-  std::set<std::string> seen;
-  const auto text = read_file(path, most_script).value_or(std::string{});
-  for (const auto line : split(text, '\n')) {
-    if (trim(line).starts_with('#')) continue;
-    for (auto& word : cut(line, " \t;&|()'\"`")) {
-      if (words.size() == most_script_words) return words;
-      if (word.find_first_of("$=<>{}[]*?") == std::string::npos && !word.starts_with('-') &&
-          seen.insert(word).second)
-        words.push_back(std::move(word));
-    }
-  }
-  return words;
 }
 
 MpiProgram recognise_by_script(const std::string& script, const std::string& directory,

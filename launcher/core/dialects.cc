@@ -35,7 +35,7 @@ constexpr std::string_view deepspeed_sets[] = {"NODE_RANK", "LOCAL_SIZE", "CROSS
 constexpr std::string_view horovod_scrubs[] = {
     "HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
     "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",   "HOROVOD_GLOO_RENDEZVOUS_*",
-    "HOROVOD_GLOO_IFACE", "HOROVOD_ELASTIC",    "_HOROVOD_*"};
+    "HOROVOD_ELASTIC",    "_HOROVOD_*"};
 
 constexpr std::string_view pmi_sets[] = {"PMI_FD",          "PMI_RANK",        "PMI_SIZE",
                                          "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPIR_CVAR_PMI_VERSION"};

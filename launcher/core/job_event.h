@@ -184,7 +184,8 @@ struct WorldProgressed {
   TRAINRUN_RECORD("world progressed") { v("generation", generation); }
 };
 
-// PyTorch's ranks wait for others in the store that is ours (--torch-store), which have not come so far.
+// Ranks wait for others in a store that is ours, PyTorch's (--torch-store) or Horovod's, which have not come
+// so far.
 struct AbsentWorker {
   WorkerId worker;
   std::string last_words{};
@@ -196,7 +197,10 @@ struct AbsentWorker {
 struct RanksAbsent {
   Generation generation;
   std::vector<AbsentWorker> absent;  // in the order of ranks
-  TRAINRUN_RECORD("ranks absent") { v("generation", generation), v("absent", absent); }
+  std::string waits_in{};            // the function in which the others are
+  TRAINRUN_RECORD("ranks absent") {
+    v("generation", generation), v("absent", absent), v("waits_in", waits_in);
+  }
 };
 
 // ---- a world that seems to hang

@@ -138,7 +138,7 @@ void JobMachine::members_late() {
 void JobMachine::on(const RanksAbsent& event) {
   if (event.generation != world_.generation || phase_ != Phase::running)
     return ignore("ranks absent", "it is another generation, or ending");
-  notice::RanksAbsent told{world_.generation, static_cast<int>(world_.seats.size()), {}};
+  notice::RanksAbsent told{world_.generation, static_cast<int>(world_.seats.size()), {}, event.waits_in};
   for (const auto& [worker, last_words] : event.absent) {
     const auto it = workers_.find(worker);
     if (it == workers_.end() || !it->second.member) continue;

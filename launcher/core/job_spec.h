@@ -20,9 +20,9 @@ enum class BindTo : std::uint8_t { none, core, numa, socket, automatic };
 enum class Tag : std::uint8_t { automatic, none, rank, host };  // automatic: rank when there is more than one
 enum class StdinTo : std::uint8_t { rank, all, none };
 enum class EnvPolicy : std::uint8_t { by_default, all, none };
-// Which launchers of MPI a rank finds ours to be like: those of MPICH and Intel MPI (PMI-1), Open MPI's
-// (PMIx). automatic: the first always, the second on hosts where a program looks as if it needed it.
-enum class Compat : std::uint8_t { automatic, mpich, open_mpi, none };
+// Which launchers a rank finds ours to be like: those of MPICH and Intel MPI (PMI-1), Open MPI's (PMIx),
+// Horovod's. automatic: the first always, the others on hosts where a program looks as if it needed them.
+enum class Compat : std::uint8_t { automatic, mpich, open_mpi, none, horovod };
 // Where PyTorch's ranks meet: in a store that rank 0 opens on its host, or in ours.
 enum class TorchStore : std::uint8_t { rank0, trainrun };
 enum class TransportKind : std::uint8_t { automatic, local, ssh, openssh };

@@ -215,7 +215,7 @@ struct MpiCannotMeet {
   std::string reason;
   TRAINRUN_RECORD("mpi cannot meet") { v("generation", generation), v("reason", reason); }
 };
-// In PyTorch's store, for which the others wait; all of them: nobody is there.
+// For whom the others wait in a function of PyTorch's or Horovod's; all of them: nobody is there.
 struct AbsentFromStore {
   RankRef who;
   std::string last_words;
@@ -228,7 +228,10 @@ struct RanksAbsent {
   Generation generation;
   int ranks = 0;  // in the world
   std::vector<AbsentFromStore> absent;
-  TRAINRUN_RECORD("ranks absent") { v("generation", generation), v("ranks", ranks), v("absent", absent); }
+  std::string waits_in{};
+  TRAINRUN_RECORD("ranks absent") {
+    v("generation", generation), v("ranks", ranks), v("absent", absent), v("waits_in", waits_in);
+  }
 };
 struct RanksSilent {
   Generation generation;

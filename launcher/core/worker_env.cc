@@ -26,13 +26,27 @@ std::string thread_count(const JobSpec& job, const Seat& seat, const std::string
   return std::to_string(std::max(1U, usable_cores(*facts) / seat.local_size));
 }
 
+std::string interface_of(const std::string& address, const wire::HostFacts& facts) {
+  const auto found = std::find_if(facts.interfaces.begin(), facts.interfaces.end(),
+                                  [&](const wire::InterfaceFact& fact) { return fact.address == address; });
+  return found == facts.interfaces.end() ? std::string() : found->name;
+}
+
 std::string gloo_interface(const std::string& host, const std::string& address,
                            const wire::HostFacts* facts) {
   if (facts == nullptr) return fmt::format("<interface of its address, if {} calls itself 127.x>", host);
-  if (!facts->name_is_loopback) return {};
-  const auto found = std::find_if(facts->interfaces.begin(), facts->interfaces.end(),
-                                  [&](const wire::InterfaceFact& fact) { return fact.address == address; });
-  return found == facts->interfaces.end() ? std::string() : found->name;
+  return facts->name_is_loopback ? interface_of(address, *facts) : std::string();
+}
+
+// Without an interface Horovod takes the address of the host's own name, which may be 127.0.1.1.
+void add_horovod_defaults(Env& env, const JobSpec& job, const Placement& placement, const std::string& host,
+                          const WorldFacts& world, const wire::HostFacts* facts) {
+  env["HOROVOD_CONTROLLER"] = env["HOROVOD_CPU_OPERATIONS"] = "gloo";
+  auto name = !job.network_interface.empty() ? job.network_interface
+              : placement.groups == 1        ? "lo"
+              : facts == nullptr             ? fmt::format("<interface of the address of {}>", host)
+                                             : interface_of(world.address, *facts);
+  if (!name.empty()) env["HOROVOD_GLOO_IFACE"] = std::move(name);
 }
 
 // Open MPI 4.1 takes itself for a world of one unless told that it was not started by its own daemon. The
@@ -76,6 +90,7 @@ void add_defaults(Env& env, const JobSpec& job, const Placement& placement, cons
   if (offers_pmi(job, world) && placement.groups > 1)
     env["PMI_HOSTNAME"] = env["MPIR_CVAR_CH3_INTERFACE_HOSTNAME"] = world.address;
   if (offers_pmix(job, world)) add_open_mpi_defaults(env, job, seat, world, facts);
+  if (!world.horovod_port.empty()) add_horovod_defaults(env, job, placement, host, world, facts);
   std::erase_if(env, [&](const auto& var) { return find_variable(job.env, var.first) != nullptr; });
 }
 
@@ -122,6 +137,20 @@ void add_deepspeed(Env& env, const Seat& seat) {
   env["LOCAL_SIZE"] = std::to_string(seat.local_size);
   env["CROSS_RANK"] = std::to_string(seat.cross_rank);
   env["CROSS_SIZE"] = std::to_string(seat.cross_size);
+}
+
+// Horovod's ranks. The name is the one that the user wrote: their local mesh is called by it.
+void add_horovod(Env& env, const JobSpec& job, const Placement& placement, const Seat& seat,
+                 const std::string& port) {
+  env["HOROVOD_HOSTNAME"] = job.hosts.hosts[seat.host.value].name;
+  env["HOROVOD_RANK"] = std::to_string(seat.rank.value);
+  env["HOROVOD_SIZE"] = std::to_string(placement.seats.size());
+  env["HOROVOD_LOCAL_RANK"] = std::to_string(seat.local_rank);
+  env["HOROVOD_LOCAL_SIZE"] = std::to_string(seat.local_size);
+  env["HOROVOD_CROSS_RANK"] = std::to_string(seat.cross_rank);
+  env["HOROVOD_CROSS_SIZE"] = std::to_string(seat.cross_size);
+  env["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = "127.0.0.1";
+  env["HOROVOD_GLOO_RENDEZVOUS_PORT"] = port;
 }
 
 // MPICH, MVAPICH and Intel MPI. A libmpi that also knows PMI-2 and PMIx is told which of them it finds here.
@@ -183,6 +212,7 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
   add_deepspeed(env, seat);
   if (offers_pmi(job, world)) add_pmi(env, placement, seat);
   if (offers_pmix(job, world)) add_open_mpi(env, job, placement, seat);
+  if (!world.horovod_port.empty()) add_horovod(env, job, placement, seat, world.horovod_port);
   add_trainrun(env, job, placement, seat, world);
 
   std::vector<EnvVar> changed;

@@ -25,6 +25,7 @@ struct WorldFacts {
   bool all_new = true;           // no process of an earlier generation is in it: only then can MPI ranks meet
   bool pmix_everywhere = false;  // every host of the world has a helper that serves it
   bool agent_store = false;      // MASTER_ADDR and MASTER_PORT are of a store for torch that we hold
+  std::string horovod_port{};    // of its rendezvous on this rank's host; empty: it is not offered
   std::string job_directory{};   // private, on this rank's host; empty: not known
 };
 
@@ -42,6 +43,8 @@ struct WorldFacts {
 // GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME are --network-interface. Without it Gloo alone gets the interface
 // of world.address, on a host whose own name resolves to 127.x, where Gloo would else offer that to the
 // others; only in a world of several hosts.
+// Where Horovod's rendezvous is offered: what horovodrun gives its workers among the rank variables, and
+// HOROVOD_CONTROLLER, HOROVOD_CPU_OPERATIONS and HOROVOD_GLOO_IFACE (of this host) among the defaults.
 // Where PMIx is offered: Open MPI's own variables for scripts (OMPI_COMM_WORLD_RANK and the like) among the
 // rank variables, and settings without which it takes itself for a world of one among the defaults.
 // PMI_HOSTNAME, and what MPICH 4.0 reads in its place, are this host's address, in a world of several hosts.

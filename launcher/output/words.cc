@@ -209,12 +209,12 @@ struct NoticeWords {
     const auto came = static_cast<std::size_t>(it.ranks) - it.absent.size();
     if (came == 0)
       return {
-          fmt::format("{} have loaded PyTorch, and none has called init_process_group: each may take "
+          fmt::format("{} have loaded PyTorch, and none has called {}: each may take "
                       "itself for a world of one (try: Accelerate and HF Trainer want use_cpu=True where "
                       "there is no GPU; other scripts call torch.distributed.init_process_group)",
-                      counted(it.ranks, "rank"))};
-    return {fmt::format("{} of {} wait in init_process_group; not there yet: {}", came,
-                        counted(it.ranks, "rank"), list_names(absent, most))};
+                      counted(it.ranks, "rank"), it.waits_in)};
+    return {fmt::format("{} of {} wait in {}; not there yet: {}", came, counted(it.ranks, "rank"),
+                        it.waits_in, list_names(absent, most))};
   }
   Lines operator()(const notice::RanksAlive&) const {
     return {"a rank gave a sign of life while they were looked at: the job goes on"};

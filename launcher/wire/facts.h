@@ -69,6 +69,7 @@ struct HostFacts {
   std::int64_t wall_clock_ns = 0;      // CLOCK_REALTIME when the facts were read
   std::string pmix_library{};          // by which ranks are served here; empty: they are not
   std::vector<MpiFact> mpi{};          // of each of the job's programs; empty: nobody looked
+  bool horovod = false;                // one of them imports Horovod
   std::uint32_t most_processes = 0;    // that may be started at once; 0: nobody can say
   std::string processes_limit;         // what says so: "pid_max"
   std::string place{};  // boot and namespaces: hosts that have the same are one machine; or nothing
@@ -78,7 +79,7 @@ struct HostFacts {
     v("hostname", hostname), v("machine", machine), v("name_is_loopback", name_is_loopback);
     v("ssh_connection", ssh_connection), v("interfaces", interfaces), v("cpus", cpus);
     v("quota_millicores", quota_millicores), v("gpus", gpus), v("wall_clock_ns", wall_clock_ns);
-    v("pmix_library", pmix_library), v("mpi", mpi);
+    v("pmix_library", pmix_library), v("mpi", mpi), v("horovod", horovod);
     v("most_processes", most_processes), v("processes_limit", processes_limit);
     v("place", place);
   }

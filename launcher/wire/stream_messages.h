@@ -13,9 +13,14 @@ namespace trainrun::wire {
   template <class V>                           \
   void fields([[maybe_unused]] V& v)
 
-// What speaks behind a door: our rendezvous, or a store that PyTorch's programs know.
-enum class DoorKind : std::uint8_t { rendezvous, torch_store };
-constexpr bool is_known(DoorKind kind) { return kind <= DoorKind::torch_store; }
+// What speaks behind a door: our rendezvous, a store that PyTorch's programs know, or Horovod's rendezvous.
+enum class DoorKind : std::uint8_t { rendezvous, torch_store, horovod };
+constexpr bool is_known(DoorKind kind) { return kind <= DoorKind::horovod; }
+constexpr const char* name_of(DoorKind kind) {
+  return kind == DoorKind::torch_store ? "PyTorch's store"
+         : kind == DoorKind::horovod   ? "Horovod's rendezvous"
+                                       : "its ranks' rendezvous";
+}
 
 // ---- launcher to agent
 

@@ -26,6 +26,7 @@ EXPECTED = ["bin/trainrun", "libexec/trainrun/agent-*", "include/trainrun/trainr
             "share/man/man1/trainrun-ctl.1", "share/man/man1/trainrun-replay.1", "share/man/man5/trainrun-hosts.5",
             "share/man/man7/trainrun-elastic.7", "share/man/man7/trainrun-events.7", "share/man/man7/trainrun-mpi.7",
             "share/man/man7/trainrun-pytorch.7",
+            "share/man/man7/trainrun-horovod.7",
             "share/bash-completion/completions/trainrun",
             "share/zsh/vendor-completions/_trainrun", "share/fish/vendor_completions.d/trainrun.fish",
             "share/doc/trainrun/README.md", "share/doc/trainrun/launcher/ARCHITECTURE.md",

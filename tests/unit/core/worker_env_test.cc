@@ -311,5 +311,55 @@ TEST_CASE("what is always set is what a part's own variables cannot change, and 
   CHECK_FALSE(is_always_set("TRAINRUN_GRACE"));
 }
 
+// worker-0:1,worker-1:2 of Horovod's own tests.
+TEST_CASE("Horovod's ranks get what horovodrun gives them, where its rendezvous is offered") {
+  const auto job = two_hosts();
+  const auto facts = gpu2();
+  auto there = world();
+  const auto of = [&](std::uint32_t rank, const JobSpec& spec) {
+    const auto env = worker_env(spec, *place(spec, {1}), {rank}, there, &facts);
+    Env horovod;
+    for (const auto& [name, value] : env)
+      if (name.starts_with("HOROVOD_")) horovod[name.substr(8)] = value;
+    return horovod;
+  };
+  CHECK(of(0, job).empty());
+  there.horovod_port = "4343";
+  Env expected = {{"HOSTNAME", "gpu1"},
+                  {"RANK", "0"},
+                  {"SIZE", "3"},
+                  {"LOCAL_RANK", "0"},
+                  {"LOCAL_SIZE", "1"},
+                  {"CROSS_RANK", "0"},
+                  {"CROSS_SIZE", "2"},
+                  {"CONTROLLER", "gloo"},
+                  {"CPU_OPERATIONS", "gloo"},
+                  {"GLOO_IFACE", "eth0"},
+                  {"GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
+                  {"GLOO_RENDEZVOUS_PORT", "4343"}};
+  CHECK(of(0, job) == expected);
+  expected["HOSTNAME"] = "gpu2", expected["RANK"] = "1", expected["LOCAL_SIZE"] = "2";
+  expected["CROSS_RANK"] = "1";
+  CHECK(of(1, job) == expected);
+  expected["RANK"] = "2", expected["LOCAL_RANK"] = "1", expected["CROSS_RANK"] = "0",
+  expected["CROSS_SIZE"] = "1";
+  CHECK(of(2, job) == expected);
+
+  // Settings are the user's, a rank's place is ours.
+  auto set = job;
+  set.env = {{"HOROVOD_CONTROLLER", "mpi"}, {"HOROVOD_GLOO_IFACE", "ib0"}};
+  set.programs[0].env = {{"HOROVOD_RANK", "77"}};
+  expected.erase("CONTROLLER"), expected.erase("GLOO_IFACE");
+  CHECK(of(2, set) == expected);
+  set = job;
+  set.network_interface = "ib0";
+  CHECK(of(2, set).at("GLOO_IFACE") == "ib0");
+  set.network_interface.clear();
+  there.address = "192.0.2.7";  // of a gateway before the host
+  CHECK_FALSE(of(2, set).contains("GLOO_IFACE"));
+  set.programs[0].np = 1;
+  CHECK(of(0, set).at("GLOO_IFACE") == "lo");
+}
+
 }  // namespace
 }  // namespace trainrun::core

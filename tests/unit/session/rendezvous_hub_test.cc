@@ -36,7 +36,9 @@ struct Scene {
             [this](Generation, WorkerId worker, const std::string& op, std::uint64_t sequence, bool) {
               told.push_back(op + std::to_string(sequence) + " of " + std::to_string(worker.value));
             },
-            nullptr, [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); }},
+            nullptr, [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); },
+            nullptr, [this](HostIndex, const std::string& why) { told.push_back("not Horovod's: " + why); },
+            nullptr},
         [this](HostIndex, StreamId, std::uint64_t bytes) { credit += bytes; });
     RendezvousHub::Member member;
     member.worker = WorkerId{7};
@@ -122,6 +124,28 @@ TEST_CASE("a stream of the door of torch's store meets that store, and the other
   CHECK(scene.inbox == ping.substr(1));
   CHECK(scene.ended == 2);
   scene.inbox.clear();
+  scene.ask(rendezvous::Join{0, "", "", 1000, true, 7});
+}
+
+TEST_CASE("a stream of Horovod's door gets one reply and its end") {
+  Scene scene;
+  scene.hub->opened({0}, {2}, wire::DoorKind::horovod, {});
+  scene.hub->received({0}, {2}, "PUT /cross_0/0 HTTP/1.1\r\nContent-Length: 0\r\n\r\n", false);
+  CHECK(scene.inbox == "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n");
+  CHECK(scene.ended == 1);
+  scene.inbox.clear();
+  scene.hub->opened({0}, {3}, wire::DoorKind::horovod, {});
+  scene.hub->received({0}, {3}, "GET /global/0 HTTP/1.1\r\n\r\n", false);
+  CHECK(scene.inbox.empty());
+  scene.hub->member_left({1});
+  CHECK(scene.inbox == "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+  CHECK(scene.ended == 2);
+  scene.inbox.clear();
+  scene.hub->opened({0}, {4}, wire::DoorKind::horovod, {});
+  scene.hub->received({0}, {4}, "hello\r\n\r\n", false);
+  scene.inbox.clear();
+  scene.turn();
+  CHECK(scene.told == Told{"not Horovod's: it does not speak HTTP/1.x"});
   scene.ask(rendezvous::Join{0, "", "", 1000, true, 7});
 }
 

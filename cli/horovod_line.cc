@@ -1,0 +1,314 @@
+#include "cli/horovod_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "cli/foreign_flags.h"
+#include "cli/horovod_config.h"
+#include "cli/horovod_flags.h"
+#include "cli/program.h"
+#include "cli/value.h"
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+constexpr std::uint64_t megabyte = 1u << 20, most_megabytes = 1u << 20;
+
+Error unknown_flag(std::string_view word) {
+  return {Code::usage, fmt::format("horovodrun has no option {}", quoted(word, 40)),
+          "horovodrun --help lists all; trainrun's own may be given as well"};
+}
+
+CommandLine make_line() {
+  CommandLine line{.program = true, .prefixes = true, .unknown = unknown_flag};
+  for (const auto& row : horovod_flags())
+    line.flags.push_back({.name = row.names.front(),
+                          .aliases = {row.names.begin() + 1, row.names.end()},
+                          .takes = row.takes,
+                          .value_name = row.takes == Takes::a_value      ? "VALUE"
+                                        : row.takes == Takes::two_values ? "MIN MAX"
+                                                                         : ""});
+  line.flags.insert(line.flags.end(), job_line().flags.begin(), job_line().flags.end());
+  return line;
+}
+
+// The row of a flag of horovod_line(), or nothing for one of ours.
+const HorovodFlag* row_of(const Flag& flag) {
+  const auto at = static_cast<std::size_t>(&flag - horovod_line().flags.data());
+  return at < horovod_flags().size() ? &horovod_flags()[at] : nullptr;
+}
+
+const Flag& own_flag(const Flag& flag) {
+  return job_line()
+      .flags[static_cast<std::size_t>(&flag - horovod_line().flags.data()) - horovod_flags().size()];
+}
+
+std::optional<double> parse_real(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_level(std::string_view text) {
+  constexpr std::string_view levels[] = {"TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"};
+  return std::find(std::begin(levels), std::end(levels), text) != std::end(levels);
+}
+
+// What the variable is set to; an Error's message ends a sentence that begins with whose value it is.
+Result<std::string> value_of_variable(Knob knob, const std::string& given) {
+  const auto refuse = [&](std::string_view wanted) {
+    return fail(Code::usage, fmt::format("{} is not {}", quoted(given, 40), wanted));
+  };
+  switch (knob) {
+    case Knob::none:
+    case Knob::text:
+      return given;
+    case Knob::count:
+      if (!parse_unsigned<std::uint32_t>(given)) return refuse("a number of 0 or more");
+      return given;
+    case Knob::megabytes: {
+      const auto count = parse_unsigned<std::uint64_t>(given);
+      if (!count || *count > most_megabytes) return refuse("a number of megabytes");
+      return std::to_string(*count * megabyte);
+    }
+    case Knob::real:
+      if (parse_real(given).value_or(-1) < 0) return refuse("a number of 0 or more");
+      return given;
+    case Knob::share: {
+      const auto share = parse_real(given);
+      if (!share || *share < 0 || *share > 1) return refuse("a number from 0 to 1");
+      return given;
+    }
+    case Knob::level:
+      if (!is_level(given)) return refuse("one of TRACE, DEBUG, INFO, WARNING, ERROR, FATAL");
+      return given;
+  }
+  return given;
+}
+
+class Reader {
+ public:
+  Reader(HorovodLine& out, const Inputs& inputs)
+      : out_(out), inputs_(inputs), part_(out.line.parts.front()) {}
+
+  Result<void> take(Given given) {
+    const auto* row = row_of(*given.flag);
+    if (row == nullptr) return take_flag(own_flag(*given.flag), std::move(given), part_);
+    switch (row->fate) {
+      case Fate::works:
+        put(row->option, row->value.empty() ? given.value : std::string(row->value), given.spelled);
+        return {};
+      case Fate::reads:
+        return read(*row, given);
+      case Fate::needless:
+        part_.left_out.push_back({given.spelled, row->why});
+        return {};
+      case Fate::refused:
+        return fail(Code::usage, fmt::format("{} is not to be had", given.spelled), std::string(row->why));
+    }
+    return {};
+  }
+
+  // After all flags: what they say goes before the configuration file, wherever they stand.
+  Result<void> finish() {
+    if (auto ok = read_config(); !ok) return ok;
+    const bool tunes = value("HOROVOD_AUTOTUNE") == "1", has_timeline = !value("HOROVOD_TIMELINE").empty();
+    for (const auto& [variable, setting] : variables_) {
+      // As horovodrun does: without --autotune, or a timeline, what belongs to it says nothing.
+      if (variable.starts_with("HOROVOD_AUTOTUNE") && !tunes) continue;
+      if (variable == "HOROVOD_TIMELINE_MARK_CYCLES" && !has_timeline) continue;
+      put(Option::export_name, variable + "=" + setting.value, setting.origin);
+    }
+    if (!networks_.empty()) {
+      put(Option::network_interface, networks_.front().value, networks_.front().origin);
+      std::vector<std::string> names;
+      for (const auto& network : networks_) names.push_back(network.value);
+      if (names.size() > 1)
+        put(Option::export_name, fmt::format("NCCL_SOCKET_IFNAME={}", fmt::join(names, ",")),
+            networks_.front().origin);
+    }
+    add_defaults();
+    return {};
+  }
+
+ private:
+  // The weakest layer. Whoever is started by horovodrun is one of Horovod's, whatever its files tell.
+  void add_defaults() {
+    constexpr std::string_view origin = "as horovodrun does";
+    out_.line.defaults.push_back({Option::env, "all", std::string(origin)});
+    if (value("HOROVOD_CONTROLLER") != "mpi")
+      out_.line.defaults.push_back({Option::compat, "horovod", std::string(origin)});
+  }
+
+  Result<void> read(const HorovodFlag& row, const Given& given) {
+    switch (row.how) {
+      case HorovodHow::none:
+        return {};
+      case HorovodHow::variable:
+        return set(row, row.value.empty() ? given.value : std::string(row.value), given.spelled, true);
+      case HorovodHow::config_file:
+        config_ = {Option::config, given.value, given.spelled};
+        return {};
+      case HorovodHow::check_build:
+        out_.check_build = true;
+        return {};
+      case HorovodHow::networks:
+        for (const auto name : split(given.value, ','))
+          if (!trim(name).empty())
+            networks_.push_back({Option::network_interface, std::string(trim(name)), given.spelled});
+        return {};
+      case HorovodHow::mpi:
+        variables_["HOROVOD_CONTROLLER"] =
+            variables_["HOROVOD_CPU_OPERATIONS"] = {Option::export_name, "mpi", given.spelled};
+        return {};
+    }
+    return {};
+  }
+
+  Result<void> set(const HorovodFlag& row, const std::string& given, const std::string& origin,
+                   bool by_flag) {
+    auto value = value_of_variable(row.knob, given);
+    if (!value) return fail(by_flag ? Code::usage : Code::config, origin + ": " + value.error().message);
+    Setting setting{Option::export_name, std::move(*value), origin};
+    if (by_flag)
+      variables_.insert_or_assign(std::string(row.variable), std::move(setting));
+    else
+      variables_.try_emplace(std::string(row.variable), std::move(setting));
+    return {};
+  }
+
+  Result<void> read_config() {
+    if (config_.value.empty()) return {};
+    const auto content = inputs_.read_file(absolute_path(config_.value, inputs_));
+    if (!content) return fail(Code::config, fmt::format("{}: {}", config_.origin, content.error().message));
+    const auto values = read_yaml(*content, harmless(config_.value));
+    if (!values) return tl::unexpected(values.error());
+    for (const auto& value : *values) {
+      if (auto ok = take_from_file(value); !ok) return ok;
+    }
+    return {};
+  }
+
+  Result<void> take_from_file(const YamlValue& it) {
+    if (it.key == "controller") return controller(it);
+    struct Switch {
+      std::string_view key, variable, on, off;
+    };
+    constexpr Switch all[] = {
+        {"params.hierarchical_allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE", "1", "0"},
+        {"params.hierarchical_allgather", "HOROVOD_HIERARCHICAL_ALLGATHER", "1", "0"},
+        {"params.torus_allreduce", "HOROVOD_TORUS_ALLREDUCE", "1", "0"},
+        {"autotune.enabled", "HOROVOD_AUTOTUNE", "1", "0"},
+        {"timeline.mark_cycles", "HOROVOD_TIMELINE_MARK_CYCLES", "1", "0"},
+        {"stall_check.enabled", "HOROVOD_STALL_CHECK_DISABLE", "0", "1"},
+        {"library_options.mpi_threads_disable", "HOROVOD_MPI_THREADS_DISABLE", "1", "0"},
+        {"logging.with_timestamp", "HOROVOD_LOG_HIDE_TIME", "0", "1"}};
+    for (const auto& [key, variable, on, off] : all) {
+      if (key != it.key) continue;
+      const auto yes = parse_bool(it.value);
+      if (!yes)
+        return fail(Code::config,
+                    fmt::format("{}: {} is not true or false", it.origin, quoted(it.value, 40)));
+      variables_.try_emplace(std::string(variable),
+                             Setting{Option::export_name, std::string(*yes ? on : off), it.origin});
+      return {};
+    }
+    for (const auto& row : horovod_flags())
+      if (!row.yaml.empty() && row.yaml == it.key) return set(row, it.value, it.origin, false);
+    out_.line.notes.push_back(
+        fmt::format("{}: {} is not known to horovodrun: it says nothing", it.origin, quoted(it.key, 60)));
+    return {};
+  }
+
+  Result<void> controller(const YamlValue& it) {
+    const bool by_flag = variables_.contains("HOROVOD_CONTROLLER") ||
+                         std::any_of(part_.settings.begin(), part_.settings.end(),
+                                     [](const Setting& setting) { return setting.option == Option::compat; });
+    if (it.value != "gloo" && it.value != "mpi")
+      return fail(Code::config, fmt::format("{}: {} is not gloo or mpi", it.origin, quoted(it.value, 40)));
+    if (by_flag) return {};
+    if (it.value == "gloo")
+      put(Option::compat, "horovod", it.origin);
+    else
+      variables_["HOROVOD_CONTROLLER"] =
+          variables_["HOROVOD_CPU_OPERATIONS"] = {Option::export_name, "mpi", it.origin};
+    return {};
+  }
+
+  [[nodiscard]] std::string value(const std::string& variable) const {
+    const auto it = variables_.find(variable);
+    return it == variables_.end() ? std::string() : it->second.value;
+  }
+
+  void put(Option option, std::string value, const std::string& origin) {
+    part_.settings.push_back({option, std::move(value), origin});
+  }
+
+  HorovodLine& out_;
+  const Inputs& inputs_;
+  ArgvPart& part_;
+  std::map<std::string, Setting> variables_;
+  std::vector<Setting> networks_;
+  Setting config_{Option::config, {}, {}};
+};
+
+}  // namespace
+
+Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs) {
+  auto given = split_parts(horovod_line(), words);
+  if (!given) return tl::unexpected(given.error());
+  if (given->size() > 1)
+    return fail(Code::usage, "horovodrun starts one program: a word ':' begins another",
+                "write trainrun for several programs");
+  HorovodLine out;
+  out.line.parts.resize(1);
+  Reader reader(out, inputs);
+  for (auto& flag : given->front().flags)
+    if (auto ok = reader.take(std::move(flag)); !ok) return tl::unexpected(ok.error());
+  if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
+  out.line.parts.front().program = std::move(given->front().program);
+  return out;
+}
+
+const CommandLine& horovod_line() {
+  static const CommandLine line = make_line();
+  return line;
+}
+
+std::string horovod_help() {
+  std::string out =
+      "usage: horovodrun [options] program [arguments]\n\n"
+      "This horovodrun is trainrun. The options of horovodrun 0.28.1 work, have no effect, or are refused\n"
+      "with what to write instead. trainrun's own may be given as well: trainrun --help. More: man\n"
+      "trainrun-horovod.\n";
+  const auto list = [&](std::string_view title, auto wanted) {
+    out += fmt::format("\n{}\n", title);
+    std::string line = " ";
+    for (const auto& row : horovod_flags()) {
+      if (!wanted(row.fate)) continue;
+      const auto words = fmt::format(" {},", fmt::join(row.names, " "));
+      if (line.size() + words.size() > 95) {
+        out += line + "\n";
+        line = " ";
+      }
+      line += words;
+    }
+    line.pop_back();
+    out += line + "\n";
+  };
+  list("These work:", [](Fate fate) { return fate == Fate::works || fate == Fate::reads; });
+  list("These have no effect, which is said:", [](Fate fate) { return fate == Fate::needless; });
+  list("These are refused:", [](Fate fate) { return fate == Fate::refused; });
+  return out;
+}
+
+}  // namespace trainrun::cli

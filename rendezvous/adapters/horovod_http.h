@@ -1,0 +1,100 @@
+// The rendezvous of Horovod's Gloo controller, without its sockets: a table of values by scope and key. Where
+// Horovod's own server answers 404 and is asked again a hundred times a second until Gloo's 30 s are over,
+// this one keeps the question: Horovod's client waits for a reply as long as it takes.
+//
+//   global, local_HOST, cross_L   the meshes of the world: nobody gets an address before all have left
+//   theirs,
+//                                 so nobody begins to connect to one that is not there
+//   ..._process_set_hash_...      of a process set, whose size is not known: until the address is there
+//   anything else, and rank_N     at once
+//
+// Once a rank has ended nothing is kept any more: what is missing may never come, and Gloo's own time-out
+// says so. Each generation has values of its own.
+//
+// Not thread-safe. The callbacks must not call back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/base/id.h"
+#include "rendezvous/adapters/horovod_request.h"
+
+namespace trainrun::rendezvous {
+
+class HorovodHttp {
+ public:
+  struct Callbacks {
+    std::function<void(std::uint32_t connection, std::string bytes)> send;
+    // After the one reply that a connection gets; closed() need not be called for it any more. `why` it was
+    // turned away; empty: it was served.
+    std::function<void(std::uint32_t connection, std::string why)> close;
+  };
+  // What a rank's variables HOROVOD_* say.
+  struct Seat {
+    Rank rank;
+    std::string host;
+    std::uint32_t local_rank = 0, local_size = 0, cross_rank = 0, cross_size = 0;
+  };
+  // Of one generation: keys and values together.
+  static constexpr std::size_t most_bytes = std::size_t{512} << 20;
+
+  explicit HorovodHttp(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+
+  void begin(const std::vector<Seat>& world);
+  void opened(std::uint32_t connection);
+  void received(std::uint32_t connection, std::string_view bytes);
+  void closed(std::uint32_t connection);
+  // A rank has ended.
+  void left();
+
+  // Of the current generation: whether its program is elastic by Horovod's own means.
+  [[nodiscard]] bool elastic() const { return elastic_; }
+  // And who has begun to meet the others.
+  [[nodiscard]] const std::set<Rank>& arrivals() const { return arrivals_; }
+
+ private:
+  struct Scope {
+    std::size_t size = 0;  // how many addresses it will have; 0: not known
+    std::size_t present = 0;
+    std::map<std::string, std::string> values{};
+    std::map<std::uint32_t, std::string> waiting{};  // connections, and for which address
+
+    [[nodiscard]] bool complete() const { return size != 0 && present == size; }
+    [[nodiscard]] bool unused() const { return size == 0 && values.empty() && waiting.empty(); }
+  };
+  struct Space {
+    std::map<std::string, Scope> scopes{};
+    std::map<std::string, std::string> seats{};  // the answers of rank_and_size
+    std::size_t bytes = 0;
+    bool holding = true;
+  };
+  struct Client {
+    std::shared_ptr<Space> space;
+    HorovodRequestReader reader{};
+    std::string waits_in{};  // scope; empty: it does not wait
+  };
+
+  void get(std::uint32_t connection, Client& client, const HorovodRequest& request);
+  void put(std::uint32_t connection, Space& space, HorovodRequest request);
+  static void remove(Space& space, const HorovodRequest& request);
+  void release(Scope& scope);
+  void wake(Scope& scope, const std::string& key);
+  void answer(std::uint32_t connection, std::string_view status, const std::string& value = {},
+              std::string why = {});
+  void answer_from(const Scope& scope, const std::string& key, std::uint32_t connection);
+
+  Callbacks callbacks_;
+  std::shared_ptr<Space> space_ = std::make_shared<Space>();
+  std::set<Rank> arrivals_;
+  bool elastic_ = false;
+  std::map<std::uint32_t, Client> clients_;
+};
+
+}  // namespace trainrun::rendezvous

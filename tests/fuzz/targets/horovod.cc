@@ -1,0 +1,65 @@
+// Requests of Horovod's workers, three connections at a time. A byte says whose the next piece is, and one
+// how long.
+#include <map>
+
+#include "rendezvous/adapters/horovod_http.h"
+#include "tests/fuzz/check.h"
+
+using namespace trainrun;
+using namespace trainrun::fuzz;
+using rendezvous::HorovodHttp;
+
+namespace {
+
+constexpr std::uint32_t clients = 3;
+const std::vector<HorovodHttp::Seat> world = {{{0}, "a", 0, 1, 0, 2}, {{1}, "b", 0, 1, 1, 2}};
+
+struct Bench {
+  std::map<std::uint32_t, bool> open;  // whether it has its reply
+  HorovodHttp http{{[this](std::uint32_t to, const std::string& bytes) {
+                      FUZZ_CHECK(open.contains(to) && !open[to] && bytes.starts_with("HTTP/1.0 "));
+                      open[to] = true;
+                      accepted();
+                    },
+                    [this](std::uint32_t of, const std::string&) {
+                      FUZZ_CHECK(open.contains(of) && open[of]);
+                      open.erase(of);
+                    }}};
+
+  void come(std::uint32_t client) {
+    open[client] = false;
+    http.opened(client);
+  }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto bytes = text_of(data, size);
+  Bench bench;
+  bench.http.begin(world);
+  while (bytes.size() >= 2) {
+    const auto client = 1 + static_cast<std::uint8_t>(bytes[0]) % clients;
+    const auto what = static_cast<std::uint8_t>(bytes[0]) / clients;
+    const auto piece = bytes.substr(2, static_cast<std::uint8_t>(bytes[1]));
+    bytes.remove_prefix(2 + piece.size());
+    if (!bench.open.contains(client)) bench.come(client);
+    if (what == 0) {
+      bench.http.closed(client);
+      bench.open.erase(client);
+    } else if (what == 1) {
+      bench.http.begin(world);
+    } else if (what == 2) {
+      bench.http.left();
+    } else {
+      bench.http.received(client, piece);
+    }
+  }
+  FUZZ_CHECK(bench.http.arrivals().size() <= world.size());
+
+  // Whatever they sent, one that comes now is served.
+  bench.come(clients + 1);
+  bench.http.received(clients + 1, "PUT /any/key HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+  FUZZ_CHECK(!bench.open.contains(clients + 1));
+  return 0;
+}

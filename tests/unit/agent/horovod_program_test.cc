@@ -1,0 +1,105 @@
+#include "launcher/agent/horovod_program.h"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace trainrun::agent {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Folder {
+  Folder() {
+    char name[] = "/tmp/trainrun-horovod-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  void write(const std::string& name, const std::string& text) const {
+    const auto file = path + "/" + name;
+    std::filesystem::create_directories(file.substr(0, file.rfind('/')));
+    std::ofstream(file) << text;
+    ::chmod(file.c_str(), 0755);
+  }
+  [[nodiscard]] bool is_horovod(const Words& words) const {
+    return imports_horovod(words, path, {{"PATH", path + "/venv/bin:/usr/bin:/bin"}, {"HOME", path}});
+  }
+  std::string path;
+};
+
+TEST_CASE("modules that lines import") {
+  CHECK(imported_by("import os, sys\nimport horovod.torch as hvd # now\n") ==
+        Words{"os", "sys", "horovod.torch"});
+  CHECK(imported_by("  from horovod import torch as hvd") == Words{"horovod.torch"});
+  CHECK(imported_by("from . import net\nfrom .data import load, save") ==
+        Words{".net", ".data.load", ".data.save"});
+  CHECK(imported_by("import a; import b") == Words{"a", "b"});
+  CHECK(imported_by("x = 'from'\nimport\nfrom a\n# import horovod\nimportant horovod") == Words{});
+}
+
+TEST_CASE("a script of Horovod's is known by its imports") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("train.py", "import os\n\nimport horovod.torch as hvd\nhvd.init()\n");
+  folder.write("plain.py", "import torch  # no horovod\n");
+  CHECK(folder.is_horovod({"python3", "train.py", "--epochs", "3"}));
+  CHECK(folder.is_horovod({"python3", "-u", folder.path + "/train.py"}));
+  CHECK_FALSE(folder.is_horovod({"python3", "plain.py"}));
+  CHECK_FALSE(folder.is_horovod({"python3", "plain.py", "train.py"}));
+  CHECK_FALSE(folder.is_horovod({"python3", "missing.py"}));
+  CHECK_FALSE(folder.is_horovod({"missing", "train.py"}));
+  CHECK(folder.is_horovod({"python3", "-c", "import horovod.torch as hvd; hvd.init()"}));
+  CHECK_FALSE(folder.is_horovod({"python3", "-c", "print('horovod')"}));
+  folder.write("itself", "#!/usr/bin/env python3\nfrom horovod import torch\n");
+  CHECK(folder.is_horovod({"./itself"}));
+}
+
+TEST_CASE("modules beside the script are followed, packages of others are not") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("train.py", "from project.parallel import world\n");
+  folder.write("project/__init__.py", "");
+  folder.write("project/parallel/__init__.py", "from .world import size\n");
+  folder.write("project/parallel/world.py", "import train\n");
+  CHECK_FALSE(folder.is_horovod({"python3", "train.py"}));
+  folder.write("project/parallel/world.py",
+               "try:\n  import horovod.torch as hvd\nexcept ImportError:\n  pass\n");
+  CHECK(folder.is_horovod({"python3", "train.py"}));
+  CHECK(folder.is_horovod({"python3", "-m", "project.parallel.world"}));
+  CHECK_FALSE(folder.is_horovod({"python3", "-m", "project.other"}));
+}
+
+TEST_CASE("what a shell or a tool starts is looked at as well") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("venv/bin/numactl", "");
+  folder.write("train.py", "import horovod.torch\n");
+  folder.write("run.sh", "#!/bin/sh\nset -e\nexec python3 train.py \"$@\"\n");
+  CHECK(folder.is_horovod({"./run.sh"}));
+  CHECK(folder.is_horovod({"sh", "-c", "cd . && python3 train.py"}));
+  CHECK(folder.is_horovod({"numactl", "-m", "0", "python3", "train.py"}));
+  CHECK_FALSE(folder.is_horovod({"sh", "-c", "mpirun -np 2 python3 train.py"}));
+}
+
+TEST_CASE("ranks of a Horovod that was built without Gloo meet as MPI's do") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("train.py", "import horovod.torch\n");
+  const auto packages = "venv/lib/python3.11/site-packages";
+  const auto extension = packages + std::string("/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so");
+  folder.write(extension, "HOROVOD_MPI_THREADS_DISABLE");
+  CHECK_FALSE(folder.is_horovod({"python3", "train.py"}));
+  CHECK(horovods_of_mpi_alone(folder.path + "/" + packages) == Words{folder.path + "/" + extension});
+  folder.write(extension, "HOROVOD_MPI_THREADS_DISABLE HOROVOD_GLOO_RENDEZVOUS_ADDR");
+  CHECK(folder.is_horovod({"python3", "train.py"}));
+  CHECK(horovods_of_mpi_alone(folder.path + "/" + packages).empty());
+}
+
+}  // namespace
+}  // namespace trainrun::agent

@@ -1,0 +1,237 @@
+#include "cli/horovod_line.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "cli/horovod_flags.h"
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+namespace {
+
+struct Listed {
+  std::string_view names;  // with blanks between
+  Takes takes;
+  std::string_view fate;
+};
+constexpr auto none = Takes::nothing;
+constexpr auto one = Takes::a_value;
+
+// All options of horovodrun 0.28.1 (horovod/runner/launch.py), the hidden ones too, and what becomes of each.
+constexpr Listed of_horovodrun[] = {
+    {"-v --version -cb --check-build --verbose -prefix-timestamp --prefix-output-with-timestamp --gloo --mpi "
+     "--tcp "
+     "--hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather "
+     "--no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --autotune --no-autotune "
+     "--timeline-mark-cycles --no-timeline-mark-cycles --no-stall-check --stall-check --mpi-threads-disable "
+     "--no-mpi-threads-disable --log-with-timestamp --log-without-timestamp --log-hide-timestamp "
+     "--no-log-hide-timestamp",
+     none, "works"},
+    {"-np --num-proc --start-timeout --network-interfaces --network-interface --output-filename "
+     "--config-file -p "
+     "--ssh-port -i --ssh-identity-file --fusion-threshold-mb --cycle-time-ms --cache-capacity "
+     "--autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample "
+     "--autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --min-np --min-num-proc --max-np "
+     "--max-num-proc --slots-per-host --elastic-timeout --reset-limit --timeline-filename "
+     "--stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --num-nccl-streams "
+     "--thread-affinity --gloo-timeout-seconds --log-level -H --hosts -hostfile --hostfile "
+     "--host-discovery-script",
+     one, "works"},
+    {"--blacklist-cooldown-range", Takes::two_values, "works"},
+    {"--disable-cache", none, "needless"},
+    {"--binding-args", one, "needless"},
+    {"--jsrun", none, "refused"},
+    {"--mpi-args", one, "refused"}};
+
+const HorovodFlag* row_named(std::string_view name) {
+  const Flag* flag = find_flag(horovod_line(), name);
+  if (flag == nullptr) return nullptr;
+  const auto at = static_cast<std::size_t>(flag - horovod_line().flags.data());
+  return at < horovod_flags().size() ? &horovod_flags()[at] : nullptr;
+}
+
+std::string_view fate_of(const HorovodFlag& row) {
+  return row.fate == Fate::needless ? "needless" : row.fate == Fate::refused ? "refused" : "works";
+}
+
+World horovodrun() {
+  World world;
+  world.called_as = "horovodrun";
+  return world;
+}
+
+JobSpec job(Words words) {
+  auto world = horovodrun();
+  return job_of(world, std::move(words));
+}
+
+std::string error(Words words) {
+  auto world = horovodrun();
+  return error_of(world, std::move(words));
+}
+
+// The job's variables of Horovod and NCCL: "CYCLE_TIME=2.5".
+std::set<std::string> tuned(World world, Words words) {
+  words.push_back("./train");
+  std::set<std::string> set;
+  const auto job = job_of(world, std::move(words));
+  const auto add = [&](const std::vector<EnvVar>& env) {
+    for (const auto& [name, value] : env) {
+      if (name.starts_with("HOROVOD_")) set.insert(name.substr(8) + "=" + value);
+      if (name.starts_with("NCCL_")) set.insert(name + "=" + value);
+    }
+  };
+  add(job.env);
+  add(job.programs.front().env);
+  return set;
+}
+std::set<std::string> tuned(Words words) { return tuned(horovodrun(), std::move(words)); }
+
+using Set = std::set<std::string>;
+
+}  // namespace
+
+TEST_CASE("every option of horovodrun has a row, which takes as many words and has the fate that is told") {
+  std::set<const HorovodFlag*> listed;
+  for (const auto& [names, takes, fate] : of_horovodrun) {
+    for (std::size_t at = 0; at < names.size();) {
+      const auto end = std::min(names.find(' ', at), names.size());
+      const auto name = std::string(names.substr(at, end - at));
+      CAPTURE(name);
+      const auto* row = row_named(name);
+      REQUIRE(row != nullptr);
+      listed.insert(row);
+      CHECK(row->takes == takes);
+      CHECK(fate_of(*row) == fate);
+      at = end + 1;
+    }
+  }
+  CHECK(listed.size() == horovod_flags().size());
+  for (const auto& row : horovod_flags()) {
+    CAPTURE(row.names.front());
+    CHECK((row.fate == Fate::works || row.fate == Fate::reads) == row.why.empty());
+    CHECK((row.how == HorovodHow::variable) == !row.variable.empty());
+    CHECK((row.fate == Fate::reads) == (row.how != HorovodHow::none));
+  }
+}
+
+TEST_CASE("the name, or --compat-cli horovodrun, says whose line it is") {
+  World world;
+  CHECK(tuned(world, {"--compat-cli", "horovodrun", "--cycle-time-ms", "2.5"}) == Set{"CYCLE_TIME=2.5"});
+  world.called_as = "horovodrun-0.28";
+  CHECK(tuned(world, {"--cycle-time-ms", "2.5"}) == Set{"CYCLE_TIME=2.5"});
+  const auto shown = horovodrun().read({"-v"});
+  REQUIRE(shown.has_value());
+  CHECK(shown->action == Action::version);
+  CHECK(shown->text.find("horovodrun 0.28.1") != std::string::npos);
+  const auto help = horovodrun().read({"--help"});
+  REQUIRE(help.has_value());
+  CHECK(help->text.find("--blacklist-cooldown-range") != std::string::npos);
+}
+
+TEST_CASE("how many and where") {
+  CHECK(shown(job({"-np", "3", "-H", "a:2,b:2", "./train"})).find("a:2 b:2") == 0);
+  CHECK(job({"-np", "3", "-H", "a:2,b:2", "./train"}).world_size() == 3);
+  CHECK(job({"-np=3", "--hostfile", "hosts.txt", "./train"}).world_size() == 3);
+  CHECK(job({"--slots", "2", "--host-discovery-script", "/home/u/server", "-np", "2", "./train"})
+            .elastic.discovery.default_slots == 2);
+  const auto elastic = job({"-np", "2", "--min-np", "1", "--max-np", "4", "-H", "a:2,b:2",
+                            "--blacklist-cooldown-range", "5", "50", "--reset-limit", "3", "./train"});
+  CHECK(elastic.elastic.min_np == 1);
+  CHECK(elastic.elastic.max_np == 4);
+  CHECK(elastic.elastic.cooldown_max == seconds(50));
+  CHECK(elastic.elastic.limit.count == 3);
+  const auto reached = job({"-np", "1", "-p", "2222", "-H", "a", "--network-interface", "eth1", "./train"});
+  CHECK(reached.ssh.port == 2222);
+  CHECK(reached.network_interface == "eth1");
+  CHECK(job({"-np", "1", "--gloo", "./train"}).compat == Compat::horovod);
+  CHECK(job({"-np", "1", "./train"}).compat == Compat::horovod);
+  CHECK(job({"-np", "1", "--mpi", "./train"}).compat == Compat::automatic);
+  CHECK(job({"-np", "1", "--compat", "auto", "./train"}).compat == Compat::automatic);
+  CHECK(job({"-np", "2", "-H", "localhost:1,here:1", "./train"}).hosts.hosts.size() == 2);
+  CHECK(job({"-np", "1", "./train", "-v", "--mpi-args", "x"}).programs.front().argv.size() == 4);
+}
+
+TEST_CASE("settings become Horovod's variables") {
+  CHECK(tuned({"--fusion-threshold-mb", "32", "--cycle-time-ms", "2.5", "--cache-capacity", "0"}) ==
+        Set{"FUSION_THRESHOLD=33554432", "CYCLE_TIME=2.5", "CACHE_CAPACITY=0"});
+  CHECK(tuned({"--no-hierarchical-allgather", "--torus-allreduce"}) ==
+        Set{"HIERARCHICAL_ALLGATHER=0", "TORUS_ALLREDUCE=1"});
+  CHECK(tuned({"--timeline-mark-cycles"}).empty());
+  CHECK(tuned({"--timeline-mark-cycles", "--timeline-filename", "/t.json"}) ==
+        Set{"TIMELINE=/t.json", "TIMELINE_MARK_CYCLES=1"});
+  CHECK(tuned({"--autotune-log-file", "/log", "--autotune-warmup-samples", "3"}).empty());
+  CHECK(tuned({"--autotune", "--autotune-log-file", "/log", "--autotune-gaussian-process-noise", "0.5"}) ==
+        Set{"AUTOTUNE=1", "AUTOTUNE_LOG=/log", "AUTOTUNE_GAUSSIAN_PROCESS_NOISE=0.5"});
+  CHECK(tuned({"--no-stall-check", "--log-level", "DEBUG", "--log-without-timestamp"}) ==
+        Set{"STALL_CHECK_DISABLE=1", "LOG_LEVEL=DEBUG", "LOG_HIDE_TIME=1"});
+  CHECK(tuned({"--tcp", "--network-interfaces", "eth0,ib0"}) ==
+        Set{"NCCL_IB_DISABLE=1", "NCCL_SOCKET_IFNAME=eth0,ib0"});
+  CHECK(tuned({"--mpi"}) == Set{"CONTROLLER=mpi", "CPU_OPERATIONS=mpi"});
+}
+
+TEST_CASE("values that Horovod would not take are refused") {
+  CHECK(error({"--cycle-time-ms", "-1", "./train"}).find("'-1' is not a number of 0 or more") !=
+        std::string::npos);
+  CHECK(error({"--fusion-threshold-mb", "1.5", "./train"}).find("is not a number of megabytes") !=
+        std::string::npos);
+  CHECK(error({"--autotune-gaussian-process-noise", "1.5", "./train"}).find("is not a number from 0 to 1") !=
+        std::string::npos);
+  CHECK(error({"--log-level", "LOUD", "./train"}).find("is not one of TRACE") != std::string::npos);
+  CHECK(error({"--jsrun", "./train"}).find("--jsrun is not to be had | hosts are reached by ssh") == 0);
+  CHECK(error({"--frobnicate", "./train"}).find("horovodrun has no option '--frobnicate'") == 0);
+  CHECK(error({"--num", "3", "./train"}).find("horovodrun has no option '--num'") == 0);
+}
+
+TEST_CASE("what has no effect is said") {
+  const auto request = horovodrun().read({"--disable-cache", "-np", "1", "./train"});
+  REQUIRE(request.has_value());
+  REQUIRE_FALSE(request->notes.empty());
+  CHECK(request->notes.front().find("--disable-cache") != std::string::npos);
+}
+
+TEST_CASE("the configuration file holds where no flag does") {
+  auto world = horovodrun();
+  world.files["/home/u/h.yaml"] =
+      "controller: gloo\n"
+      "params:\n  fusion_threshold_mb: 32\n  cycle_time_ms: 2.5\n  hierarchical_allreduce: false\n"
+      "autotune:\n  enabled: true\n  log_file: /a.log\n"
+      "timeline:\n  filename:\n  mark_cycles: true\n"
+      "stall_check:\n  enabled: false\n"
+      "logging:\n  level: INFO\n  with_timestamp: true\n";
+  CHECK(tuned(world, {"--config-file", "h.yaml", "--cycle-time-ms", "5"}) ==
+        Set{"FUSION_THRESHOLD=33554432", "CYCLE_TIME=5", "HIERARCHICAL_ALLREDUCE=0", "AUTOTUNE=1",
+            "AUTOTUNE_LOG=/a.log", "STALL_CHECK_DISABLE=1", "LOG_LEVEL=INFO", "LOG_HIDE_TIME=0"});
+  CHECK(job_of(world, {"--config-file", "h.yaml", "./train"}).compat == Compat::horovod);
+  CHECK(tuned(world, {"--config-file", "h.yaml", "--no-autotune", "--stall-check"})
+            .contains("STALL_CHECK_DISABLE=0"));
+
+  const auto wrong = [&](const std::string& text) {
+    world.files["/home/u/h.yaml"] = text;
+    return error_of(world, {"--config-file", "h.yaml", "./train"});
+  };
+  CHECK(wrong("params:\n  cycle_time_ms: fast\n") == "h.yaml:2:18: 'fast' is not a number of 0 or more");
+  CHECK(wrong("controller: jsrun\n") == "h.yaml:1:13: 'jsrun' is not gloo or mpi");
+  CHECK(wrong("params:\n  torus_allreduce: maybe\n") == "h.yaml:2:20: 'maybe' is not true or false");
+  CHECK(wrong("params: [1]\n").find("h.yaml:1:9: no mapping of names to values") == 0);
+  CHECK(wrong("params: {a: b\n").find("h.yaml:") == 0);
+  CHECK(error({"--config-file", "none.yaml", "./train"}).find("No such file") != std::string::npos);
+  world.files["/home/u/h.yaml"] = "np: 3\n";
+  const auto request = world.read({"--config-file", "h.yaml", "./train"});
+  REQUIRE(request.has_value());
+  CHECK(request->notes.front() == "h.yaml:1:5: 'np' is not known to horovodrun: it says nothing");
+}
+
+TEST_CASE("--check-build is answered by the Horovod of the program's Python") {
+  const auto command = [](Words words) {
+    const auto request = horovodrun().read(std::move(words));
+    REQUIRE(request.has_value());
+    CHECK(request->action == Action::check_build);
+    return request->rest;
+  };
+  CHECK(command({"--check-build"}) == Words{"python3", "-m", "horovod.runner.launch", "--check-build"});
+  CHECK(command({"-cb", "/venv/bin/python", "train.py"}).front() == "/venv/bin/python");
+}
