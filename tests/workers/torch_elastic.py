@@ -24,10 +24,11 @@ def say(*text):
 
 
 def outlive():
-    """As a loader of data may."""
+    """As a loader of data may, for a minute at most."""
+    until = time.monotonic() + 60
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        while not os.path.exists(folder + "/end"):
+        while not os.path.exists(folder + "/end") and time.monotonic() < until:
             time.sleep(0.05)
         os._exit(0)
 
