@@ -8,8 +8,6 @@
 #include <climits>
 #include <ctime>
 
-#include "launcher/base/fault.h"
-
 namespace trainrun::comm {
 namespace {
 
@@ -53,13 +51,13 @@ bool Gate::all_have_come(std::uint32_t& next) const {
 
 Moved Gate::pass(Deadline deadline) {
   if ((words_.bell.load(std::memory_order_relaxed) & over) != 0) return aborted();
-  static_cast<void>(fault::point("comm.come"));
+  if (faults_) static_cast<void>(fault::point("comm.come"));
   auto& own = header(rank_, step_);
   ++step_;
   own.arrived.store(step_);
-  static_cast<void>(fault::point("comm.wait"));
+  if (faults_) static_cast<void>(fault::point("comm.wait"));
   const auto passed = await_all(deadline);
-  static_cast<void>(fault::point("comm.past"));
+  if (faults_) static_cast<void>(fault::point("comm.past"));
   return passed;
 }
 

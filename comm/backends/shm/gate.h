@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "comm/backends/shm/layout.h"
+#include "launcher/base/fault.h"
 
 namespace trainrun::comm {
 
@@ -19,7 +20,13 @@ class Gate {
   // awaited. `step`: the first number (for tests).
   Gate(GateWords& words, Header* headers, std::uint32_t rank, std::uint32_t ranks, bool spins,
        std::uint32_t step = 0)
-      : words_(words), headers_(headers), rank_(rank), ranks_(ranks), spins_(spins), step_(step) {}
+      : words_(words),
+        headers_(headers),
+        rank_(rank),
+        ranks_(ranks),
+        spins_(spins),
+        faults_(!fault::configured().empty()),
+        step_(step) {}
 
   // The step that is under way, from 0; its parity says which of two buffers are in use.
   [[nodiscard]] std::uint32_t step() const { return step_; }
@@ -41,6 +48,7 @@ class Gate {
   Header* headers_;
   std::uint32_t rank_, ranks_;
   bool spins_;
+  bool faults_;  // a step may be too short for the question
   std::uint32_t step_;
 };
 
