@@ -58,8 +58,14 @@ TEST_CASE("264 ranks on 33 hosts find each other by the rendezvous, connect, and
   }
   all_members([](rendezvous::Client& client, const rendezvous::Joined& joined) -> std::string {
     const auto deadline = std::chrono::steady_clock::now() + rendezvous::patient;
-    auto draft = make_backend(
-        {client, joined.world, joined.rank, "127.0.0.1", BackendChoice::automatic, {}, deadline});
+    auto draft = make_backend({client,
+                               joined.world.members,
+                               joined.rank,
+                               "comm/",
+                               "127.0.0.1",
+                               BackendChoice::automatic,
+                               {},
+                               deadline});
     if (!draft) return draft.error().message;
     const auto connected = draft->connect();
     if (!connected) return connected.error().message;
@@ -69,7 +75,7 @@ TEST_CASE("264 ranks on 33 hosts find each other by the rendezvous, connect, and
     what.call = Call::allreduce;
     what.count = 1;
     what.dtype = TRC_I64;
-    const auto done = draft->backend->perform(what, {&sum, &sum, 1, TRC_I64}, deadline);
+    const auto done = draft->backend->perform(what, {.in = &sum, .out = &sum}, deadline);
     if (!done) return done.error().text;
     // Who closed its connections now could cost another its last bytes.
     if (const auto met = client.barrier("end", {}, rendezvous::patient); !met) return met.error().message;
