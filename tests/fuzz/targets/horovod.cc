@@ -19,10 +19,10 @@ struct Bench {
   HorovodHttp http{{[this](std::uint32_t to, const std::string& bytes) {
                       FUZZ_CHECK(open.contains(to) && !open[to] && bytes.starts_with("HTTP/1.0 "));
                       open[to] = true;
-                      accepted();
                     },
-                    [this](std::uint32_t of, const std::string&) {
+                    [this](std::uint32_t of, const std::string& why) {
                       FUZZ_CHECK(open.contains(of) && open[of]);
+                      if (why.empty() && of <= clients) accepted();
                       open.erase(of);
                     }}};
 
