@@ -83,6 +83,7 @@ void Controller::compare_looks() {
 RendezvousHub::Events Controller::members() {
   return {
       [this](Generation generation, Rank rank) {
+        store_.meet_elsewhere(generation);
         event(core::MemberJoined{generation, rank});
       },
       [this](Generation generation, bool elastic) {

@@ -34,6 +34,12 @@ Error master_port_taken(const std::string& host, const wire::PortHeld& held) {
                 "each start"};
 }
 
+bool meets_without_torch(const wire::HostFacts& facts) {
+  return facts.horovod || std::any_of(facts.mpi.begin(), facts.mpi.end(), [](const wire::MpiFact& fact) {
+           return fact.family != wire::MpiFamily::none;
+         });
+}
+
 }  // namespace
 
 void Controller::perform(const core::AddHost& order) {
@@ -125,6 +131,9 @@ void Controller::perform(const core::BeginWorld& order) {
   all_new_ = std::all_of(order.workers.begin(), order.workers.end(),
                          [this](WorkerId worker) { return worker > newest_; });
   store_.begin(order.placement.generation, all_new_ ? order.workers : std::vector<WorkerId>{});
+  for (const auto& [host, facts] : facts_) {
+    if (meets_without_torch(*facts)) store_.meet_elsewhere(order.placement.generation);
+  }
   newest_ = std::max(newest_, *std::max_element(order.workers.begin(), order.workers.end()));
   std::vector<HostIndex> hosts;
   for (const auto& seat : world_.seats) hosts.push_back(seat.host);

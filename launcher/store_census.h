@@ -3,7 +3,8 @@
 //
 // Two findings, each once a generation: some wait for others, a while after they came; and nobody has come
 // though all have loaded PyTorch, for longer: each may take itself for a world of one, as programs of
-// Accelerate do that are not told to use the CPU.
+// Accelerate do that are not told to use the CPU. Ranks that meet by other means, as those of Horovod, MPI
+// and comm, are not spoken of.
 #pragma once
 
 #include <map>
@@ -23,6 +24,8 @@ class StoreCensus {
 
   // `workers` by rank; none: there is nothing to be found out.
   void begin(Generation generation, std::vector<WorkerId> workers);
+  // The ranks of this generation meet by other means, or are about to.
+  void meet_elsewhere(Generation generation) { told_alone_ |= generation == generation_; }
   // Gives who is not there, by rank, if it is time to say so; all of them: nobody is. Nobody is named by what
   // was seen before the time to wait had passed.
   std::vector<WorkerId> seen(const wire::StoreSeen& by_agent, Instant now);

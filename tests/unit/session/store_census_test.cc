@@ -63,6 +63,16 @@ TEST_CASE("one of them that has not loaded it keeps the others from being spoken
   CHECK(scene.seen(500, {}, {a, b}, {c}).empty());
 }
 
+TEST_CASE("ranks that meet by other means are not taken for worlds of one") {
+  Scene scene;
+  scene.census.meet_elsewhere(Generation{1});
+  scene.census.meet_elsewhere(Generation{2});
+  CHECK(scene.seen(10, {}, {a, b, c}).empty());
+  CHECK(scene.seen(90, {}, {a, b, c}).empty());
+  CHECK(scene.seen(100, {a}, {b, c}).empty());
+  CHECK(scene.seen(110, {a}, {b, c}) == Workers{b, c});
+}
+
 TEST_CASE("words of another generation, or of a world without newcomers only, count for nothing") {
   Scene scene;
   CHECK(scene.seen(10, {a}, {b, c}, {}, 1).empty());
