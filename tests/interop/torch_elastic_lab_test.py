@@ -57,21 +57,21 @@ class Digits(ElasticLabTest):
         self.await_world(2, 6)
         self.assertKept("node1", "node2", "node3", but=[victim])
         self.end(r"rank [23] on node2 was killed by SIGKILL; the others go on without it",
-                 "generation 2: 6 ranks on 3 hosts; rank .* SIGKILL; state kept by 5 survivors")
+                 "generation 2: 6 ranks on 3 hosts; state kept by 5 survivors")
 
     def test_an_agent_killed_by_force(self):
         self.begin()
         self.strike(self.agent("node2"))
         self.await_world(2, 4)
         self.assertKept("node1", "node3")
-        self.end("node2 lost .*the others go on without it", "generation 2: 4 ranks on 2 hosts; node2 lost .*; state kept by 4")
+        self.end("node2 lost .*the others go on without it", "generation 2: 4 ranks on 2 hosts; state kept by 4")
 
     def test_the_host_of_rank_0_without_power(self):
         self.begin()
         self.lose("node1")
         self.await_world(2, 4)
         self.assertKept("node2", "node3")
-        self.end(r"node1 lost \(no answer for", "generation 2: 4 ranks on 2 hosts; node1 lost .*; state kept by 4")
+        self.end(r"node1 lost \(no answer for", "generation 2: 4 ranks on 2 hosts; state kept by 4")
 
     def test_a_worker_that_is_stopped(self):
         self.begin("--hang-timeout", "15s")
