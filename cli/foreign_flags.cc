@@ -89,6 +89,8 @@ constexpr Foreign foreign[] = {
     {"numa-binding",
      "write --bind-to numa or socket; for cores of a rank's own --bind-to core --cpus-per-rank N"},
     {"event-log-handler", "write --events FILE: a line of JSON for whatever happens to the job"},
+    {"log-line-prefix-template", "write --tag rank or host, and --timestamp, for what begins a line"},
+    {"print-completion", "write trainrun completion bash, zsh or fish"},
     {"logs-specs", "write --output-filename DIR: DIR/latest/rank.N/stdout and stderr"},
     {"duplicate-stdout-filters", "write 2>&1 | tee -i ALL | grep PATTERN behind the line"},
     {"duplicate-stderr-filters", "write 2>&1 | tee -i ALL | grep PATTERN behind the line"},

@@ -37,6 +37,9 @@ constexpr Name names[] = {{"--nnodes"},
                           {"--redirects"},
                           {"--tee"},
                           {"--local-ranks-filter"},
+                          {"--log-line-prefix-template"},
+                          {"--duplicate-stdout-filters"},
+                          {"--duplicate-stderr-filters"},
                           {"--node-rank"},
                           {"--master-addr"},
                           {"--master-port"},
@@ -76,10 +79,12 @@ Result<TorchEnvironment> read_torch_environment(const std::vector<EnvVar>& envir
       return fail(Code::usage,
                   fmt::format("{}={}: the command line says what is a module", name, quoted(value)),
                   "write -m MODULE, and unset the variable");
-    const Flag& flag = *flag_named(spelled);
-    if (auto ok = take_flag(flag, {&flag, name, known->is_switch ? "true" : value}, part); !ok)
+    const Flag* flag = flag_named(spelled);
+    const bool taken =
+        flag != nullptr && take_flag(*flag, {flag, name, known->is_switch ? "true" : value}, part);
+    if (!taken)
       return fail(Code::usage, fmt::format("{}={} is not to be had", name, quoted(value)),
-                  hint_for_unknown_flag(flag.name));
+                  hint_for_unknown_flag(spelled));
   }
   out.settings = std::move(part.settings);
   out.left_out = std::move(part.left_out);

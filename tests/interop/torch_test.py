@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """PyTorch of today and what is built on it, on one host and on two, killed, resumed, without a word about the launcher."""
+import json
 import os
 import re
 import signal
+import subprocess
 import tempfile
 
 from interop import LONG, InteropTest, harness
@@ -10,6 +12,12 @@ from environments import python_with, versions
 
 PACKAGES = ("torch", "numpy", "lightning", "accelerate", "transformers")
 WORKERS = harness.ROOT + "/tests/workers/"
+LIST_OPTIONS = """
+import json
+from torch.distributed.run import get_args_parser
+print(json.dumps([(a.option_strings, a.nargs == 0, a.choices and list(a.choices)) for a in get_args_parser()._actions
+                  if a.option_strings and a.dest != "help"]))
+"""
 LINE = r"rank (\d) of 4: 2\.00 x \+ 1\.00"
 
 
@@ -55,6 +63,17 @@ class Frameworks(InteropTest):
         job.wait_for("going on after epoch .* on 2 ranks", timeout=LONG)
         done = self.assertEnds(job.wait(LONG), 0)
         self.assertGreaterEqual(float(re.search(r"held-out accuracy ([\d.]+)", done.out).group(1)), 95)
+
+    def test_every_option_of_torchrun_is_known(self):
+        """Works, has no effect, or is refused with what to write instead: as this release itself lists them."""
+        listed = subprocess.run([self.python, "-c", LIST_OPTIONS], capture_output=True, text=True, check=True, timeout=LONG)
+        options = json.loads(listed.stdout)
+        self.assertGreater(len(options), 25)
+        for names, switch, choices in options:
+            for name in names:
+                words = [name] if switch else [name, (choices or ["0"])[0]]
+                done = self.run_job("--dry-run", *words, "/bin/true", timeout=LONG)
+                self.assertQuietOn(done, "did you mean", "lists every option")
 
     def test_the_launchers_store(self):
         worker = harness.without_blanks(WORKERS + "torch_worker.py")

@@ -121,6 +121,8 @@ TEST_CASE("torchrun's options that are not to be had say what to write instead")
       {"--numa-binding exclusive", "--cpus-per-rank N"},
       {"--numa-binding core-complex", "--bind-to numa"},
       {"--logs-specs mine", "--output-filename DIR"},
+      {"--log-line-prefix-template ${rank}", "--tag rank"},
+      {"--print-completion bash", "trainrun completion bash"},
       {"--event-log-handler console", "--events FILE"},
       {"--duplicate-stdout-filters loss", "grep PATTERN"},
       {"--duplicate-stderr-filters loss", "grep PATTERN"},
@@ -166,6 +168,12 @@ TEST_CASE("torchrun's variables are the weakest settings but the defaults") {
   const auto notes = notes_of(world, "");
   CHECK(std::find(notes.begin(), notes.end(),
                   "PET_RDZV_BACKEND has no effect: trainrun does the rendezvous itself") != notes.end());
+  for (const auto& [name, advice] : {std::pair("PET_LOG_LINE_PREFIX_TEMPLATE", "--tag rank"),
+                                     std::pair("PET_SHUTDOWN_TIMEOUT", "0.0.1")}) {
+    World other;
+    other.environment.emplace_back(name, "0.0.1");
+    CHECK(error_of(other, words_of("")).find(advice) != std::string::npos);
+  }
   world.environment.emplace_back("PET_NODE_RANK", "1");
   CHECK(error_of(world, words_of("")).starts_with("PET_NODE_RANK='1' is not to be had | one trainrun"));
 }
