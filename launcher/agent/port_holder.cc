@@ -39,7 +39,7 @@ std::string port_holder(std::uint16_t port) {
   const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
   while (const auto* entry = all ? ::readdir(all.get()) : nullptr) {
     const std::string process = entry->d_name;
-    if (!parse_unsigned<std::uint32_t>(process) || !has_socket(process, inode)) continue;
+    if (!parse_unsigned<std::uint32_t>(process) || !has_socket(process, {inode})) continue;
     const auto program = read_file(fmt::format("/proc/{}/comm", process), 100).value_or("");
     return fmt::format("{}, pid {}", trim(program), process);
   }

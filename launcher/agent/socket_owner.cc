@@ -7,17 +7,24 @@
 #include <memory>
 
 #include "launcher/agent/process_tree.h"
+#include "launcher/base/strings.h"
 
 namespace trainrun::agent {
 
-bool has_socket(const std::string& process, std::uint64_t inode) {
-  const auto descriptors = fmt::format("/proc/{}/fd", process), socket = fmt::format("socket:[{}]", inode);
+bool has_socket(const std::string& process, const std::set<std::uint64_t>& inodes) {
+  constexpr std::string_view prefix = "socket:[";
+  const auto descriptors = fmt::format("/proc/{}/fd", process);
   const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir(descriptors.c_str()), ::closedir);
   if (!all) return false;
   while (const auto* entry = ::readdir(all.get())) {
     char target[64]{};
     const auto path = fmt::format("{}/{}", descriptors, entry->d_name);
-    if (::readlink(path.c_str(), target, sizeof target - 1) > 0 && socket == target) return true;
+    if (::readlink(path.c_str(), target, sizeof target - 1) <= 0) continue;
+    std::string_view word(target);
+    if (!word.starts_with(prefix)) continue;
+    word.remove_prefix(prefix.size());
+    const auto inode = parse_unsigned<std::uint64_t>(word.substr(0, word.find(']')));
+    if (inode && inodes.contains(*inode)) return true;
   }
   return false;
 }
@@ -25,11 +32,11 @@ bool has_socket(const std::string& process, std::uint64_t inode) {
 std::optional<WorkerId> worker_with_socket(std::uint64_t inode,
                                            const std::vector<Supervisor::Leader>& leaders) {
   for (const auto& leader : leaders)
-    if (has_socket(std::to_string(leader.pid), inode)) return leader.worker;
+    if (has_socket(std::to_string(leader.pid), {inode})) return leader.worker;
   const ProcessTree tree;
   for (const auto& leader : leaders)
     for (const pid_t process : tree.descendants(leader.pid))
-      if (has_socket(std::to_string(process), inode)) return leader.worker;
+      if (has_socket(std::to_string(process), {inode})) return leader.worker;
   return std::nullopt;
 }
 

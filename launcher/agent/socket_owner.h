@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@
 
 namespace trainrun::agent {
 
-// False also where its descriptors are not ours to see. `process`: a name in /proc.
-bool has_socket(const std::string& process, std::uint64_t inode);
+// Whether it has one of these. False also where its descriptors are not ours to see. `process`: a name in
+// /proc.
+bool has_socket(const std::string& process, const std::set<std::uint64_t>& inodes);
 
 // Whose process has it: a leader of a worker, or one that descends from one. Costs a look at each of their
 // descriptors.

@@ -1,16 +1,13 @@
 #include "launcher/agent/store_watch.h"
 
-#include <dirent.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "launcher/agent/process_tree.h"
+#include "launcher/agent/socket_owner.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 #include "launcher/wire/env_pairs.h"
@@ -19,26 +16,8 @@ namespace trainrun::agent {
 namespace {
 
 constexpr Duration pause = seconds(10), long_pause = seconds(30);
-constexpr int short_pauses = 12;
+constexpr int short_pauses = 12, most_looks = 70;  // half an hour, after which PyTorch gives up by itself
 constexpr std::size_t most_of_table = 16u << 20, most_of_maps = 4u << 20;
-
-bool has_any(pid_t process, const std::set<std::uint64_t>& sockets) {
-  const auto folder = fmt::format("/proc/{}/fd", process);
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir(folder.c_str()), ::closedir);
-  if (!all) return false;
-  constexpr std::string_view prefix = "socket:[";
-  while (const auto* entry = ::readdir(all.get())) {
-    char target[64]{};
-    if (::readlink(fmt::format("{}/{}", folder, entry->d_name).c_str(), target, sizeof target - 1) <= 0)
-      continue;
-    std::string_view word(target);
-    if (!word.starts_with(prefix)) continue;
-    word.remove_prefix(prefix.size());
-    const auto inode = parse_unsigned<std::uint64_t>(word.substr(0, word.find(']')));
-    if (inode && sockets.contains(*inode)) return true;
-  }
-  return false;
-}
 
 bool has_torch(pid_t process) {
   const auto maps = read_file(fmt::format("/proc/{}/maps", process), most_of_maps).value_or(std::string{});
@@ -71,6 +50,10 @@ std::set<std::uint64_t> sockets_to(std::string_view table, std::uint16_t port) {
       found.insert(*inode);
   }
   return found;
+}
+
+bool looks_again(int looks, bool all_met, bool torch_is_here) {
+  return !all_met && looks < (torch_is_here ? most_looks : short_pauses);
 }
 
 StoreWatch::StoreWatch(io::Loop& loop, io::FrameStream& link,
@@ -107,7 +90,7 @@ void StoreWatch::look() {
     if (met_.contains(worker)) continue;
     if (!any_of(tree, pid, has_torch)) {
       seen.away.push_back(worker);
-    } else if (any_of(tree, pid, [&](pid_t one) { return has_any(one, sockets); })) {
+    } else if (any_of(tree, pid, [&](pid_t one) { return has_socket(std::to_string(one), sockets); })) {
       met_.insert(worker);
     } else {
       seen.apart.push_back(worker);
@@ -115,7 +98,8 @@ void StoreWatch::look() {
   }
   seen.met.assign(met_.begin(), met_.end());
   link_.send(seen);
-  if (!seen.away.empty() || !seen.apart.empty()) look_later();
+  const bool torch_is_here = !seen.met.empty() || !seen.apart.empty();
+  if (looks_again(looks_, seen.away.empty() && seen.apart.empty(), torch_is_here)) look_later();
 }
 
 void StoreWatch::drop() { timer_.disarm(); }

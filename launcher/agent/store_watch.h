@@ -1,6 +1,7 @@
 // How far the ranks of this host have come to the store of PyTorch's that rank 0 holds on MASTER_PORT. The
 // port is theirs and we see no byte of it: the kernel's table of connections tells, looked at every ten
-// seconds, later every thirty, until all have met.
+// seconds, later every thirty, until all have met, or for half an hour; for two minutes where no rank has
+// loaded PyTorch.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,9 @@ class StoreWatch {
   int looks_ = 0;
   io::Timer timer_;
 };
+
+// After so many looks at the ranks of this host.
+bool looks_again(int looks, bool all_met, bool torch_is_here);
 
 // Of the text of /proc/net/tcp or tcp6: sockets that are connected to `port` of any host or listen on it.
 std::set<std::uint64_t> sockets_to(std::string_view table, std::uint16_t port);

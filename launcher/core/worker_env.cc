@@ -15,6 +15,7 @@ namespace {
 
 using Env = std::map<std::string, std::string, std::less<>>;
 
+constexpr std::string_view usual_role = "default";
 constexpr Duration survivors_wait_on = std::chrono::minutes(1);
 
 std::string thread_count(const JobSpec& job, const Seat& seat, const std::string& host,
@@ -117,7 +118,7 @@ void add_torchelastic(Env& env, const JobSpec& job, const Placement& placement, 
   env["LOCAL_RANK"] = job.virtual_local_rank ? "0" : std::to_string(seat.local_rank);
   env["LOCAL_WORLD_SIZE"] = std::to_string(seat.local_size);
   env["GROUP_RANK"] = std::to_string(seat.group_rank);
-  if (job.role != JobSpec{}.role) env["ROLE_NAME"] = job.role;  // it was asked for
+  if (job.role != usual_role) env["ROLE_NAME"] = job.role;  // it was asked for
   env["GROUP_WORLD_SIZE"] = std::to_string(placement.groups);
   env["TORCHELASTIC_RESTART_COUNT"] = std::to_string(world.restart_count);
   env["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(job.elastic.enabled() ? job.elastic.limit.count : 0);

@@ -22,3 +22,14 @@ TEST_CASE("of the kernel's table the sockets count that lead to the port, or lis
   CHECK(agent::sockets_to(table, 29500) == std::set<std::uint64_t>{101, 102});
   CHECK(agent::sockets_to("", 29500).empty());
 }
+
+TEST_CASE("ranks are looked at until they have met, and not for ever") {
+  using agent::looks_again;
+  CHECK(looks_again(1, false, false));
+  CHECK(looks_again(1, false, true));
+  CHECK_FALSE(looks_again(1, true, true));
+  CHECK(looks_again(11, false, false));
+  CHECK_FALSE(looks_again(12, false, false));  // they have no PyTorch
+  CHECK(looks_again(69, false, true));
+  CHECK_FALSE(looks_again(70, false, true));
+}
