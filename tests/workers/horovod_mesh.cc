@@ -173,7 +173,11 @@ int main(int argc, char** argv) {
   if (word(1) == variable("RANK", "") && word(0) == "leave") return 0;
   if (word(1) == variable("RANK", "") && word(0) == "late") {
     std::fprintf(stderr, "reading the data\n");
-    while (::access(word(2).c_str(), F_OK) != 0) std::this_thread::sleep_for(milliseconds(50));
+    const auto until = std::chrono::steady_clock::now() + seconds(300);
+    while (::access(word(2).c_str(), F_OK) != 0) {
+      if (std::chrono::steady_clock::now() > until) throw std::runtime_error(word(2) + " does not come");
+      std::this_thread::sleep_for(milliseconds(50));
+    }
   }
   const int rounds = word(0) == "mesh" && words.size() > 1 ? std::stoi(words[1]) : 1;
   for (int round = 0; round < rounds; ++round) init(word(0) == "set");
