@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/flag_list.h"
 #include "cli/foreign_flags.h"
 #include "cli/horovod_config.h"
 #include "cli/horovod_flags.h"
@@ -291,19 +292,10 @@ std::string horovod_help() {
       "with what to write instead. trainrun's own may be given as well: trainrun --help. More: man\n"
       "trainrun-horovod.\n";
   const auto list = [&](std::string_view title, auto wanted) {
-    out += fmt::format("\n{}\n", title);
-    std::string line = " ";
-    for (const auto& row : horovod_flags()) {
-      if (!wanted(row.fate)) continue;
-      const auto words = fmt::format(" {},", fmt::join(row.names, " "));
-      if (line.size() + words.size() > 95) {
-        out += line + "\n";
-        line = " ";
-      }
-      line += words;
-    }
-    line.pop_back();
-    out += line + "\n";
+    std::vector<std::string> names;
+    for (const auto& row : horovod_flags())
+      if (wanted(row.fate)) names.push_back(fmt::format("{}", fmt::join(row.names, " ")));
+    out += flag_list(title, names);
   };
   list("These work:", [](Fate fate) { return fate == Fate::works || fate == Fate::reads; });
   list("These have no effect, which is said:", [](Fate fate) { return fate == Fate::needless; });

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/allocation.h"
+#include "cli/flag_list.h"
 #include "cli/host_choice.h"
 #include "cli/mpi_file.h"
 #include "cli/mpi_values.h"
@@ -327,21 +328,14 @@ std::string mpi_help() {
       "effect, or are refused with what to write instead. trainrun's own may be given as well:\n"
       "trainrun --help. More: man trainrun-mpi.\n";
   const auto list = [&](std::string_view title, auto wanted) {
-    out += fmt::format("\n{}\n", title);
-    std::string line = " ";
+    std::vector<std::string> names;
     std::string_view before;
     for (const auto& row : mpi_flags()) {
       if (!wanted(row.fate) || row.names.front() == before) continue;
       before = row.names.front();
-      const auto words = fmt::format(" {}", fmt::join(row.names, " "));
-      if (line.size() + words.size() > 95) {
-        out += line + "\n";
-        line = " ";
-      }
-      line += words + ",";
+      names.push_back(fmt::format("{}", fmt::join(row.names, " ")));
     }
-    line.pop_back();
-    out += line + "\n";
+    out += flag_list(title, names);
   };
   list("These work:", [](Fate fate) { return fate == Fate::works || fate == Fate::reads; });
   list("These have no effect, which is said:", [](Fate fate) { return fate == Fate::needless; });
