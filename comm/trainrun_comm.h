@@ -11,7 +11,7 @@
  *                        connection to the server)
  *   TRAINRUN_HOST        name of this host for messages (default: its hostname)
  *   TRAINRUN_WORKER      number of this process in the job; without it there is no next generation for it
- *   TRAINRUN_COMM_BACKEND  auto (default): memory where all ranks are on one host, else Gloo; or shm, gloo
+ *   TRAINRUN_COMM_BACKEND  auto (default): memory on a host, Gloo between hosts; or shm, gloo alone
  *   TRAINRUN_OP_TIMEOUT, TRAINRUN_INIT_TIMEOUT   times like 90, 2m (defaults 5m, 2m); options go first
  *   TRAINRUN_ELASTIC_TIMEOUT   how long an elastic process waits for its place in the next generation (10m);
  *                        trainrun sets it to its own --elastic-timeout and a minute
@@ -78,8 +78,8 @@ typedef enum trc_dtype {
  * formed in f32, and rounded once at the end (nearest, halfway to even). Of bool: sum, max and bor tell
  * whether any is true, min, product and band whether all are, bxor whether an odd number is; there is no
  * mean. Bitwise operations are for integers and bool. Anything else is TRC_INVALID. Floats are added in the
- * order of the ranks over shm, around a ring over gloo: the last bits may differ between the two, never
- * between ranks. */
+ * order of the ranks over shm, around a ring over gloo (small buffers in the order of the ranks), host by
+ * host over hier: the last bits may differ between them, never between ranks. */
 typedef enum trc_op {
   TRC_SUM = 0,
   TRC_MEAN = 1,
@@ -136,7 +136,8 @@ TRC_API uint32_t trc_generation(const trc_world* world);
 /* The host of any rank; null for a rank that does not exist. Lives as long as the world. */
 TRC_API const char* trc_host(const trc_world* world, int rank);
 
-/* How the ranks exchange bytes: "shm" (memory of one host), "gloo" (TCP) or "local" (one rank). */
+/* How the ranks exchange bytes: "shm" (memory of one host), "gloo" (TCP), "hier" (memory on each host, TCP
+ * between hosts: where there are several, with as many ranks on each) or "local" (one rank). */
 TRC_API const char* trc_backend(const trc_world* world);
 
 /* All ranks of the world. */

@@ -301,7 +301,7 @@ class World {
     const char* name = trc_host(world_.get(), rank);
     return name == nullptr ? std::string() : std::string(name);
   }
-  // "shm", "gloo" or "local".
+  // "shm", "gloo", "hier" or "local".
   [[nodiscard]] std::string backend() const { return trc_backend(world_.get()); }
   [[nodiscard]] Group group() const { return Group(trc_world_group(world_.get())); }
   // Some of the ranks, all of which call it; nothing on a rank that is none of them.

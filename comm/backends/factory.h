@@ -1,30 +1,15 @@
 // Which backend a world of several ranks gets: memory where all of them are on one host and can share it,
-// else Gloo.
+// memory and Gloo where there are as many on each of several hosts, else Gloo.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "comm/backends/backend.h"
-#include "comm/environment.h"
+#include "comm/backends/site.h"
 #include "comm/failure.h"
-#include "rendezvous/client.h"
 
 namespace trainrun::comm {
-
-// Where a rank that looks for the others stands. All have the same members.
-struct Site {
-  rendezvous::Client& client;
-  const std::vector<rendezvous::Member>& members;
-  std::uint32_t rank;   // among the members
-  std::string scope;    // before the keys in the rendezvous; another one for each group of ranks
-  std::string address;  // numeric, at which the others reach this rank
-  BackendChoice choice;
-  std::string key_file;
-  Deadline deadline;
-};
 
 struct Draft {
   std::unique_ptr<Backend> backend;

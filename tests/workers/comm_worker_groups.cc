@@ -157,7 +157,8 @@ int leaks() {
     if (world.rank() == 1) group.receive(std::span(&value, 1), 0);
     with_world = held();
     for (int round = 0; round < 5; ++round) {
-      const std::vector<int> ranks{0, 1, 2};
+      std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+      std::iota(ranks.begin(), ranks.end(), 0);
       const auto same = world.group(ranks);
       same->allreduce(1);
       if (world.rank() == 0) same->send(std::span<const int>(&value, 1), 2);

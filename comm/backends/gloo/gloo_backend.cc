@@ -1,30 +1,16 @@
 #include "comm/backends/gloo/gloo_backend.h"
 
 #include <fmt/format.h>
-#include <gloo/transport/unbound_buffer.h>
-
-#include <type_traits>
 #include <utility>
 
 #include "comm/backends/gloo/gloo_mesh.h"
 #include "comm/backends/gloo/gloo_moves.h"
+#include "comm/backends/gloo/gloo_small.h"
 #include "comm/backends/gloo/neighbours.h"
 #include "launcher/base/fault.h"
 
 namespace trainrun::comm {
 namespace {
-
-// Our own messages use slots that no collective of Gloo uses (its prefixes are small numbers in the top
-// byte).
-constexpr std::uint64_t agree_slot = std::uint64_t{0x40} << 56;
-
-// What travels in agree(): the sender's view of all ranks that it has heard of.
-struct View {
-  std::uint32_t rank, other_rank;
-  Descriptor mine, other;
-  std::uint8_t disagree;
-};
-static_assert(std::is_trivially_copyable_v<View>);
 
 // Runs `work`, which calls Gloo; whatever Gloo throws becomes text.
 template <class Work>
@@ -37,9 +23,17 @@ Moved guarded(Work work) {
   }
 }
 
+// What only one rank has to give, the others need not.
+const void* gift_of(const Descriptor& what, const Transfer& data, int rank) {
+  const bool from_root =
+      what.call == Call::broadcast || what.call == Call::send || what.call == Call::scatter;
+  return from_root && rank != what.root ? nullptr : data.in;
+}
+
 }  // namespace
 
-GlooBackend::GlooBackend(std::shared_ptr<GlooMesh> mesh) : mesh_(std::move(mesh)) {}
+GlooBackend::GlooBackend(std::shared_ptr<GlooMesh> mesh)
+    : mesh_(std::move(mesh)), agreement_(mesh_->rank, mesh_->size) {}
 GlooBackend::~GlooBackend() = default;
 
 tl::expected<std::unique_ptr<GlooBackend>, Broken> GlooBackend::listen(int rank, int size,
@@ -67,49 +61,34 @@ Moved GlooBackend::connect(const std::vector<std::string>& blobs, Deadline deadl
   return guarded([&] { mesh_->connect(blobs, deadline); });
 }
 
-// Dissemination in log2(size) rounds: in round k each rank tells the one 2^k after it what it knows of the
-// 2^k ranks up to itself. After the last round everybody has heard of everybody, and knows the same answer
-// but for which pair it names. Payload moves only after all agree, since Gloo ends the process on a wrong
-// size.
-Performed GlooBackend::agree(const Descriptor& mine, Deadline deadline) {
-  const int size = mesh_->size;
-  const int rank = mesh_->rank;
-  View view{};
-  view.rank = static_cast<std::uint32_t>(rank);
-  view.mine = mine;
-  const auto moved = guarded([&] {
-    std::uint64_t slot = agree_slot;
-    for (int step = 1; step < size; step *= 2, ++slot) {
-      View sent = view;
-      View heard{};
-      const auto out = mesh_->createUnboundBuffer(&sent, sizeof sent);
-      const auto in = mesh_->createUnboundBuffer(&heard, sizeof heard);
-      in->recv((rank + size - step % size) % size, slot);
-      out->send((rank + step) % size, slot);
-      static_cast<void>(fault::point("comm.wait"));
-      in->waitRecv(time_until(deadline));
-      out->waitSend(time_until(deadline));
-      if (view.disagree == 0 && heard.disagree != 0) {
-        view = heard;
-      } else if (view.disagree == 0 && !(heard.mine == mine)) {
-        view.disagree = 1;
-        view.other_rank = heard.rank;
-        view.other = heard.mine;
-      }
-    }
-  });
-  if (!moved) return tl::unexpected(moved.error());
-  if (view.disagree == 0) return std::nullopt;
-  return Disagreement{view.rank, view.other_rank, view.mine, view.other};
+Performed GlooBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
+  return perform_part({what, static_cast<std::uint32_t>(mesh_->rank)}, what, data, deadline);
 }
 
-Performed GlooBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
+// Payload that does not come with the agreement moves only after it, since Gloo ends the process on a wrong
+// size.
+Performed GlooBackend::perform_part(const Opinion& opinion, const Descriptor& part, const Transfer& data,
+                                    Deadline deadline) {
   static_cast<void>(fault::point("comm.come"));
-  auto agreed = agree(what, deadline);
+  const auto gift = small_gift(part, mesh_->size);
+  std::optional<Disagreement> disagreement;
+  const auto agreed = guarded([&] {
+    disagreement = agreement_.reach(*mesh_, opinion, gift_of(part, data, mesh_->rank), gift, deadline);
+  });
   static_cast<void>(fault::point("comm.past"));
-  if (!agreed || *agreed || (what.count == 0 && data.counts.empty())) return agreed;
+  if (!agreed) return tl::unexpected(agreed.error());
+  if (disagreement) return disagreement;
+  if (gift > 0)
+    take_small(part, data, mesh_->rank, mesh_->size, agreement_);
+  else if (const auto moved = move(part, data, deadline); !moved)
+    return tl::unexpected(moved.error());
+  return std::nullopt;
+}
+
+Moved GlooBackend::move(const Descriptor& what, const Transfer& data, Deadline deadline) {
+  if (what.count == 0 && data.counts.empty()) return {};
   const GlooMove move{mesh_, what, data, deadline};
-  const auto moved = guarded([&] {
+  return guarded([&] {
     switch (what.call) {
       case Call::allreduce:
         return move.allreduce();
@@ -135,8 +114,6 @@ Performed GlooBackend::perform(const Descriptor& what, const Transfer& data, Dea
         break;
     }
   });
-  if (!moved) return tl::unexpected(moved.error());
-  return std::nullopt;
 }
 
 void GlooBackend::abort() {

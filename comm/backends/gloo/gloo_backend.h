@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/backends/backend.h"
+#include "comm/backends/gloo/gloo_agreement.h"
 
 namespace trainrun::comm {
 
@@ -29,11 +30,16 @@ class GlooBackend final : public Backend {
   Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override;
   void abort() override;
 
- private:
-  Performed agree(const Descriptor& mine, Deadline deadline);
+  // perform(), as a part of an operation among more ranks: they agree on what `opinion` says, and do `part`.
+  Performed perform_part(const Opinion& opinion, const Descriptor& part, const Transfer& data,
+                         Deadline deadline);
+  // Once all agree.
+  Moved move(const Descriptor& what, const Transfer& data, Deadline deadline);
 
+ private:
   explicit GlooBackend(std::shared_ptr<GlooMesh> mesh);
   std::shared_ptr<GlooMesh> mesh_;
+  GlooAgreement agreement_;
 };
 
 }  // namespace trainrun::comm

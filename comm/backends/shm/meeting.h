@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/backends/backend.h"
 #include "comm/backends/shm/segment.h"
+#include "comm/backends/shm/shm_backend.h"
 #include "comm/failure.h"
 #include "rendezvous/client.h"
 
@@ -27,9 +27,9 @@ struct ShmMeeting {
 };
 
 struct ShmMet {
-  std::unique_ptr<Backend> backend;  // null: at least one rank cannot
-  std::string why_not;               // then, in words
-  bool objected = false;             // then: a rank did not want to
+  std::unique_ptr<ShmBackend> backend;  // null: at least one rank cannot
+  std::string why_not;                  // then, in words
+  bool objected = false;                // then: a rank did not want to
 };
 
 // All ranks call it, and all get the same answer. Fails only with the rendezvous.

@@ -28,11 +28,12 @@ ShmBackend::ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks,
       ranks_(ranks),
       sources_(ranks) {}
 
-Performed ShmBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
-  what_ = &what;
+Performed ShmBackend::perform_part(const Descriptor& whole, const Descriptor& part, const Transfer& data,
+                                   Deadline deadline) {
+  what_ = &part;
   deadline_ = deadline;
   first_step_ = true;
-  gate_.header(rank_, gate_.step()).what = what;
+  gate_.header(rank_, gate_.step()).what = whole;
   const auto done = dispatch(data);
   if (done) return std::nullopt;
   if (const auto* disagreement = std::get_if<Disagreement>(&done.error())) return *disagreement;

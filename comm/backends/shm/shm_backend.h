@@ -22,7 +22,12 @@ class ShmBackend final : public Backend {
   ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks, bool spins);
 
   [[nodiscard]] const char* name() const override { return "shm"; }
-  Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override;
+  Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override {
+    return perform_part(what, what, data, deadline);
+  }
+  // perform(), as a part of an operation among more ranks: they agree on `whole`, and do `part`.
+  Performed perform_part(const Descriptor& whole, const Descriptor& part, const Transfer& data,
+                         Deadline deadline);
   void abort() override { gate_.abort(); }
 
  private:

@@ -35,7 +35,8 @@ class World(Group):
 
     @property
     def backend(self):
-        """How the ranks exchange bytes: "shm" (memory of one host), "gloo" (TCP) or "local" (one rank)."""
+        """How the ranks exchange bytes: "shm" (memory of one host), "gloo" (TCP), "hier" (memory on each
+        host, TCP between hosts) or "local" (one rank)."""
         return self._backend
 
     def _retire(self):

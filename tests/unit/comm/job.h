@@ -29,7 +29,7 @@ inline std::string host_of(std::uint32_t rank, const std::string& backend) {
 // `size` workers; whatever happens, none outlives the test.
 class Job {
  public:
-  // Over memory all are on one host, over Gloo two on each.
+  // Over memory all are on one host, else two on each.
   Job(std::uint32_t size, const std::string& backend, const std::string& mode,
       const std::vector<std::string>& hosts = {}, const std::string& op_timeout = "60",
       const std::string& last_ranks_fault = {})
@@ -41,11 +41,13 @@ class Job {
     REQUIRE(input);
     input_ = std::move(*input);
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      std::vector<std::string> environment{
-          "TRAINRUN_RENDEZVOUS=" + server.address,   "TRAINRUN_KEY_FILE=" + key_file,
-          fmt::format("TRAINRUN_RANK={}", rank),     fmt::format("TRAINRUN_SIZE={}", size),
-          "TRAINRUN_HOST=" + host_of(rank, backend), "TRAINRUN_OP_TIMEOUT=" + op_timeout,
-          "TRAINRUN_COMM_BACKEND=" + backend};
+      std::vector<std::string> environment{"TRAINRUN_RENDEZVOUS=" + server.address,
+                                           "TRAINRUN_KEY_FILE=" + key_file,
+                                           fmt::format("TRAINRUN_RANK={}", rank),
+                                           fmt::format("TRAINRUN_SIZE={}", size),
+                                           "TRAINRUN_HOST=" + host_of(rank, backend),
+                                           "TRAINRUN_OP_TIMEOUT=" + op_timeout,
+                                           "TRAINRUN_COMM_BACKEND=" + (backend == "hier" ? "auto" : backend)};
       if (rank == size - 1 && !last_ranks_fault.empty())
         environment.push_back("TRAINRUN_FAULT=" + last_ranks_fault);
       for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH"})

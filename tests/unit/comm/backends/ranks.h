@@ -4,12 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "comm/backends/gloo/gloo_backend.h"
+#include "comm/backends/hier/hier_backend.h"
 #include "comm/backends/local_backend.h"
 #include "comm/backends/shm/shm_backend.h"
 #include "comm/group.h"
@@ -21,17 +23,17 @@ using Backends = std::vector<std::unique_ptr<Backend>>;
 inline Deadline far_away() { return std::chrono::steady_clock::now() + std::chrono::seconds(60); }
 
 // As the meeting does, without a rendezvous.
-inline Backends shm_backends(std::uint32_t size) {
-  Backends backends;
+inline std::vector<std::unique_ptr<ShmBackend>> in_memory(std::uint32_t size) {
+  std::vector<std::unique_ptr<ShmBackend>> ranks;
   auto first = Segment::create(Segment::Kind::anonymous, Layout::bytes(size), {}).value();
   for (std::uint32_t rank = 1; rank < size; ++rank)
-    backends.push_back(std::make_unique<ShmBackend>(Segment::map(first.place(), Layout::bytes(size)).value(),
-                                                    rank, size, rank % 2 == 0));
-  backends.insert(backends.begin(), std::make_unique<ShmBackend>(std::move(first), 0, size, false));
-  return backends;
+    ranks.push_back(std::make_unique<ShmBackend>(Segment::map(first.place(), Layout::bytes(size)).value(),
+                                                 rank, size, rank % 2 == 0));
+  ranks.insert(ranks.begin(), std::make_unique<ShmBackend>(std::move(first), 0, size, false));
+  return ranks;
 }
 
-inline Backends gloo_backends(std::uint32_t size) {
+inline std::vector<std::unique_ptr<GlooBackend>> over_gloo(std::uint32_t size) {
   std::vector<std::unique_ptr<GlooBackend>> ranks;
   for (std::uint32_t rank = 0; rank < size; ++rank)
     ranks.push_back(GlooBackend::listen(static_cast<int>(rank), static_cast<int>(size), "127.0.0.1").value());
@@ -46,9 +48,44 @@ inline Backends gloo_backends(std::uint32_t size) {
     });
   for (auto& thread : threads) thread.join();
   for (const auto& moved : met) REQUIRE_MESSAGE(moved, moved.error().text);
+  return ranks;
+}
+
+template <class Ranks>
+Backends as_backends(Ranks ranks) {
+  return {std::make_move_iterator(ranks.begin()), std::make_move_iterator(ranks.end())};
+}
+
+inline Backends shm_backends(std::uint32_t size) { return as_backends(in_memory(size)); }
+inline Backends gloo_backends(std::uint32_t size) { return as_backends(over_gloo(size)); }
+
+// `hosts`: each rank's.
+inline Backends hier_backends(const std::vector<std::string>& hosts) {
+  const auto size = static_cast<std::uint32_t>(hosts.size());
+  std::vector<HostGrid> grids;
+  for (std::uint32_t rank = 0; rank < size; ++rank) grids.push_back(grid_of(hosts, rank).value());
+  std::vector<std::vector<std::unique_ptr<ShmBackend>>> memories;
+  std::vector<std::vector<std::unique_ptr<GlooBackend>>> columns;
+  for (std::uint32_t host = 0; host < grids[0].hosts; ++host) memories.push_back(in_memory(grids[0].locals));
+  for (std::uint32_t local = 0; local < grids[0].locals; ++local)
+    columns.push_back(over_gloo(grids[0].hosts));
+  auto flat = over_gloo(size);
   Backends backends;
-  for (auto& rank : ranks) backends.push_back(std::move(rank));
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    const auto& grid = grids[rank];
+    backends.push_back(std::make_unique<HierBackend>(grid, std::move(memories[grid.host][grid.local]),
+                                                     std::move(columns[grid.local][grid.host]),
+                                                     std::move(flat[rank])));
+  }
   return backends;
+}
+
+// Names of hosts for ranks, as many on each; dealt out in turn, or one host after the other.
+inline std::vector<std::string> hosts_for(std::uint32_t hosts, std::uint32_t locals, bool in_turn = false) {
+  std::vector<std::string> names;
+  for (std::uint32_t rank = 0; rank < hosts * locals; ++rank)
+    names.push_back("host" + std::to_string(in_turn ? rank % hosts : rank / locals));
+  return names;
 }
 
 inline Backends backends_named(const std::string& name, std::uint32_t size) {
@@ -57,6 +94,7 @@ inline Backends backends_named(const std::string& name, std::uint32_t size) {
     one.push_back(std::make_unique<LocalBackend>());
     return one;
   }
+  if (name == "hier") return hier_backends(hosts_for(size / 2, 2));
   return name == "shm" ? shm_backends(size) : gloo_backends(size);
 }
 
