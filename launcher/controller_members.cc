@@ -140,7 +140,8 @@ void Controller::ranks_wait(Generation generation, const std::set<Rank>& came, c
 std::vector<core::AbsentWorker> Controller::with_last_words(const std::vector<WorkerId>& workers) const {
   std::vector<core::AbsentWorker> out;
   for (const auto worker : workers) {
-    const auto words = console_.last_words(worker);
+    auto words = console_.last_words(worker);
+    if (words.empty()) words = console_.last_output(worker);
     out.push_back({worker, words.empty() ? std::string{} : words.back()});
   }
   return out;

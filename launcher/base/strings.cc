@@ -30,12 +30,7 @@ std::string counted(std::int64_t number, std::string_view noun) {
 }
 
 std::string quoted(std::string_view text, std::size_t limit) {
-  auto shown = text.substr(0, limit);
-  for (std::size_t back = 1; back <= 3 && back <= shown.size(); ++back) {  // it is not cut amid a character
-    if (utf8_length(text.substr(shown.size() - back)) <= back) continue;
-    shown.remove_suffix(back);
-    break;
-  }
+  const auto shown = first_bytes(text, limit);
   const bool has_single = shown.find('\'') != std::string_view::npos;
   const char mark = has_single && shown.find('"') == std::string_view::npos ? '"' : '\'';
   std::string out(1, mark);

@@ -51,4 +51,14 @@ std::string harmless(std::string_view text) {
   return out;
 }
 
+std::string_view first_bytes(std::string_view text, std::size_t limit) {
+  auto shown = text.substr(0, limit);
+  for (std::size_t back = 1; back <= 3 && back <= shown.size(); ++back) {
+    if (utf8_length(text.substr(shown.size() - back)) <= back) continue;
+    shown.remove_suffix(back);
+    break;
+  }
+  return shown;
+}
+
 }  // namespace trainrun

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 #include "launcher/output/terminal_text.h"
 
 namespace trainrun::output {
@@ -85,13 +86,25 @@ std::string blanks_for_tabs(std::string_view line) {
 
 }  // namespace
 
+void LastLines::add(std::string_view line) {
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  lines_[added_++ % lines_.size()].assign(first_bytes(line, LastWords::longest_line));
+}
+
+std::vector<std::string> LastLines::lines() const {
+  std::vector<std::string> found;
+  for (std::size_t i = added_ - std::min(added_, lines_.size()); i < added_; ++i)
+    found.push_back(lines_[i % lines_.size()]);
+  return found;
+}
+
 void LastWords::add(std::string_view line) {
   // "\r" redraws a line.
   const auto redraw = line.find_last_not_of('\r');
   line = line.substr(0, redraw == std::string_view::npos ? 0 : redraw + 1);
   if (const auto start = line.rfind('\r'); start != std::string_view::npos) line.remove_prefix(start + 1);
   if (line.find_first_not_of(" \t") == std::string_view::npos) return;
-  auto plain = without_colours(blanks_for_tabs(line.substr(0, longest_line)));
+  auto plain = without_colours(blanks_for_tabs(first_bytes(line, longest_line)));
   follow_traceback(plain);
   if (is_backtrace(plain)) return;
   tail_.push_back(std::move(plain));

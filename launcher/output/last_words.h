@@ -10,6 +10,7 @@
 // stays when the others have been displaced. Frames of a backtrace stand above, and are not told again.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -18,6 +19,17 @@
 #include <vector>
 
 namespace trainrun::output {
+
+// The last lines of a stream, nothing more: a line costs a copy of its first bytes.
+class LastLines {
+ public:
+  void add(std::string_view line);
+  [[nodiscard]] std::vector<std::string> lines() const;  // oldest first
+
+ private:
+  std::array<std::string, 3> lines_;
+  std::size_t added_ = 0;
+};
 
 class LastWords {
  public:

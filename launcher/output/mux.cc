@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "launcher/base/utf8.h"
 #include "launcher/output/terminal_text.h"
 
 namespace trainrun::output {
@@ -25,7 +26,8 @@ Mux::Mux(MuxStyle style, std::function<std::string()> clock)
     : style_(std::move(style)),
       clock_(std::move(clock)),
       streams_(style_.labels.size() * 2),
-      tails_(style_.labels.size()) {
+      tails_(style_.labels.size()),
+      said_(style_.labels.size()) {
   for (std::uint32_t lane = 0; lane < style_.labels.size(); ++lane) ranks_.push_back(lane);
 }
 
@@ -36,9 +38,11 @@ void Mux::open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t 
     style_.hidden.resize(count);
     streams_.resize(count * 2);
     tails_.resize(count);
+    said_.resize(count);
     ranks_.resize(count);
   } else if (fresh) {
     tails_[lane] = {};
+    said_[lane] = {};
   }
   style_.labels[lane] = std::move(label);
   style_.hidden.resize(streams_.size() / 2);
@@ -185,7 +189,10 @@ void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_
 }
 
 void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
-  if (stream == wire::Output::err) tails_[rank].add(line);
+  if (stream == wire::Output::err)
+    tails_[rank].add(line);
+  else
+    said_[rank].add(line);
   show_line(rank, stream, line, shown);
 }
 
@@ -220,7 +227,16 @@ std::vector<std::string> Mux::last_words(std::uint32_t rank) const {
   for (const auto& line : tails_[rank].lines()) lines.push_back(neutralised(line));
   const auto& held = streams_[rank * 2 + 1].held;
   if (!held.empty())
-    lines.push_back(neutralised(without_colours(std::string_view(held).substr(0, LastWords::longest_line))));
+    lines.push_back(neutralised(without_colours(first_bytes(held, LastWords::longest_line))));
+  return lines;
+}
+
+std::vector<std::string> Mux::last_output(std::uint32_t rank) const {
+  std::vector<std::string> lines;
+  for (const auto& line : said_[rank].lines()) lines.push_back(neutralised(without_colours(line)));
+  const auto& held = streams_[rank * 2].held;
+  if (!held.empty())
+    lines.push_back(neutralised(without_colours(first_bytes(held, LastWords::longest_line))));
   return lines;
 }
 

@@ -69,6 +69,8 @@ class Mux {
   // characters.
   [[nodiscard]] std::vector<std::string> last_words(std::uint32_t rank) const;
   [[nodiscard]] bool raised(std::uint32_t rank) const { return tails_[rank].raised(); }
+  // The same of stdout: a few lines, for programs that print even their errors there.
+  [[nodiscard]] std::vector<std::string> last_output(std::uint32_t rank) const;
 
  private:
   struct Stream {
@@ -102,6 +104,7 @@ class Mux {
   std::vector<std::uint32_t> ranks_;
   std::vector<Stream> streams_;  // two a rank
   std::vector<LastWords> tails_;
+  std::vector<LastLines> said_;  // on stdout
   std::size_t held_ = 0;
   std::size_t bars_waiting_ = 0, bars_held_ = 0;  // streams
 };

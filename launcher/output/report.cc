@@ -77,7 +77,7 @@ Advice advise_exception(const JobSpec& job, const ExitStatus& status, const std:
                         const std::vector<std::string>& words) {
   const auto python = python_of(job);
   if (python.empty() || !any_line_has(words, "ModuleNotFoundError: ")) return {status.describe(), ""};
-  const auto which = python.starts_with('/') ? python : fmt::format("`command -v {}` there", python);
+  const auto which = python.starts_with('/') ? python : fmt::format("the {} in PATH there", python);
   return {status.describe(),
           fmt::format("it was run by {}: install the module for that one on {}, name the Python that has it "
                       "before the script, or set PYTHONPATH here (it is forwarded)",
@@ -175,6 +175,7 @@ void last_words(std::vector<std::string>& lines, const ReportFacts& facts) {
     if (any_line_has(facts.last_words, facts.recorded->what.front())) return;
   }
   add("  last words", facts.last_words);
+  if (facts.last_words.empty() && !facts.recorded) add("  last output", facts.last_output);
 }
 
 std::string what_became_of_others(const core::Tally& tally, bool this_host = false) {

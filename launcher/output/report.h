@@ -17,6 +17,7 @@ struct ReportFacts {
   std::optional<RecordedError> recorded{};  // what the cause wrote down about its end
   bool this_host = false;                   // the host that was lost is the launcher's own
   bool raised = false;                      // the last words are the exception of a traceback
+  std::vector<std::string> last_output{};   // of its stdout, for a cause without words on stderr
 };
 
 // Empty for a success (silence is the good news), unless something outlived the workers.

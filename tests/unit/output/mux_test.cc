@@ -114,6 +114,23 @@ TEST_SUITE("mux") {
     CHECK(mux.last_words(0) == std::vector<std::string>{"secret"});
   }
 
+  TEST_CASE("the last lines of stdout are kept beside, without blank ones, and cut between two characters") {
+    Mux mux(plain_style(2), no_clock);
+    std::string text = "one\ntwo\n\nthree\nfour\n", umlauts = "x";
+    while (umlauts.size() < 400) umlauts += "\u00fc";
+    fed(mux, 0, text, Output::out);
+    CHECK(mux.last_output(0) == std::vector<std::string>{"two", "three", "four"});
+    CHECK(mux.last_words(0).empty());
+    fed(mux, 0, umlauts + "\nhalf", Output::out);
+    CHECK(mux.last_output(0) == std::vector<std::string>{"three", "four", umlauts.substr(0, 299), "half"});
+    CHECK(mux.last_output(1).empty());
+    mux.open(0, true, "", 0, {});
+    CHECK(fed(mux, 0, umlauts + "\n", Output::err).size() == umlauts.size() + 1);
+    CHECK(mux.last_words(0) == std::vector<std::string>{umlauts.substr(0, 299)});
+    mux.open(1, true, "", 1, {});
+    CHECK(mux.last_output(1).empty());
+  }
+
   TEST_CASE("of a rank one stream may be hidden") {
     auto style = plain_style(1);
     style.hidden = {{.out = true, .err = false}};

@@ -213,6 +213,18 @@ TEST_SUITE("report") {
           std::string::npos);
   }
 
+  TEST_CASE("a rank that said nothing on stderr is shown by the end of its stdout") {
+    const auto report = [](std::vector<std::string> words) {
+      output::ReportFacts facts{std::move(words), {}};
+      facts.last_output = {"step 12", "config: no learning rate"};
+      return fmt::format(
+          "{}", fmt::join(output::report_lines(job_of_two(), failed(ExitStatus::exited(1)), facts), "\n"));
+    };
+    CHECK(report({}).find("\n  last output step 12\n              config: no learning rate\n") !=
+          std::string::npos);
+    CHECK(report({"bad"}).find("last output") == std::string::npos);
+  }
+
   TEST_CASE("a shell or Python that ran what the kernel killed for memory says so as well") {
     auto outcome = failed(ExitStatus::exited(137));
     outcome.cause->out_of_memory = "the kernel has just killed 1 process";
