@@ -28,7 +28,8 @@ bool is_plain_path(std::string_view path) {
 // no: report and leave. go: become the agent; what stands around exec speaks only when exec itself fails
 // (another kind of machine, a broken file, noexec): the trap under dash and busybox, the line after it under
 // bash. ok: a file that only we, or root, could put there: it and its directory are ours or root's, and
-// nobody else can write to them (the letters of `ls -ldn`; a link has them all, and is refused). The strict
+// nobody else can write to them (the letters of `ls -ldn`; a link has them all, and is refused). is: its
+// bytes are right, as far as the host can tell (a crash or a bad disk leaves the size as it was). The strict
 // umask is for the upload alone: workers get the login's.
 constexpr std::string_view script =
     "N={nonce};H={sha};"
@@ -38,9 +39,11 @@ constexpr std::string_view script =
     "ok(){{ [ -s \"$1\" ]&&[ -x \"$1\" ]||return 1;for x in \"$1\" \"${{1%/*}}/.\";do "
     "set -- \"$1\" $(ls -ldn \"$x\");case $2 in ?????w*|????????w*) return 1;;esac;"
     "[ \"$4\" = 0 ]||[ -O \"$x\" ]||return 1;done;}};"
+    "is(){{ command -v sha256sum >/dev/null 2>&1||return 0;s=$(sha256sum <\"$1\");s=${{s%% *}};"
+    "[ \"$s\" = $H ];}};"
     "for f in {places};do ok \"$f\"&&go \"$f\";done;"
     "d={dir};f=$d/agent-$H;"
-    "ok \"$f\"&&[ \"$(($(wc -c <\"$f\")))\" = {size} ]&&go \"$f\";"
+    "ok \"$f\"&&[ \"$(($(wc -c <\"$f\")))\" = {size} ]&&is \"$f\"&&go \"$f\";"
     "u=$(umask);umask 077;"
     "m=$(uname -m);[ \"$m\" = {machine} ]||no machine \"$m\";"
     "e=$(mkdir -p \"$d\" 2>&1)||no directory \"$e\";"
@@ -52,8 +55,7 @@ constexpr std::string_view script =
     "e=$(head -c {size} 2>&1 >\"$t\")||{{ rm -f \"$t\";no write \"$e\";}};"
     "s=$(wc -c <\"$t\");s=$((s));[ \"$s\" = {size} ]||{{ rm -f \"$t\";no size \"$s of {size} bytes "
     "arrived\";}};"
-    "if command -v sha256sum >/dev/null 2>&1;then s=$(sha256sum <\"$t\");s=${{s%% *}};"
-    "[ \"$s\" = $H ]||{{ rm -f \"$t\";no hash \"$s\";}};fi;"
+    "is \"$t\"||{{ rm -f \"$t\";no hash \"$s\";}};"
     "sync \"$t\" 2>/dev/null;"
     "e=$(chmod 700 \"$t\" 2>&1)&&e=$(mv -f \"$t\" \"$f\" 2>&1)||{{ rm -f \"$t\";no rename \"$e\";}};"
     "[ -x \"$f\" ]||no noexec \"$f\";"

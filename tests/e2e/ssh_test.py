@@ -173,6 +173,17 @@ class Deployment(SshTest):
                     done = self.assertEnds(self.run_lone("--transport", transport, "-H", "node1:1", *WHERE), 0)
                     self.assertEqual(self.on("node1", f"stat -c %s {AGENT_CACHE}/agent-*"), whole, done.err)
 
+    def test_an_agent_of_the_right_size_with_other_bytes_is_replaced(self):
+        for transport in ("ssh", "openssh"):
+            for at in (0, 64):  # no ELF file, other headers
+                with self.subTest(transport=transport, at=at):
+                    self.assertEnds(self.run_lone("--transport", transport, "-H", "node1:1", *WHERE), 0)
+                    whole = self.on("node1", f"sha256sum {AGENT_CACHE}/agent-*")
+                    self.on("node1", f"head -c 4096 /dev/zero | dd of=$(echo {AGENT_CACHE}/agent-*) bs=1 seek={at} conv=notrunc status=none")
+                    self.assertNotEqual(self.on("node1", f"sha256sum {AGENT_CACHE}/agent-*"), whole)
+                    done = self.assertEnds(self.run_lone("--transport", transport, "-H", "node1:1", *WHERE), 0)
+                    self.assertEqual(self.on("node1", f"sha256sum {AGENT_CACHE}/agent-*"), whole, done.err)
+
     def test_a_full_disk_is_told_and_agent_dir_is_the_way_out(self):
         self.on("node1", f"rm -rf {AGENT_CACHE}; mount -t tmpfs -o size=64k none {HOME}/.cache")
         self.addCleanup(self.on, "node1", f"umount {HOME}/.cache")

@@ -176,15 +176,26 @@ TEST_SUITE("bootstrap script") {
     }
   }
 
-  TEST_CASE("a file in the agent's place that cannot be executed is reported") {
+  TEST_CASE("an agent with the right size and other bytes is replaced, never run") {
     for (const auto& shell : shells) {
       CAPTURE(shell);
       const testing::TempDir dir;
       const auto& image = testing::echo_image();
-      std::string script = "#!/nonexistent/interpreter\n";
-      script.resize(image.bytes.size(), '\n');  // another size would have it replaced
-      testing::write_file(dir / ("agent-" + image.sha256), script, 0700);
-      CHECK(talk(line_for(shell, dir.path(), image), {})
+      std::string bytes(image.bytes);
+      bytes[bytes.size() / 2] ^= 1;
+      testing::write_file(dir / ("agent-" + image.sha256), bytes, 0700);
+      CHECK(talk(line_for(shell, dir.path(), image), std::string(image.bytes)) ==
+            nonce + " send\n" + nonce + " ready\n");
+    }
+  }
+
+  TEST_CASE("an installed agent that cannot be executed is reported") {
+    for (const auto& shell : shells) {
+      CAPTURE(shell);
+      const testing::TempDir dir;
+      const auto& image = testing::echo_image();
+      testing::write_file(dir / "agent", "#!/nonexistent/interpreter\n", 0700);
+      CHECK(talk(line_for(shell, dir / "cache", image, {dir / "agent"}), {})
                 .find(" failed exec cannot be executed: " + dir.path()) != std::string::npos);
     }
   }
