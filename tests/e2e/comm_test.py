@@ -3,7 +3,7 @@ import os
 import subprocess
 import unittest
 
-from harness import BUILD, TRAINRUN, LocalTest, main, without_blanks
+from harness import BUILD, ROOT, TRAINRUN, LocalTest, main, without_blanks
 
 COMM_WORKER = without_blanks(os.environ.get("TRAINRUN_COMM_WORKER", BUILD + "/comm_worker"))
 
@@ -33,6 +33,14 @@ class Comm(LocalTest):
                 done = self.assertEnds(self.run_job(*job, 4), 0)
                 self.assertRegex(done.err, r"(?s)generation 4: .*waiting 1\.0 s before the next start\n.*generation 5: ")
                 self.assertEqual(done.err.count("before the next start"), 1, done)
+
+
+class Package(LocalTest):
+    def test_a_library_of_another_version_is_named(self):
+        done = self.run_job("-np", 1, "-x", "TRAINRUN_COMM_LIBRARY=libc.so.6", "-x", "PYTHONPATH=" + without_blanks(ROOT) + "/comm/python",
+                            "/usr/bin/python3", "-c", "import trainrun")
+        self.assertEnds(done, 1)
+        self.assertSays(done, "ImportError: libc.so.6 has no trc_world_init: it is of another version than this package in")
 
 
 def can_unshare():

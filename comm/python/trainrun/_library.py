@@ -139,7 +139,11 @@ for _name, _result, _arguments in [
         ("trc_elastic_form", c_int, [c_void_p, c_void_p, c_int, POINTER(c_void_p)]),
         ("trc_elastic_finish", c_int, [c_void_p]),
         ("trc_elastic_goes_on", c_int, [c_int])]:
-    _function = getattr(lib, _name)
+    try:
+        _function = getattr(lib, _name)
+    except AttributeError:
+        raise ImportError(f"{lib._name} has no {_name}: it is of another version than this package in {os.path.dirname(__file__)}; "
+                          "set TRAINRUN_COMM_LIBRARY to the library that came with the package") from None
     _function.restype, _function.argtypes = _result, _arguments
 
 
