@@ -90,6 +90,12 @@ constexpr std::string_view words_of_spawn = "in internal_Comm_spawn",
                                "trainrun does not offer MPI_Comm_spawn: start all ranks at once, as in -np 1 "
                                "./parent : -np 4 ./child";
 
+// A program on MPICH finds PMI closed when another one in its rank has finalized, under Hydra too.
+constexpr std::string_view against_closed_pipe =
+    "it wrote to a pipe or socket that was closed. Of MPICH programs one rank runs one: for a second (`a && "
+    "b`) "
+    "write a second trainrun";
+
 Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
               const std::vector<std::string>& words, bool raised) {
   const auto& status = cause.status;
@@ -114,6 +120,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
                     "limit on CPU time or memory (ulimit -t, a batch system's), the program itself or an "
                     "administrator",
                     host)};
+      if (status.number == SIGPIPE) return {status.describe(), std::string(against_closed_pipe)};
       if (status.number == SIGSEGV || status.number == SIGBUS || status.number == SIGABRT ||
           status.number == SIGFPE || status.number == SIGILL) {
         const bool silent_python = !python_of(job).empty() && !any_line_has(words, "Fatal Python error");
@@ -144,6 +151,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
                 fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
                             host)};
       }
+      if (signal_in(status) == SIGPIPE) return {describe_exit(status), std::string(against_closed_pipe)};
       if (raised && signal_in(status) == 0) return advise_exception(job, status, host, words);
       return {describe_exit(status),
               job.programs.size() == 1 && job.world_size() > 1

@@ -213,6 +213,12 @@ TEST_SUITE("report") {
           std::string::npos);
   }
 
+  TEST_CASE("of a closed pipe the report tells what closes one") {
+    for (const auto& status : {ExitStatus::killed(SIGPIPE, false), ExitStatus::exited(128 + SIGPIPE)})
+      CHECK(text(failed(status)).find("try         it wrote to a pipe or socket that was closed. Of MPICH") !=
+            std::string::npos);
+  }
+
   TEST_CASE("a rank that said nothing on stderr is shown by the end of its stdout") {
     const auto report = [](std::vector<std::string> words) {
       output::ReportFacts facts{std::move(words), {}};
