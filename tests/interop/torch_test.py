@@ -52,17 +52,23 @@ class Frameworks(InteropTest):
         self.assertEqual(len(losses), 2, done)
         self.assertLess(float(losses[0]), 0.05, done)
 
-    def test_ddp_outlives_a_killed_rank(self):
-        train = os.path.join(harness.ROOT, "examples/torch_ddp/train.py")
-        job = self.start("--max-restarts", 1, "-H", "node1:1,node2:1", "-x", "OMP_NUM_THREADS=1", self.python,
-                         harness.without_blanks(train), "--epochs", 40, "--checkpoint", self.folder + "/digits.pt",
-                         "--data", harness.without_blanks(os.path.join(harness.ROOT, "examples/digits/data/digits.csv.gz")))
-        job.wait_for(r"epoch +2/", timeout=LONG)
+    def outlives_a_killed_rank(self, example, resumed, *words):
+        """Trains the digits on two hosts, where a rank is killed."""
+        train = harness.without_blanks(os.path.join(harness.ROOT, "examples", example, "train.py"))
+        data = harness.without_blanks(os.path.join(harness.ROOT, "examples/digits/data/digits.csv.gz"))
+        job = self.start("--max-restarts", 1, "-H", "node1:1,node2:1", "-x", "OMP_NUM_THREADS=1", self.python, train, "--epochs", 40, "--data", data, *words)
+        job.wait_for(r"epoch +3/", timeout=LONG)
         victim = next(process for process in self.new("node2") if process.command.startswith(self.python))
         os.kill(victim.outer, signal.SIGKILL)
-        job.wait_for("going on after epoch .* on 2 ranks", timeout=LONG)
+        job.wait_for(resumed, timeout=LONG)
         done = self.assertEnds(job.wait(LONG), 0)
         self.assertGreaterEqual(float(re.search(r"held-out accuracy ([\d.]+)", done.out).group(1)), 95)
+
+    def test_ddp_outlives_a_killed_rank(self):
+        self.outlives_a_killed_rank("torch_ddp", "going on after epoch .* on 2 ranks", "--checkpoint", self.folder + "/digits.pt")
+
+    def test_lightning_outlives_a_killed_rank(self):
+        self.outlives_a_killed_rank("lightning", r"going on from \S+/last\.ckpt", "--checkpoints", self.folder + "/digits")
 
     def test_every_option_of_torchrun_is_known(self):
         """Works, has no effect, or is refused with what to write instead: as this release itself lists them."""
