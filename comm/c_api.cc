@@ -172,6 +172,10 @@ const char* trc_status_name(trc_status status) {
       return "HostsUpdated";
     case TRC_REMOVED:
       return "Removed";
+    case TRC_DEVICE:
+      return "Device";
+    case TRC_RESTART_REQUIRED:
+      return "RestartRequired";
   }
   return "?";
 }

@@ -63,6 +63,7 @@ Outcome<Environment> read_environment(const char* (*get)(const char*), const trc
   time("TRAINRUN_OP_TIMEOUT", environment.op_timeout);
   time("TRAINRUN_INIT_TIMEOUT", environment.init_timeout);
   time("TRAINRUN_ELASTIC_TIMEOUT", environment.elastic_timeout);
+  time("TRAINRUN_NCCL_ABORT_TIMEOUT", environment.nccl_abort_timeout);
   if (options != nullptr) {
     if (options->struct_size < sizeof(trc_options))
       return fail(TRC_INVALID, "trc_options.struct_size is not sizeof(trc_options)");

@@ -25,6 +25,7 @@ struct Environment {
   Duration op_timeout = std::chrono::minutes(5);
   Duration init_timeout = std::chrono::minutes(2);
   Duration elastic_timeout = std::chrono::minutes(10);  // for a place in the next generation
+  Duration nccl_abort_timeout = std::chrono::seconds(10);
 };
 
 // `get` is getenv or stands in for it: null for a variable that is not set.

@@ -65,6 +65,8 @@ Outcome<void> Group::run(const Descriptor& what, const Transfer& data) {
 Outcome<void> Group::run_alone(Descriptor what, const Transfer& data) {
   if (failure_) return tl::unexpected(*failure_);
   if (closed_) return fail(TRC_INVALID, fmt::format("{} after the world was finalized", name_of(what.call)));
+  if (const char* const why = backend_->refuses(what))
+    return fail(TRC_UNSUPPORTED, fmt::format("{}: {}", name_of(what.call), why));
   if (what.sequence == 0) what.sequence = ++sequence_;
   // The watcher reads these; they order nothing else.
   call_.store(what.call, std::memory_order_relaxed);

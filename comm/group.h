@@ -76,6 +76,8 @@ class Group {
   [[nodiscard]] std::vector<const Group*> pairs();
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
   void abort() { backend_->abort(); }
+  // Of a group on a device; false for others. Between its operations.
+  bool use_stream(void* stream) { return backend_->use_stream(stream); }
   // Operations that begin from now on are refused.
   void close() { closed_ = true; }
   // How long nobody need look at the time: until that of the operation that runs has passed, or that of one

@@ -192,6 +192,9 @@ Outcome<void> Group::hand_over(const void* in, void* out, std::size_t count, trc
   if (auto good = check_type(dtype, count); !good) return good;
   if (count > 0 && in == nullptr) return null_buffer(Call::send);
   if (closed_) return fail(TRC_INVALID, "send after the world was finalized");
+  if (backend_->sends())
+    return run(descriptor(Call::send, count, dtype, other),
+               from == rank_ ? Transfer{in, nullptr, {}} : Transfer{nullptr, out, {}});
   if (!links_.pair) return fail(TRC_UNSUPPORTED, "this group cannot send");
   auto& pair = [&]() -> Pair& {
     const std::lock_guard lock(pairs_mutex_);

@@ -57,7 +57,11 @@ typedef enum trc_status {
   TRC_INTERNAL = 8,    /* our own fault, or no memory */
   /* Of elastic programs alone: */
   TRC_HOSTS_UPDATED = 9, /* no failure: hosts will come or go, all ranks are told at the same point */
-  TRC_REMOVED = 10       /* no failure: the job has no more use for this process; it should exit with 0 */
+  TRC_REMOVED = 10,      /* no failure: the job has no more use for this process; it should exit with 0 */
+  /* Of groups on a device alone (trainrun_nccl.h): */
+  TRC_DEVICE = 11,          /* NCCL or CUDA failed in this process: the message has their words */
+  TRC_RESTART_REQUIRED = 12 /* as TRC_DEVICE, and this process cannot use the device any more: it should end,
+                             * so that the launcher starts another one */
 } trc_status;
 
 typedef enum trc_dtype {

@@ -62,6 +62,13 @@ struct Unsupported : Error {
   using Error::Error;
 };
 
+struct Device : Error {
+  using Error::Error;
+};
+struct RestartRequired : Error {
+  using Error::Error;
+};
+
 // Elastic programs alone, and no failures: trainrun_elastic.hpp.
 struct HostsUpdated : Error {
   using Error::Error;
@@ -139,6 +146,10 @@ inline void check(trc_status status) {
       throw HostsUpdated(info);
     case TRC_REMOVED:
       throw Removed(info);
+    case TRC_DEVICE:
+      throw Device(info);
+    case TRC_RESTART_REQUIRED:
+      throw RestartRequired(info);
     default:
       throw Error(info);
   }

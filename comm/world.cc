@@ -8,6 +8,7 @@
 
 #include "comm/backends/factory.h"
 #include "comm/backends/local_backend.h"
+#include "comm/backends/nccl/communicator.h"
 #include "launcher/base/strings.h"
 #include "rendezvous/job_key.h"
 #include "rendezvous/protocol.h"
@@ -56,6 +57,7 @@ Failure with_operation(Failure failure, const std::string& operation) {
 }  // namespace
 
 Outcome<World::Owner> World::init(const Environment& environment, Entry entry) {
+  if (auto stuck = nccl::settle()) return fail(TRC_RESTART_REQUIRED, std::move(*stuck));
   Owner world(new World());
   world->op_timeout_ = environment.op_timeout;
   world->environment_ = environment;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/backends/nccl/kit.h"
 #include "comm/environment.h"
 #include "comm/failure.h"
 #include "comm/groups.h"
@@ -16,6 +17,11 @@
 #include "rendezvous/client.h"
 
 namespace trainrun::comm {
+
+namespace nccl {
+class NcclBackend;
+struct UniqueId;
+}  // namespace nccl
 
 // How a world is entered that is one of several.
 struct Entry {
@@ -68,6 +74,10 @@ class World {
   // close_group, which all of them call, or as long as the world.
   Outcome<Group*> make_group(std::vector<std::uint32_t> ranks);
   Outcome<void> close_group(Group& group);
+  // Unique ids for one NCCL communicator of these ranks, which all call it, of which the first makes them.
+  Outcome<std::vector<nccl::UniqueId>> nccl_ids(std::vector<std::uint32_t> ranks);
+  // The same as make_group, for buffers on a device of this process.
+  Outcome<Group*> make_device_group(std::vector<std::uint32_t> ranks, int device, void* stream);
   // How the ranks exchange bytes: "local", "shm" or "gloo".
   [[nodiscard]] const char* backend() const { return group_->backend(); }
   [[nodiscard]] Duration op_timeout() const { return op_timeout_; }
@@ -81,6 +91,17 @@ class World {
                   const std::vector<std::uint32_t>& among);
   // Of ranks of which this is one. `name`: the same on all of them, and of no other group.
   Outcome<Group*> open_group(std::vector<std::uint32_t> ranks, const std::string& name);
+  // Ascending, if they can be a group.
+  Outcome<void> put_in_order(std::vector<std::uint32_t>& ranks) const;
+  // Of the next group of these ranks, the same on all of them.
+  std::string next_name(const std::vector<std::uint32_t>& ranks);
+  Outcome<std::vector<nccl::UniqueId>> nccl_ids(const std::vector<std::uint32_t>& ranks,
+                                                const std::string& name, const nccl::Kit& kit);
+  Outcome<void> compare_kits(rendezvous::Client& client, const std::vector<std::uint32_t>& ranks,
+                             const std::string& name, const nccl::Kit& kit, Deadline deadline);
+  // Why something on a device failed: there, or because a rank has gone.
+  Failure explain_device(const std::string& operation, bool timed_out, const std::string& text,
+                         const std::vector<std::uint32_t>& among, const nccl::NcclBackend& nccl);
   Outcome<Group*> open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int other);
   Group::Links links(std::vector<std::uint32_t> ranks, const std::string& name);
   Outcome<rendezvous::Client> connect(Duration within) const;

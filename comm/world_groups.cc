@@ -34,7 +34,7 @@ Group::Links World::links(std::vector<std::uint32_t> ranks, const std::string& n
   return links;
 }
 
-Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
+Outcome<void> World::put_in_order(std::vector<std::uint32_t>& ranks) const {
   std::sort(ranks.begin(), ranks.end());
   if (ranks.empty()) return fail(TRC_INVALID, "a group of no ranks");
   if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end())
@@ -42,6 +42,17 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
   if (ranks.back() >= world_.size)
     return fail(TRC_INVALID, fmt::format("there is no rank {} among {}", ranks.back(), world_.size));
   if (finalized_) return fail(TRC_INVALID, "a group after the world was finalized");
+  return {};
+}
+
+std::string World::next_name(const std::vector<std::uint32_t>& ranks) {
+  const auto number = number_of(ranks);
+  const std::lock_guard lock(names_mutex_);
+  return fmt::format("{:x}-{}-{}", number, ranks.size(), ++named_[number]);
+}
+
+Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
+  if (auto good = put_in_order(ranks); !good) return tl::unexpected(good.error());
   if (!std::binary_search(ranks.begin(), ranks.end(), rank_)) return nullptr;
   if (ranks.size() == 1)
     return &groups_.add(std::make_unique<Group>(
@@ -53,11 +64,7 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
           return failure;
         },
         Group::Links{ranks, {}, {}}));
-  const auto number = number_of(ranks);
-  const auto name = [&] {
-    const std::lock_guard lock(names_mutex_);
-    return fmt::format("{:x}-{}-{}", number, ranks.size(), ++named_[number]);
-  }();
+  const auto name = next_name(ranks);
   auto opened = open_group(std::move(ranks), name);
   if (!opened) return opened;
   const std::lock_guard lock(names_mutex_);

@@ -88,6 +88,13 @@ class Backend {
   virtual ~Backend() = default;
 
   [[nodiscard]] virtual const char* name() const = 0;
+  // Why it cannot do this at all, whatever the buffers hold; null when it can.
+  [[nodiscard]] virtual const char* refuses(const Descriptor&) const { return nullptr; }
+  // It has a send between any two ranks itself: `root` is the other, `in` of the giver and `out` of the
+  // taker.
+  [[nodiscard]] virtual bool sends() const { return false; }
+  // Of a device, on which operations are enqueued from now on; false where there is none.
+  virtual bool use_stream(void*) { return false; }
   // Payload reaches no buffer before all are known to agree.
   virtual Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) = 0;
   // The call that runs and all later ones fail, within milliseconds.

@@ -8,9 +8,9 @@
 Failures are exceptions, one type for each kind, as in the C and C++ interfaces. trainrun.elastic is for programs
 that go on when ranks die or hosts come and go. Nothing is pickled, ever.
 """
-from trainrun._library import (Aborted, Error, HostsUpdated, Invalid, Mismatch, PeerLost, Removed, Timeout, Transport,
-                               Unsupported)
+from trainrun._library import (Aborted, Device, Error, HostsUpdated, Invalid, Mismatch, PeerLost, Removed,
+                               RestartRequired, Timeout, Transport, Unsupported)
 from trainrun._world import World, init
 
-__all__ = ["Aborted", "Error", "HostsUpdated", "Invalid", "Mismatch", "PeerLost", "Removed", "Timeout", "Transport",
-           "Unsupported", "World", "init"]
+__all__ = ["Aborted", "Device", "Error", "HostsUpdated", "Invalid", "Mismatch", "PeerLost", "Removed", "RestartRequired",
+           "Timeout", "Transport", "Unsupported", "World", "init"]

@@ -57,6 +57,14 @@ class Unsupported(Error):
     """A right one that this version cannot do."""
 
 
+class Device(Error):
+    """NCCL or CUDA failed in this process."""
+
+
+class RestartRequired(Error):
+    """As Device, and this process cannot use the device any more: let it end, and the launcher starts another."""
+
+
 class HostsUpdated(Error):
     """No failure: hosts will come or go. Raised on all ranks at the same point."""
 
@@ -69,7 +77,8 @@ class Removed(SystemExit):
 
 
 OK, HOSTS_UPDATED, REMOVED = 0, 9, 10
-_KINDS = {1: PeerLost, 2: Aborted, 3: Timeout, 4: Mismatch, 5: Transport, 6: Invalid, 7: Unsupported, 9: HostsUpdated}
+_KINDS = {1: PeerLost, 2: Aborted, 3: Timeout, 4: Mismatch, 5: Transport, 6: Invalid, 7: Unsupported, 9: HostsUpdated,
+          11: Device, 12: RestartRequired}
 
 
 def _text(raw):
@@ -138,7 +147,13 @@ for _name, _result, _arguments in [
         ("trc_elastic_free", None, [c_void_p]),
         ("trc_elastic_form", c_int, [c_void_p, c_void_p, c_int, POINTER(c_void_p)]),
         ("trc_elastic_finish", c_int, [c_void_p]),
-        ("trc_elastic_goes_on", c_int, [c_int])]:
+        ("trc_elastic_goes_on", c_int, [c_int]),
+        ("trc_nccl_id_count", c_size_t, [c_size_t]),
+        ("trc_nccl_ids", c_int, [c_void_p, POINTER(c_int), c_size_t, c_void_p, c_size_t]),
+        ("trc_nccl_group_create", c_int, [c_void_p, POINTER(c_int), c_size_t, c_int, c_void_p, POINTER(c_void_p)]),
+        ("trc_nccl_use_stream", c_int, [c_void_p, c_void_p]),
+        ("trc_nccl_look_at", c_int, [c_char_p]),
+        ("trc_describe_host", c_char_p, [c_int])]:
     try:
         _function = getattr(lib, _name)
     except AttributeError:

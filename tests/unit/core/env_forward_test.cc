@@ -81,13 +81,17 @@ TEST_CASE("settings of programs on comm go to the ranks, here and elsewhere; the
                                     {"TRAINRUN_COMM_BACKEND", "shm"},
                                     {"TRAINRUN_INIT_TIMEOUT", "5m"},
                                     {"TRAINRUN_OP_TIMEOUT", "1m"},
+                                    {"TRAINRUN_NCCL_LIB", "/opt/libnccl.so.2"},
+                                    {"TRAINRUN_CUDA_LIB", "/opt/libcuda.so.1"},
+                                    {"TRAINRUN_NCCL_ABORT_TIMEOUT", "20"},
                                     {"TRAINRUN_TIMEOUT", "5"}};
   for (const bool alone : {true, false}) {
     CHECK(names(forward_environment(mine, EnvPolicy::by_default, alone, {}, {})) ==
-          Names{"TRAINRUN_COMM_BACKEND", "TRAINRUN_COMM_LIBRARY", "TRAINRUN_INIT_TIMEOUT",
+          Names{"TRAINRUN_COMM_BACKEND", "TRAINRUN_COMM_LIBRARY", "TRAINRUN_CUDA_LIB",
+                "TRAINRUN_INIT_TIMEOUT", "TRAINRUN_NCCL_ABORT_TIMEOUT", "TRAINRUN_NCCL_LIB",
                 "TRAINRUN_OP_TIMEOUT"});
   }
-  CHECK(names(forward_environment(mine, EnvPolicy::all, false, {}, {})).size() == 4);
+  CHECK(names(forward_environment(mine, EnvPolicy::all, false, {}, {})).size() == 7);
 }
 
 TEST_CASE("--env all takes all but rank variables and what describes this host") {

@@ -1,0 +1,37 @@
+// A group whose buffers are on a device: operations are enqueued on a stream by NCCL. A barrier alone waits
+// until the device has done them. Ranks do not hear beforehand whether all call the same: that would cost
+// what the device saves.
+#pragma once
+
+#include <atomic>
+
+#include "comm/backends/backend.h"
+#include "comm/backends/nccl/communicator.h"
+
+namespace trainrun::comm::nccl {
+
+class NcclBackend : public Backend {
+ public:
+  // `patience`: for one operation, where nobody else looks at the time.
+  NcclBackend(const Library& library, const CudaDriver& cuda, Communicator::Place place, Stream stream,
+              Duration patience);
+
+  [[nodiscard]] const char* name() const override { return "nccl"; }
+  [[nodiscard]] const char* refuses(const Descriptor& what) const override;
+  [[nodiscard]] bool sends() const override { return true; }
+  bool use_stream(void* stream) override;
+  Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override;
+  void abort() override { communicator_.abort(); }
+
+  Moved opened() { return communicator_.opened(); }
+  // The first cause, once it is over.
+  [[nodiscard]] std::optional<Machine::Trouble> trouble() const { return communicator_.trouble(); }
+
+ private:
+  int rank_, size_;
+  Duration patience_;
+  std::atomic<Stream> stream_;
+  Communicator communicator_;
+};
+
+}  // namespace trainrun::comm::nccl

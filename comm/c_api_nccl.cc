@@ -1,0 +1,96 @@
+// The C interface of groups on devices.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "comm/backends/nccl/library.h"
+#include "comm/c_handles.h"
+#include "comm/host_report.h"
+#include "comm/trainrun_nccl.h"
+#include "rendezvous/protocol.h"
+
+using trainrun::comm::fail;
+using trainrun::comm::guarded;
+using trainrun::comm::invalid;
+using trainrun::comm::Outcome;
+
+namespace {
+
+thread_local std::string report;  // given out last to this thread
+
+Outcome<std::vector<std::uint32_t>> ranks_of(const trc_world* world, const int* ranks, std::size_t count) {
+  std::vector<std::uint32_t> all(count);
+  if (ranks == nullptr) {
+    all.resize(world->world->members().size);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+  if (std::any_of(ranks, ranks + count, [](int rank) { return rank < 0; }))
+    return fail(TRC_INVALID, "a rank below 0 in a group");
+  std::copy(ranks, ranks + count, all.begin());
+  return all;
+}
+
+}  // namespace
+
+size_t trc_nccl_id_count(size_t ranks) {
+  return ranks > UINT32_MAX ? 0 : trainrun::rendezvous::nccl_id_count(static_cast<std::uint32_t>(ranks));
+}
+
+trc_status trc_nccl_ids(trc_world* world, const int* ranks, size_t count, trc_nccl_id* ids, size_t room) {
+  if (world == nullptr || ids == nullptr || (ranks == nullptr && count > 0))
+    return invalid("trc_nccl_ids needs a world, ranks and a place for the ids");
+  return guarded(world->group, [&]() -> Outcome<void> {
+    auto members = ranks_of(world, ranks, count);
+    if (!members) return tl::unexpected(members.error());
+    if (room < trc_nccl_id_count(members->size())) return fail(TRC_INVALID, "there is no room for the ids");
+    const auto made = world->world->nccl_ids(std::move(*members));
+    if (!made) return tl::unexpected(made.error());
+    for (std::size_t i = 0; i < made->size(); ++i)
+      std::memcpy(ids[i].internal, (*made)[i].bytes.data(), sizeof ids[i].internal);
+    return {};
+  });
+}
+
+trc_status trc_nccl_group_create(trc_world* world, const int* ranks, size_t count, int device, void* stream,
+                                 trc_group** group) {
+  if (world == nullptr || group == nullptr || (ranks == nullptr && count > 0))
+    return invalid("trc_nccl_group_create needs a world, ranks and a place for the group");
+  *group = nullptr;
+  return guarded(world->group, [&]() -> Outcome<void> {
+    auto members = ranks_of(world, ranks, count);
+    if (!members) return tl::unexpected(members.error());
+    auto made = world->world->make_device_group(std::move(*members), device, stream);
+    if (!made) return tl::unexpected(made.error());
+    if (*made == nullptr) return {};
+    const std::lock_guard lock(world->mutex);
+    world->groups.push_back(
+        std::unique_ptr<trc_group>(new trc_group{*made, world->group.generation, world, world->group.home}));
+    *group = world->groups.back().get();
+    return {};
+  });
+}
+
+trc_status trc_nccl_use_stream(trc_group* group, void* stream) {
+  if (group == nullptr) return invalid("a stream for no group");
+  return guarded(*group, [&]() -> Outcome<void> {
+    if (!group->group->use_stream(stream)) return fail(TRC_INVALID, "the group is on no device");
+    return {};
+  });
+}
+
+trc_status trc_nccl_look_at(const char* path) {
+  if (path == nullptr) return invalid("trc_nccl_look_at needs a path");
+  return guarded([&]() -> Outcome<void> {
+    trainrun::comm::nccl::look_at_wheel(path);
+    return {};
+  });
+}
+
+const char* trc_describe_host(int json) {
+  const auto told = guarded([&]() -> Outcome<void> {
+    report = trainrun::comm::host_report(json != 0);
+    return {};
+  });
+  return told == TRC_OK ? report.c_str() : nullptr;
+}

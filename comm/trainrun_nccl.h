@@ -1,0 +1,63 @@
+/* trainrun_nccl: groups of ranks whose buffers are on devices, over NCCL, and the unique ids of NCCL for
+ * programs that call it themselves. trainrun_comm.h says what a world is.
+ *
+ * Neither NCCL nor CUDA is needed to build or to load this library. libnccl is the one that the program has
+ * loaded, else that of the wheel beside its Python, else TRAINRUN_NCCL_LIB, else the system's (2.14 or
+ * later); CUDA's driver is libcuda.so.1, or TRAINRUN_CUDA_LIB.
+ *
+ *   TRAINRUN_NCCL_ABORT_TIMEOUT  how long NCCL may take to let go of a communicator (default 10s)
+ */
+#pragma once
+
+#include "trainrun_comm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The bytes of an ncclUniqueId. */
+typedef struct trc_nccl_id {
+  char internal[128];
+} trc_nccl_id;
+
+/* How many ids a communicator of so many ranks has: one for each started 128. */
+TRC_API size_t trc_nccl_id_count(size_t ranks);
+
+/* Unique ids for one communicator of these ranks of the world, the same on all; with null and 0 of all ranks.
+ * All of the ranks call it, as trc_group_create; ranks of the communicator are numbered in ascending order.
+ * `room` is the room in `ids`, at least trc_nccl_id_count. They are for one attempt: a communicator that
+ * fails needs others. The first of the ranks makes them, once all have the same version of NCCL:
+ * TRC_MISMATCH on all ranks names ranks and versions if they do not, TRC_UNSUPPORTED those that have none;
+ * the world goes on then. */
+TRC_API trc_status trc_nccl_ids(trc_world* world, const int* ranks, size_t count, trc_nccl_id* ids,
+                                size_t room);
+
+/* A group as of trc_group_create, with null and 0 of all ranks, on this device of the process (its number
+ * among those that CUDA_VISIBLE_DEVICES leaves). Its buffers are memory of the device; its operations are
+ * enqueued on `stream`, a cudaStream_t or CUstream of that device (null: the default one), and return once
+ * NCCL has taken them in. trc_barrier alone waits until all that was enqueued before it on the stream is
+ * done, on all ranks; buffers hold results after it, or for what the program enqueues on the same stream.
+ *
+ * Failures are those of trainrun_comm.h: a death is told as soon as the launcher knows of it, and ends what
+ * the device waits for. Other than there, no rank hears beforehand whether all call the same: what does not
+ * fit together waits until the operation's time has passed at a barrier. TRC_DEVICE: NCCL or CUDA failed
+ * here. TRC_RESTART_REQUIRED: the device is lost to this process, because NCCL did not let go of a
+ * communicator in its time, or CUDA's context is broken. Sums of floats may differ in their last bits from
+ * those of other groups. TRC_UNSUPPORTED: alltoallv, bitwise operations, reductions of bool, means of
+ * integers, factors. */
+TRC_API trc_status trc_nccl_group_create(trc_world* world, const int* ranks, size_t count, int device,
+                                         void* stream, trc_group** group);
+/* What follows is enqueued there. TRC_INVALID for a group that is on no device. */
+TRC_API trc_status trc_nccl_use_stream(trc_group* group, void* stream);
+
+/* For interpreters: where the libnccl is that the program would load, before the first call that needs one.
+ */
+TRC_API trc_status trc_nccl_look_at(const char* path);
+
+/* What this library and this host can do, for people or as JSON: backends, processor, shared memory, NCCL,
+ * CUDA. Valid until the next call of this thread; null without memory. Loads NCCL and CUDA's driver. */
+TRC_API const char* trc_describe_host(int json);
+
+#ifdef __cplusplus
+}
+#endif

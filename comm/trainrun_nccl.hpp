@@ -1,0 +1,41 @@
+// trainrun_nccl for C++20, over trainrun_nccl.h, which says what happens.
+//
+//   auto group = trainrun::comm::nccl::group(world, device, stream).value();   // of all ranks
+//   group.allreduce(std::span(gradients_on_the_device, count));                // enqueued
+//   group.barrier();                                                           // done, on all ranks
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "trainrun_comm.hpp"
+#include "trainrun_nccl.h"
+
+namespace trainrun::comm::nccl {
+
+// Of one communicator of these ranks of the world, or of all; each has the bytes of an ncclUniqueId.
+inline std::vector<trc_nccl_id> unique_ids(const World& world, std::span<const int> ranks = {}) {
+  std::vector<trc_nccl_id> ids(
+      trc_nccl_id_count(ranks.empty() ? static_cast<std::size_t>(world.size()) : ranks.size()));
+  detail::check(trc_nccl_ids(world.handle(), ranks.empty() ? nullptr : ranks.data(), ranks.size(), ids.data(),
+                             ids.size()));
+  return ids;
+}
+
+// Of these ranks of the world, or of all; nothing on a rank that is none of them. Spans are of the device's
+// memory.
+inline std::optional<Group> group(const World& world, int device, void* stream = nullptr,
+                                  std::span<const int> ranks = {}) {
+  trc_group* made = nullptr;
+  detail::check(trc_nccl_group_create(world.handle(), ranks.empty() ? nullptr : ranks.data(), ranks.size(),
+                                      device, stream, &made));
+  return made == nullptr ? std::nullopt : std::optional<Group>(Group(made));
+}
+
+inline void use_stream(const Group& group, void* stream) {
+  detail::check(trc_nccl_use_stream(group.handle(), stream));
+}
+
+}  // namespace trainrun::comm::nccl
