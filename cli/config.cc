@@ -54,6 +54,8 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
     out.action = Action::ctl;
   } else if (words.front() == "replay") {
     out.action = Action::replay;
+  } else if (words.front() == "comm-info") {
+    out.action = Action::comm_info;
   } else if (words.front() == "help") {
     out.action = Action::help;
     out.text = words.back() == "all" ? long_help() : short_help();
@@ -67,7 +69,8 @@ Result<Request> subcommand(const std::vector<std::string>& words) {
 }
 
 bool is_subcommand(const std::vector<std::string>& words) {
-  constexpr std::string_view ours[] = {"agent", "rendezvous", "ctl", "replay", "completion", "help"};
+  constexpr std::string_view ours[] = {"agent",     "rendezvous", "ctl", "replay",
+                                       "comm-info", "completion", "help"};
   return !words.empty() && std::find(std::begin(ours), std::end(ours), words.front()) != std::end(ours);
 }
 

@@ -57,6 +57,7 @@ enum class Action : std::uint8_t {
   rendezvous,
   ctl,
   replay,
+  comm_info,
   agent,
 };
 
@@ -67,7 +68,7 @@ struct Request {
   std::vector<std::string> notes;  // lines for people that do not stop anything
   std::string text;                // of help, version, print_config, completion: what to print on stdout
   std::vector<std::string>
-      rest;  // of agent, ctl, replay and rendezvous: the words after it; of check_build: a command
+      rest;  // of agent, comm-info, ctl, replay and rendezvous: the words after it; of check_build: a command
 };
 
 // An Error's code is usage or config (exit 2), or not_found / not_executable for a program that this host

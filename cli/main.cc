@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/comm_info.h"
 #include "cli/config.h"
 #include "cli/ctl.h"
 #include "cli/decide_here.h"
@@ -103,6 +104,11 @@ int rendezvous(const std::vector<std::string>& words) {
   return *options ? rendezvous::rendezvous_main(**options) : print(rendezvous_help());
 }
 
+int comm_info(const std::vector<std::string>& words, const Inputs& inputs) {
+  const auto text = cli::comm_info(words, inputs);
+  return text ? print(*text) : print_error(text.error());
+}
+
 int become(const std::vector<std::string>& words) {
   std::vector<char*> argv;
   for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -159,6 +165,8 @@ int perform(const Request& request, const Inputs& inputs) {
       return ctl(request.rest, inputs);
     case Action::replay:
       return replay_main(request.rest);
+    case Action::comm_info:
+      return ::comm_info(request.rest, inputs);
     case Action::check_build:
       return become(request.rest);
     case Action::agent:

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view usage_of_rendezvous =
     "trainrun rendezvous --np N [--bind ADDR:PORT] [--key-file FILE] [--timeout TIME]";
 constexpr std::string_view usage_of_replay = "trainrun replay [--quiet] FILE...";
+constexpr std::string_view usage_of_comm_info = "trainrun comm-info [--json]";
 constexpr std::string_view usage_of_completion = "trainrun completion bash|zsh|fish";
 
 std::string nearest_or(const CommandLine& line, std::string_view word, std::string_view otherwise) {
@@ -35,6 +36,11 @@ Error unknown_of_replay(std::string_view word) {
           nearest_or(replay_line(), word, usage_of_replay)};
 }
 
+Error unknown_of_comm_info(std::string_view word) {
+  return {Code::usage, fmt::format("trainrun comm-info has no flag {}", quoted(word)),
+          nearest_or(comm_info_line(), word, usage_of_comm_info)};
+}
+
 Error unknown_of_completion(std::string_view word) {
   return {Code::usage, fmt::format("trainrun completion has no flag {}", quoted(word)),
           std::string(usage_of_completion)};
@@ -51,6 +57,7 @@ std::vector<Subcommand> all() {
   for (const auto& verb : ctl_verbs()) ctl.emplace_back(verb.name);
   for (auto& flag : words_of(ctl_line())) ctl.push_back(std::move(flag));
   return {{"completion", {"bash", "zsh", "fish"}},
+          {"comm-info", words_of(comm_info_line())},
           {"ctl", std::move(ctl)},
           {"rendezvous", words_of(rendezvous_line())},
           {"replay", words_of(replay_line()), true}};
@@ -124,6 +131,15 @@ const CommandLine& replay_line() {
   return line;
 }
 
+const CommandLine& comm_info_line() {
+  static const CommandLine line{.prefix = "comm-info: ",
+                                .flags = {{.name = "--json", .help = "for programs"},
+                                          {.name = "--help", .aliases = {"-h"}, .help = "this text"}},
+                                .unknown = unknown_of_comm_info,
+                                .usage = usage_of_comm_info};
+  return line;
+}
+
 const CommandLine& completion_line() {
   static const CommandLine line{.prefix = "completion: ",
                                 .flags = {{.name = "--help", .aliases = {"-h"}, .help = "this text"}},
@@ -162,6 +178,14 @@ std::string replay_help() {
          "decided: the decisions are made again. Ends with 0 when they are the same as then, and with\n"
          "65 when they are not, after the first that differs.\n\n" +
          help_on_flags(replay_line(), 14) + "\nman trainrun-replay\n";
+}
+
+std::string comm_info_help() {
+  return fmt::format("usage: {}\n\n", usage_of_comm_info) +
+         "Prints what programs on comm can use on this host: the backends of the library, cores and what\n"
+         "their kernels use of the processor, shared memory, which NCCL is found where, and CUDA's driver\n"
+         "and devices.\n\n" +
+         help_on_flags(comm_info_line(), 14);
 }
 
 std::string completion_help() {

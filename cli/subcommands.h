@@ -20,11 +20,13 @@ const CommandLine& ctl_line();
 const CommandLine& rendezvous_line();
 const CommandLine& replay_line();
 const CommandLine& completion_line();
+const CommandLine& comm_info_line();
 
 std::string ctl_help();
 std::string rendezvous_help();
 std::string replay_help();
 std::string completion_help();
+std::string comm_info_help();
 
 // What may follow the subcommand's name, for completion: "world add ... --job --json".
 struct Subcommand {

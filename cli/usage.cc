@@ -90,6 +90,7 @@ std::string short_help() {
 std::string long_help() {
   std::string out =
       "usage: trainrun [flags] [--] program [arguments] [: [flags] program [arguments]]...\n"
+      "       trainrun comm-info [--json]\n"
       "       trainrun completion bash|zsh|fish\n"
       "       trainrun ctl [flags] world|add|remove|restart|stop|end|list\n"
       "       trainrun rendezvous [flags]\n"

@@ -22,7 +22,7 @@ LINES = (("trainrun --bind-to=c\t", "--bind-to=core"), ("trainrun --bind-to c\t"
          ("trainrun --tag=r\t", "--tag=rank"), ("trainrun --config=p\t", "--config=p.toml"),
          ("trainrun -np 2 --tag=ho\t", "-np 2 --tag=host"), ("trainrun --overs\t", "--oversubscribe"),
          ("trainrun completi\t", "completion"), ("trainrun ct\t", "ctl"), ("trainrun rendez\t", "rendezvous"),
-         ("trainrun ctl --fo\t", "ctl --force"), ("trainrun rendezvous --k\t", "rendezvous --key-file"),
+         ("trainrun ctl --fo\t", "ctl --force"), ("trainrun comm-i\t", "comm-info"), ("trainrun comm-info --j\t", "comm-info --json"), ("trainrun rendezvous --k\t", "rendezvous --key-file"),
          ("trainrun replay p\t", "replay p.toml"), ("trainrun replay --q\t", "replay --quiet"),
          ("trainrun --help al\t", "--help all"), ("trainrun --map-by pp\t2:host x", "--map-by ppr:2:host x"),
          ("trainrun ./p.toml --overs\t", "./p.toml --overs"))
