@@ -38,6 +38,8 @@ std::string_view to_string(CauseKind kind) {
       return "slots changed";
     case CauseKind::asked_for:
       return "asked for";
+    case CauseKind::rank_finished:
+      return "rank finished";
   }
   return {};
 }

@@ -79,7 +79,8 @@ enum class CauseKind : std::uint8_t {
   hosts_left,
   hosts_came,
   slots_changed,
-  asked_for
+  asked_for,
+  rank_finished
 };
 std::string_view to_string(CauseKind kind);
 
@@ -133,6 +134,12 @@ struct MembersMissing {
   TRAINRUN_RECORD("members missing") {
     v("late", late), v("generation", generation), v("waited", waited), v("limit", limit);
   }
+};
+// A rank finished, and these, which had not, cannot go on without it; none: that is not decided yet.
+struct RankFinished {
+  RankRef who;
+  std::vector<RankRef> unfinished{};
+  TRAINRUN_RECORD("rank finished") { who.fields(v), v("unfinished", unfinished); }
 };
 struct Hung {
   Duration silence{};
@@ -206,6 +213,6 @@ using Cause =
                  cause::PortRefused, cause::ExchangeLost, cause::WorldBroken, cause::MembersMissing,
                  cause::Hung, cause::TooFewHosts, cause::HostsChanged, cause::HostLeaves, cause::RanksLost,
                  cause::ItsHostsLeave, cause::RestartAsked, cause::StopAsked, cause::EndAsked,
-                 cause::OutputClosed, cause::TimeLimit, cause::MpiMixed>;
+                 cause::OutputClosed, cause::TimeLimit, cause::MpiMixed, cause::RankFinished>;
 
 }  // namespace trainrun::core

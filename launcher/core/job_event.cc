@@ -36,6 +36,8 @@ std::string_view to_string(Deadline deadline) {
       return "cause";
     case Deadline::steady:
       return "steady";
+    case Deadline::finish:
+      return "finish";
   }
   return {};
 }

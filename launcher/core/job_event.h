@@ -270,7 +270,8 @@ enum class Deadline : std::uint8_t {
   inspect,  // the evidence must be there
   notice,   // the end takes so long that it is worth a line
   cause,    // ranks have lost a peer, and who that was is not known yet
-  steady    // the world has run for so long that it is no crash loop
+  steady,   // the world has run for so long that it is no crash loop
+  finish    // members have finished: the others must have, or ask for another world
 };
 std::string_view to_string(Deadline deadline);
 struct DeadlinePassed {

@@ -310,8 +310,13 @@ void JobMachine::on(const PortRefused& event) {
 // new one. Survivors keep their worker.
 void JobMachine::begin_world() {
   begun_ = true;
+  begun_generation_ = world_.generation;
   met_ = announced_ = false;
-  unfinished_.reset();
+  // Who was lost is replaced, once the world has met.
+  if (!survivors_stay_) failed_before_.clear();
+  if (!survivors_stay_ || (unfinished_ && unfinished_->planned)) unfinished_.reset();
+  had_not_finished_.clear();
+  finish_by_.reset();
   broken_.reset();
   std::map<std::pair<HostIndex, std::uint32_t>, WorkerId> living;
   for (auto& [id, worker] : workers_) {

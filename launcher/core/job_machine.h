@@ -11,8 +11,8 @@
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _rooms: how many slots;
 // _workers: deaths; _worlds: what follows from a failure or a change, the next generation; _members: what the
-// rendezvous and the inspection tell; _mpi: what MPI programs tell; _end: signals, deadlines; _verdict: whose
-// failure it was; _tell and _tell_end: what the user is told of hosts and of the end.
+// rendezvous and the inspection tell; _mpi: what MPI programs tell; _finish: the end of an in-place program;
+// _end: signals, deadlines; _verdict: whose failure it was; _tell and _tell_end: what the user is told.
 #pragma once
 
 #include <map>
@@ -27,6 +27,7 @@
 #include "launcher/core/job_action.h"
 #include "launcher/core/job_phase.h"
 #include "launcher/core/job_spec.h"
+#include "launcher/core/job_view.h"
 #include "launcher/core/placement.h"
 #include "launcher/core/replan.h"
 #include "launcher/core/restart_budget.h"
@@ -36,37 +37,11 @@ namespace trainrun::core {
 class JobMachine {
  public:
   using Phase = JobPhase;
-  enum class HostState : std::uint8_t { gone, dialling, ready, stopping };
-  enum class WorkerState : std::uint8_t { ordered, spawned, exited, finished };
-
-  // What a status line shows.
-  struct Progress {
-    Phase phase = Phase::gathering;
-    std::uint32_t generation = 0;
-    int hosts = 0, hosts_ready = 0;
-    int ranks = 0, started = 0, alive = 0, finished = 0;
-    int ending = 0;        // of those who must end
-    Instant drained_at{};  // draining: when that began
-  };
-
-  // For whoever asks what the world looks like.
-  struct HostView {
-    HostIndex index;
-    Host host;
-    HostState state = HostState::gone;
-    bool listed = false;
-    bool leaves = false;                  // it, or the user, said so
-    int stopped = 0;                      // slots that the user gave up
-    std::string note;                     // why it is not used
-    std::optional<Instant> used_again{};  // the earliest moment, of one that rests, left or cannot be reached
-  };
-  struct WorkerView {
-    WorkerId worker;
-    Seat seat;
-    std::uint32_t pid = 0;
-    WorkerState state = WorkerState::ordered;
-    Instant since{};  // of the state
-  };
+  using HostState = core::HostState;
+  using WorkerState = core::WorkerState;
+  using Progress = JobProgress;
+  using HostView = core::HostView;
+  using WorkerView = core::WorkerView;
 
   // `first` is the placement of a job that is not elastic; an elastic one finds its own, and takes an empty
   // one. These two and the events, each with its moment, are all that ever comes in: the journal keeps them,
@@ -208,7 +183,7 @@ class JobMachine {
   }
   void end_without_hosts(Duration after, Limit limit);
   void try_form();
-  bool nobody_is_left();
+  void nobody_is_left();
   void wait_for_hosts(int slots);
   [[nodiscard]] std::vector<AwaitedHost> awaited_hosts() const;
   void tell_host_error(HostIndex index, const Error& error);
@@ -268,7 +243,17 @@ class JobMachine {
   void await_dismissed();
   [[nodiscard]] Duration time_to_leave() const;
   void grace_of_leavers_over();
+
+  // the end of an in-place program
   [[nodiscard]] bool somebody_finished_well() const;
+  [[nodiscard]] bool program_ends() const;
+  void finished_well();
+  void finish_without(const Trouble& trouble);
+  void finish_alone(const Trouble& trouble);
+  [[nodiscard]] bool others_have_asked();
+  [[nodiscard]] bool may_go_on_without();
+  void await_others(const std::optional<Cause>& cause);
+  void end_unfinished();
 
   // members
   [[nodiscard]] Worker* member_at(Rank rank);
@@ -358,20 +343,26 @@ class JobMachine {
   static constexpr Duration dies_later = seconds(2);
 
   Then then_ = Then::end;
-  int drain_signal_ = 0;               // what the drain began with
-  bool swept_ = false;                 // agents were asked to clear up after the generation
-  bool survivors_stay_ = false;        // the next world is formed around those who live; until it has met
-  bool blaming_ = false;               // the drain was not planned
-  bool somebody_left_well_ = false;    // members had finished when the world was formed around the others
-  bool settle_over_ = false;           // cooling has waited for hosts that may come
-  bool state_exists_ = false;          // a world has met since all were lost the last time
-  int kept_ = 0;                       // survivors in the current world
-  std::optional<Cause> changed_by_;    // why the next generation forms, for its line
-  std::optional<std::string> broken_;  // the members gave it up, and may end, or ask for their next place
-  Trouble planned_change_;             // what the members were told
-  Trouble trouble_;                    // the latest, planned or not
-  std::optional<Failure> last_cause_;  // the worker that is to blame for the latest failure
-  std::optional<Trouble> unfinished_;  // why members that did not survive the drain had not finished
+  int drain_signal_ = 0;                   // what the drain began with
+  bool swept_ = false;                     // agents were asked to clear up after the generation
+  bool survivors_stay_ = false;            // the next world is formed around those who live; until it has met
+  bool blaming_ = false;                   // the drain was not planned
+  bool somebody_left_well_ = false;        // members had finished when the world was formed around the others
+  std::optional<RankRef> finished_;        // the first of those
+  std::optional<Instant> finish_by_;       // the others must have finished, or ask for another world
+  std::optional<Trouble> owed_;            // what a world without them has to pay for
+  std::vector<Failure> failed_before_;     // of former members, and no world has met without them
+  std::vector<RankRef> had_not_finished_;  // former members, since the latest world began
+  Generation begun_generation_{};          // the latest that members were in
+  bool settle_over_ = false;               // cooling has waited for hosts that may come
+  bool state_exists_ = false;              // a world has met since all were lost the last time
+  int kept_ = 0;                           // survivors in the current world
+  std::optional<Cause> changed_by_;        // why the next generation forms, for its line
+  std::optional<std::string> broken_;      // the members gave it up, and may end, or ask for their next place
+  Trouble planned_change_;                 // what the members were told
+  Trouble trouble_;                        // the latest, planned or not
+  std::optional<Failure> last_cause_;      // the worker that is to blame for the latest failure
+  std::optional<Trouble> unfinished_;      // why members that did not survive the drain had not finished
   std::optional<Instant> failed_at_;
   // Who was there when a restart was paid. Until the world that it pays for has come up, the end of each of
   // them belongs to it, once: whoever comes anew pays for itself, or nothing would ever end.
@@ -391,10 +382,5 @@ class JobMachine {
   std::vector<notice::RankInspected> evidence_;   // that it has found
   std::set<WorkerId> stopped_workers_;
 };
-
-std::string to_string(JobMachine::HostState state);
-std::string to_string(JobMachine::WorkerState state);
-// A host as it is told: its state, or that no world uses it.
-std::string state_of(const JobMachine::HostView& host);
 
 }  // namespace trainrun::core

@@ -172,8 +172,13 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::cause:
       return cause_is_known();
     case Deadline::steady:
-      if (phase_ == Phase::running) budget_.proved();
+      if (phase_ != Phase::running) return;
+      budget_.proved();
+      // The others have shown that they go on.
+      if (!armed_.contains(Deadline::finish)) somebody_left_well_ = false;
       return;
+    case Deadline::finish:
+      return end_unfinished();
   }
 }
 

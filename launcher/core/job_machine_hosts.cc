@@ -316,7 +316,7 @@ void JobMachine::leave_host(HostIndex index, const std::string& reason, bool by_
   host.leaving = true;
   tell(notice::HostLeaves{named(index), reason, by_user});
   act(AskForHosts{});
-  if (phase_ == Phase::running && has_live_members(index))
+  if (phase_ == Phase::running && has_live_members(index) && !program_ends())  // else they may finish
     return change_world({Outcome::Kind::worker_failed, cause::HostLeaves{named(index), reason, by_user},
                          CauseKind::hosts_left, true},
                         false, true);

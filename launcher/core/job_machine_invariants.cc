@@ -29,6 +29,8 @@ bool JobMachine::belongs(Deadline deadline, Phase phase) {
       return phase == Phase::gathering || phase == Phase::draining;
     case Deadline::backoff:
       return phase == Phase::cooling;
+    case Deadline::finish:
+      return phase == Phase::forming || phase == Phase::running || phase == Phase::cooling;
     case Deadline::job:
     case Deadline::hosts:
     case Deadline::leave:
@@ -49,13 +51,13 @@ std::string JobMachine::broken_invariant() const {
     return "draining without a deadline";
   if (phase_ == Phase::closing && !armed({Deadline::stop})) return "closing without a deadline";
   if (phase_ == Phase::cooling &&
-      !armed({Deadline::backoff, Deadline::settle, Deadline::world, Deadline::leave}))
+      !armed({Deadline::backoff, Deadline::settle, Deadline::world, Deadline::leave, Deadline::finish}))
     return "cooling without a deadline";
   if (phase_ == Phase::gathering && began_ != Instant{} && !armed({Deadline::start, Deadline::world}))
     return "gathering without a deadline";
   for (std::size_t i = 0; i < world_.seats.size(); ++i)
     if (world_.seats[i].rank.value != i) return "ranks have a hole";
-  if (elastic() && begun_ && !somebody_finished_well() && !somebody_left_well_) {
+  if (elastic() && begun_) {
     const auto size = static_cast<int>(world_.seats.size());
     if (size > std::max(spec_.elastic.max_np, spec_.world_size()) ||
         size < (spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size()))

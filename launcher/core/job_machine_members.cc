@@ -35,6 +35,8 @@ void JobMachine::on(const WorldJoined& event) {
   if (!first_took_) first_took_ = now_ - world_ordered_at_;
   world_elastic_ = event.elastic;
   disarm(Deadline::join);
+  unfinished_.reset();
+  failed_before_.clear();
   for (auto& [id, worker] : workers_)
     if (worker.member) worker.seasoned = worker.joined = true;
   if (phase_ == Phase::running && survivors_stay_) {
@@ -50,6 +52,9 @@ void JobMachine::on(const WorldBroken& event) {
     broken_ = event.reason;
     return ignore("world broken", "its members will end, or ask for their next place");
   }
+  // Who finishes may close its connections long before it ends.
+  if (somebody_finished_well())
+    return trouble({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, true});
   for (const auto rank : event.culprits) {
     auto* worker = member_at(rank);
     if (worker != nullptr && worker->state == WorkerState::spawned) worker->condemned = true;
@@ -59,9 +64,10 @@ void JobMachine::on(const WorldBroken& event) {
 
 void JobMachine::on(const MemberWaits& event) {
   const auto it = workers_.find(event.worker);
-  if (it == workers_.end() || !it->second.member || event.generation != world_.generation || !begun_)
+  if (it == workers_.end() || !it->second.member || event.generation != begun_generation_)
     return ignore("member waits", "of another generation");
   it->second.waits = true;
+  if (phase_ == Phase::cooling && somebody_left_well_) return try_form();
   reform_if_all_wait();
 }
 
@@ -77,16 +83,23 @@ void JobMachine::reform_if_all_wait() {
   const auto policy = spec_.elastic.on_failure;
   if (policy != OnFailure::in_place && policy != OnFailure::automatic) return;
   if (!world_stands()) return;
-  bool any = false;
+  bool any = false, all_wait = true;
   for (const auto& [id, worker] : workers_) {
     const bool alive = worker.state == WorkerState::ordered || worker.state == WorkerState::spawned;
     if (!worker.member || !alive) continue;
-    if (!worker.waits) return;
-    any = true;
+    (worker.waits ? any : all_wait) = worker.waits;
   }
   if (!any) return;
+  const bool ending = somebody_finished_well();
+  if (!all_wait) return program_ends() ? await_others(std::nullopt) : void();
   world_elastic_ = true;  // perhaps it never met, but who lives has shown it
   if (announced_ && !broken_) return trouble(planned_change_);
+  // Each time one less asks.
+  if (ending && !broken_)
+    return trouble({.kind = Outcome::Kind::unfinished,
+                    .what = cause::RankFinished{finished_.value_or(RankRef{})},
+                    .cause = CauseKind::rank_finished,
+                    .planned = true});
   // Nobody told them to: without a price they could ask for ever.
   trouble({Outcome::Kind::hung, cause::WorldBroken{broken_}, CauseKind::world_broken, false});
 }

@@ -50,7 +50,7 @@ std::vector<Room> JobMachine::rooms(bool with_dialling) const {
       return it.second.seat.host == index && survives(it.second);
     });
     const auto left = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, room.slots - stay));
-    if (room.busy.size() > left) room.busy.resize(left);
+    if (room.busy.size() > left && !spec_.oversubscribe) room.busy.resize(left);
     if (room.slots > 0) out.push_back(std::move(room));
   }
   return out;

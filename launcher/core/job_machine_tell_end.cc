@@ -42,6 +42,7 @@ Cause JobMachine::what_ended_it() const {
     case Outcome::Kind::timed_out:
       return cause::TimeLimit{spec_.timeout.value_or(Duration::zero())};
     case Outcome::Kind::hung:
+    case Outcome::Kind::unfinished:
     case Outcome::Kind::exchange_lost:
     case Outcome::Kind::no_hosts:
     case Outcome::Kind::port_refused:

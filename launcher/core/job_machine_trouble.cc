@@ -22,14 +22,6 @@ bool JobMachine::in_place_now() const {
   return false;
 }
 
-bool JobMachine::somebody_finished_well() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    const auto& worker = it.second;
-    return worker.member && !worker.condemned && !worker.told && worker.status.success() &&
-           (worker.state == WorkerState::exited || worker.state == WorkerState::finished);
-  });
-}
-
 bool JobMachine::survives(const Worker& worker) {
   return worker.member && !worker.condemned && worker.state == WorkerState::spawned;
 }
@@ -66,16 +58,10 @@ void JobMachine::trouble(const Trouble& trouble) {
   const bool survivors =
       std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
   const bool in_place = in_place_now();
-  // The others of an in-place world had finished: nobody is left who has the state, and a new one would start
-  // over.
-  if (in_place && !survivors && somebody_finished_well()) {
-    if (trouble.kind == Outcome::Kind::host_lost) verdict_.host = trouble.host;
-    if (trouble.kind != Outcome::Kind::worker_failed) verdict_.why = trouble.what;
-    return end_because(trouble.kind);
-  }
+  if (program_ends()) return survivors ? finish_without(trouble) : finish_alone(trouble);
   const bool as_well = !trouble.planned && of_this_restart(trouble);
   if (!trouble.planned && !as_well) {
-    if (!unfinished_) last_cause_.reset();
+    if (begun_ || !unfinished_) last_cause_.reset();
     if (!budget_.spend(now_)) {
       verdict_.out_of_restarts = true;
       verdict_.why = trouble.what;
@@ -248,7 +234,7 @@ void JobMachine::on(const HostSwept& event) {
 
 void JobMachine::after_drain() {
   const bool culprit_rests = blaming_ && blame();
-  const bool well = somebody_finished_well();
+  somebody_left_well_ = survivors_stay_ && (somebody_left_well_ || somebody_finished_well());
   if (!unfinished_ || unfinished_->planned)
     if (auto why = why_unfinished()) unfinished_ = std::move(why);
   // What the dead left on hosts where others live on: it goes without anybody waiting for it.
@@ -262,12 +248,13 @@ void JobMachine::after_drain() {
     if (survivors_stay_ && hosts_.at(worker.seat.host.value).state == HostState::ready)
       dead[worker.seat.host].push_back(it->first);
     worker.member = false;
+    if (worker.failure) failed_before_.push_back(*worker.failure);
+    if (!worker.status.success()) had_not_finished_.push_back(who(it->first, worker));
     it = worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
   }
   for (auto& [host, ids] : dead) act(Sweep{host, std::nullopt, std::move(ids)});
   dismiss_leavers();
   await_dismissed();
-  somebody_left_well_ = survivors_stay_ && well;
   begun_ = false;
   enter(Phase::cooling);
   // Without the culprit there is no crash loop to slow down.
@@ -285,7 +272,7 @@ std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
   for (const auto& [id, worker] : workers_) {
     if (!worker.member || survives(worker)) continue;
     if (worker.failure) failures.push_back(*worker.failure);
-    if (worker.status.success() && !worker.told && !worker.condemned) continue;
+    if (worker.status.success() && !worker.condemned) continue;
     if (!why) why = trouble_;
     if (worker.status.kind == ExitStatus::Kind::lost && !trouble_.planned)
       why = Trouble{Outcome::Kind::host_lost, cause::LinkLost{worker.status.reason}, CauseKind::host_lost,

@@ -80,7 +80,10 @@ void JobMachine::on(const WorkerExited& event) {
       if (!worker.member) {                                     // it had no place any more, however it ended
         return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
       }
-      if (worker.told && (phase_ == Phase::forming || phase_ == Phase::running) && in_place_now())
+      const bool well = worker.status.success() && !worker.condemned && !worker.told;
+      if (well && !finished_) finished_ = who(event.worker, worker);
+      if (worker.told && (phase_ == Phase::forming || phase_ == Phase::running) && in_place_now() &&
+          !(worker.status.success() && program_ends()))
         return trouble(planned_change_);
       // One that called MPI_Abort has failed before.
       if (!worker.failure && !event.status.success() && !ended_by_us(worker, event)) {
@@ -92,12 +95,10 @@ void JobMachine::on(const WorkerExited& event) {
       }
       if (armed_.contains(Deadline::cause) && !cause_may_follow(worker)) return cause_is_known();
       if (phase_ == Phase::draining && then_ == Then::restart) return after_worker_change();
+      if (well && (survivors_stay_ || in_place_now())) return finished_well();
       // Those that wait in a world that has not met wait for it in vain.
       if (world_stands() && survivors_stay_ && !met_ && now_ >= world_ordered_at_ + spec_.start_timeout)
         return members_late();
-      // It finished while the next world was being made, which had a place for it.
-      if (worker.status.success() && !worker.condemned && !worker.told && !begun_)
-        somebody_left_well_ = survivors_stay_;
       if (phase_ == Phase::forming && !begun_) enter(Phase::cooling);
       if (phase_ == Phase::cooling) return try_form();
       reform_if_all_wait();
@@ -169,6 +170,9 @@ void JobMachine::on(const WorkerFinished& event) {
       auto& worker = it->second;
       worker.state = WorkerState::finished;
       if (worker.failure) worker.failure->lost_peer = event.lost_peer;
+      for (auto& failure : failed_before_)
+        if (failure.worker == event.worker) failure.lost_peer = event.lost_peer;
+      if (last_cause_ && last_cause_->worker == event.worker) last_cause_->lost_peer = event.lost_peer;
       // What it printed last tells more than what had arrived.
       if (armed_.contains(Deadline::cause) && worker.failure && !event.lost_peer) return cause_is_known();
       if (!worker.member) {

@@ -23,11 +23,17 @@ void JobMachine::try_form() {
   const auto survivors = staying();
   const bool nobody =
       std::none_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
-  if (survivors_stay_ && somebody_left_well_ && nobody && nobody_is_left()) return;
-  dial_wanted();
+  const bool ending = survivors_stay_ && somebody_left_well_;
+  if (ending && nobody) return nobody_is_left();
+  if (ending && !others_have_asked()) return;
+  if (!ending) dial_wanted();
   if (armed_.contains(Deadline::backoff)) return;
+  if (ending) {
+    if (may_go_on_without()) form_next(static_cast<int>(staying().size()));
+    return;
+  }
   const auto now = rooms(false);
-  int size = world_size_on(spec_, slots_in(now));
+  const int size = world_size_on(spec_, slots_in(now));
   const int possible = world_size_on(spec_, slots_in(rooms(true)));
   if (phase_ == Phase::gathering) {
     const bool more_may_come = any_dialling() || spec_.elastic.discovery.kind != DiscoveryKind::none;
@@ -41,7 +47,6 @@ void JobMachine::try_form() {
     }
     return tell_what_is_there(slots_in(now));
   }
-  if (survivors_stay_ && somebody_left_well_) size = static_cast<int>(survivors.size());
   if (size == 0) return wait_for_hosts(slots_in(now));
   // A world that starts anew takes slots as they come: those that were dismissed go first.
   const bool held = std::any_of(now.begin(), now.end(), [](const Room& room) { return !room.busy.empty(); });
@@ -78,22 +83,6 @@ void JobMachine::tell_what_is_there(int slots) {
                          limit == spec_.elastic.timeout ? Limit::elastic_timeout : Limit::start_timeout});
 }
 
-// Some members have finished, and those that the next world was for are gone as well. True when that is the
-// end.
-bool JobMachine::nobody_is_left() {
-  auto why = unfinished_ && !unfinished_->planned ? unfinished_ : why_unfinished();
-  if (!why) why = unfinished_;
-  if (why && why->planned) {  // nothing failed: the program has not ended only because of what we did
-    survivors_stay_ = somebody_left_well_ = world_elastic_ = false;
-    tell_that_state_is_lost();
-    return false;
-  }
-  if (why && why->kind == Outcome::Kind::host_lost) verdict_.host = why->host;
-  if (why) verdict_.why = why->what;
-  end_because(why ? why->kind : Outcome::Kind::success);
-  return true;
-}
-
 // A world that lost nobody need not wait for hosts that may come: it can grow later.
 bool JobMachine::survivors_complete(std::size_t survivors, int size) const {
   return survivors_stay_ && static_cast<int>(survivors) >= size;
@@ -128,7 +117,9 @@ void JobMachine::form_next(int size) {
   const auto alive = staying();
   const bool in_place = survivors_stay_;
   if (alive.empty()) {
-    survivors_stay_ = false;
+    survivors_stay_ = somebody_left_well_ = false;
+    finished_.reset();
+    owed_.reset();
     world_elastic_ = false;
     world_ = replan_all(spec_, next, world_.seats, rooms(false), size);
   } else {
@@ -216,10 +207,12 @@ void JobMachine::consider_change() {
       if (then_ == Then::end) return;
       return dial_wanted();
     case Phase::forming: {
+      std::map<HostIndex, int> used;
       const bool stale =
           !begun_ && std::any_of(world_.seats.begin(), world_.seats.end(), [&](const Seat& seat) {
             const auto& host = hosts_.at(seat.host.value);
-            return host.leaving || !host.listed;
+            return host.leaving || !host.listed ||
+                   (++used[seat.host] > slots_on(seat.host) && !spec_.oversubscribe);
           });
       if (!stale) return dial_wanted();
       tell(notice::GenerationSkipped{world_.generation, cause::ItsHostsLeave{}});
@@ -245,7 +238,7 @@ void JobMachine::consider_change() {
 // Hosts come that the world can grow on; hosts go that it runs on. Hosts that go are left only for a world
 // that the others can hold.
 std::pair<bool, bool> JobMachine::change_needed() const {
-  if (somebody_finished_well()) return {false, false};  // the program is ending
+  if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
   const int size = world_size_on(spec_, slots_in(rooms(false)));
   const bool grows = size > static_cast<int>(world_.seats.size());
   return {grows, size > 0 && !leavers().empty()};
@@ -298,6 +291,7 @@ void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
 
 void JobMachine::dismiss(WorkerId id) {
   auto& worker = workers_.at(id);
+  had_not_finished_.push_back(who(id, worker));
   worker.member = false;
   worker.condemned = true;
   act(Dismiss{id});
@@ -305,6 +299,7 @@ void JobMachine::dismiss(WorkerId id) {
 
 // Whatever the next world will be, it has no place on a host that leaves, nor for one that was told to go.
 void JobMachine::dismiss_leavers() {
+  if (survivors_stay_ && somebody_left_well_) return;  // they may finish
   for (const auto& [id, worker] : workers_) {
     if (!survives(worker) || !(worker.told || hosts_.at(worker.seat.host.value).leaving)) continue;
     dismiss(id);
@@ -345,7 +340,7 @@ void JobMachine::grace_of_leavers_over() {
   }
   for (const auto host : bad) give_up_stuck(host);
   if (!bad.empty() && phase_ != Phase::running) consider_change();
-  if (!world_stands()) return;
+  if (!world_stands() || program_ends()) return;  // they may finish
   bool any = false;
   for (const auto id : leavers())
     if (workers_.at(id).told) workers_.at(id).condemned = any = true;

@@ -95,6 +95,15 @@ struct Restarting {
     v("restart", restart), v("limit", limit), v("window", window), v("was_up", was_up);
   }
 };
+// Members have finished, and the others must finish as well or ask for another world; without a cause, one of
+// them waits for those that have.
+struct Finishing {
+  RankRef finished;
+  std::optional<Cause> cause{};
+  int left = 0;
+  Duration wait{};
+  TRAINRUN_RECORD("finishing") { finished.fields(v), v("cause", cause), v("left", left), v("wait", wait); }
+};
 // A planned change overtook the generation.
 struct GenerationSkipped {
   Generation generation;
@@ -311,14 +320,14 @@ struct Leftovers {
 
 using Notice =
     std::variant<notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting,
-                 notice::GenerationSkipped, notice::BackingOff, notice::StateLost, notice::Gathering,
-                 notice::Connecting, notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd,
-                 notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests,
-                 notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept,
-                 notice::MpiFound, notice::MpiMixed, notice::MpiCannotMeet, notice::RanksAbsent,
-                 notice::RanksSilent, notice::RanksAlive, notice::RankInspected, notice::EndRequested,
-                 notice::LeavingAtOnce, notice::Ending, notice::Killing, notice::OutputUnread,
-                 notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
+                 notice::Finishing, notice::GenerationSkipped, notice::BackingOff, notice::StateLost,
+                 notice::Gathering, notice::Connecting, notice::WaitingForHosts, notice::HostLost,
+                 notice::HostLostAtEnd, notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited,
+                 notice::HostRests, notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted,
+                 notice::SlotsKept, notice::MpiFound, notice::MpiMixed, notice::MpiCannotMeet,
+                 notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive, notice::RankInspected,
+                 notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
+                 notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
 
 // For whoever follows the machine itself: nobody else wants to see it.
 bool is_detail(const Notice& notice);

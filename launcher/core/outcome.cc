@@ -88,9 +88,10 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
 }
 
 std::string_view to_string(Outcome::Kind kind) {
-  constexpr std::array<std::string_view, 12> names{
-      "success",       "worker failed", "host lost", "hosts failed",  "port refused", "user signal",
-      "output closed", "timed out",     "hung",      "exchange lost", "no hosts",     "mpi mixed"};
+  constexpr std::array<std::string_view, 13> names{
+      "success",     "worker failed", "host lost", "hosts failed", "port refused",
+      "user signal", "output closed", "timed out", "hung",         "exchange lost",
+      "no hosts",    "mpi mixed",     "unfinished"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -122,6 +123,7 @@ int exit_code_of(const Outcome& outcome) {
       return to_int(ExitCode::output_closed);
     case Outcome::Kind::timed_out:
     case Outcome::Kind::hung:
+    case Outcome::Kind::unfinished:
       return to_int(ExitCode::timeout);
     case Outcome::Kind::exchange_lost:
       return to_int(ExitCode::internal);

@@ -78,7 +78,8 @@ struct Outcome {
     hung,           // no sign of life of any rank for --hang-timeout
     exchange_lost,  // what MPI ranks exchange by broke, and they ended by that
     no_hosts,       // too few hosts for the smallest world, for --elastic-timeout
-    mpi_mixed       // programs of two MPIs
+    mpi_mixed,      // programs of two MPIs
+    unfinished      // some ranks finished, and the others could not go on without them
   };
 
   Kind kind = Kind::success;
@@ -90,13 +91,15 @@ struct Outcome {
   std::vector<Rank> ranks{};           // host_lost: those that it had
   std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
   bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
-  std::optional<Cause> why{};          // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed
+  std::optional<Cause>
+      why{};  // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed, unfinished
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   bool by_ctl = false;                                     // user_signal: `trainrun ctl end`
   Duration after{};                                        // Begin: when what ended the job happened
   Duration took{};                                         // user_signal: of `after`, since the signal came
   Tally others{};
+  int unfinished = 0;            // ranks that we ended although others had finished
   std::uint32_t leftovers = 0;   // processes that outlived their workers and were ended by us
   bool out_of_restarts = false;  // the cause would have been survived, had --reset-limit allowed it
 
@@ -112,8 +115,8 @@ struct Outcome {
         v("also_failed", also_failed), v("host", host), v("ranks", ranks), v("also_lost", also_lost),
         v("gave_us_up", gave_us_up), v("why", why), v("host_errors", host_errors), v("signal", signal),
         v("by_ctl", by_ctl), v("after", after), v("took", took), v("others", others),
-        v("leftovers", leftovers), v("out_of_restarts", out_of_restarts), v("restarts", restarts),
-        v("causes", causes), v("changes", changes), v("lost_time", lost_time);
+        v("unfinished", unfinished), v("leftovers", leftovers), v("out_of_restarts", out_of_restarts),
+        v("restarts", restarts), v("causes", causes), v("changes", changes), v("lost_time", lost_time);
   }
 };
 

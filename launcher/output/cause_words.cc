@@ -60,6 +60,10 @@ struct CauseWords {
                        it.late.empty() ? "a member that ended" : list_names(names(it.late)),
                        it.generation.value, format_duration(it.waited), to_string(it.limit));
   }
+  std::string operator()(const cause::RankFinished& it) const {
+    if (it.unfinished.empty()) return name(it.who) + " finished";
+    return fmt::format("{} finished, {} did not", name(it.who), list_names(names(it.unfinished)));
+  }
   std::string operator()(const cause::Hung& it) const {
     auto out = fmt::format("no sign of life of any rank for {}", format_duration(it.silence));
     if (it.stopped.empty()) return out;
@@ -132,6 +136,10 @@ std::string hint(const Cause& cause) {
   if (std::holds_alternative<cause::MembersMissing>(cause))
     return "give --start-timeout more: a rank that lives has so long to come to the next generation, one "
            "that starts anew ten times as long, or with --hang-timeout as long as that allows";
+  if (std::holds_alternative<cause::RankFinished>(cause))
+    return "see that all ranks leave their training loop after the same step; --min-np allows the others to "
+           "go "
+           "on without those that finished";
   return {};
 }
 

@@ -129,6 +129,7 @@ std::optional<core::Cause> cause_of(const JobSpec& job, const core::Outcome& out
     case Kind::mpi_mixed:
     case Kind::hung:
     case Kind::exchange_lost:
+    case Kind::unfinished:
     case Kind::no_hosts:
       break;
   }
@@ -191,6 +192,7 @@ std::string end_line(const Moment& moment, const JobSpec& job, const core::Outco
     fields("failures", failures);
   }
   fields("others", outcome.others);
+  fields("unfinished", outcome.unfinished);
   fields("leftovers", outcome.leftovers);
   fields("restarts", outcome.restarts);
   fields("out_of_restarts", outcome.out_of_restarts);

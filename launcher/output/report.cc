@@ -365,6 +365,11 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
                           ? "see the evidence above; a slow step or start needs a longer --hang-timeout"
                           : advice);
       break;
+    case Outcome::Kind::unfinished:
+      lines.push_back(
+          fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));
+      add_hint(lines, advice);
+      break;
     case Outcome::Kind::exchange_lost:
       lines.push_back(
           fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));

@@ -101,6 +101,13 @@ struct NoticeWords {
                         words(it.cause), words_of(it.follows), it.restart, it.limit,
                         describe_window({it.limit, it.window}))};
   }
+  // `rank 3 on node2 was killed by SIGKILL; rank 0 on node1 finished: waiting up to 30 s for 2 ranks to
+  // finish`
+  Lines operator()(const notice::Finishing& it) const {
+    return {fmt::format("{}{} finished: waiting up to {} for {} to finish (--start-timeout)",
+                        it.cause ? words(*it.cause) + "; " : "", name(it.finished), format_duration(it.wait),
+                        counted(it.left, "rank"))};
+  }
   Lines operator()(const notice::GenerationSkipped& it) const {
     return {not_up(it.generation) + words(it.cause)};
   }

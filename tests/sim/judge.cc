@@ -36,7 +36,10 @@ void Judge::lose(HostIndex index) {
   it.leaving = false;
   it.sweep_since.reset();
   for (auto& [id, worker] : workers_)
-    if (worker.seat.host == index && lives(worker)) worker.state = Known::State::lost;
+    if (worker.seat.host == index && lives(worker)) {
+      worker.state = Known::State::lost;
+      note_death(id, ExitStatus::lost({}));
+    }
 }
 
 // A host is healthy until something there has withstood a SIGKILL, or its agent has not answered for longer
@@ -68,6 +71,7 @@ void Judge::event(const JobEvent& event, Instant now) {
   note_failure(event);
   ready_now_.reset();
   join_passed_ = false;
+  note_end_of_program(event);
   if (const auto* broken = std::get_if<WorldBroken>(&event)) broken_generation_ = broken->generation;
   const auto* waits = std::get_if<MemberWaits>(&event);
   may_charge_ = std::holds_alternative<WorkerExited>(event) ||
@@ -76,7 +80,7 @@ void Judge::event(const JobEvent& event, Instant now) {
                 std::holds_alternative<PortRefused>(event) ||
                 (waits != nullptr &&
                  (waits->generation == broken_generation_ || waits->generation != announced_generation_)) ||
-                !failed_.empty();
+                !failed_.empty() || owed_;
   const auto worker = [this](WorkerId id, auto&& work) {
     if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
   };
@@ -87,7 +91,7 @@ void Judge::event(const JobEvent& event, Instant now) {
             },
             [&](const HostFailed& it) { host(it.host).link = Link::none; },
             [&](const HostLost& it) {
-              if (host(it.host).leaving || !host(it.host).listed) may_charge_ = !failed_.empty();
+              if (host(it.host).leaving || !host(it.host).listed) may_charge_ = !failed_.empty() || owed_;
               lose(it.host);
             },
             [&](const HostStopped& it) { lose(it.host); },
@@ -103,6 +107,7 @@ void Judge::event(const JobEvent& event, Instant now) {
               worker(it.worker, [&](Known& known) {
                 if (known.state == Known::State::ordered) known.status = it.status;
                 known.state = Known::State::exited;
+                note_death(it.worker, it.status);
               });
             },
             [&](const WorkerExited& it) {
@@ -113,13 +118,13 @@ void Judge::event(const JobEvent& event, Instant now) {
                 known.ended_at = it.at;
                 known.asked = it.signalled.bits != 0;
                 known.lost_peer = it.lost_peer;
-                if (it.status.success() && !known.ended_by_order) somebody_done_ = true;
+                note_death(it.worker, it.status);
               });
             },
             [&](const WorkerFinished& it) {
               worker(it.worker, [&](Known& known) {
                 known.finished = true;
-                known.lost_peer = it.lost_peer;
+                if (phase_ != JobMachine::Phase::closing) known.lost_peer = it.lost_peer;
               });
             },
             [&](const HostSwept& it) {
@@ -128,13 +133,16 @@ void Judge::event(const JobEvent& event, Instant now) {
             [&](const WorldJoined& it) {
               if (!world_ || it.generation != world_->placement.generation) return;
               met_ = it.generation;
+              died_unfinished_.reset();
               for (const auto id : world_->workers) workers_.at(id).seasoned = true;
             },
             [&](const HostsDiscovered& it) {
               for (auto& known : hosts_) {
-                const bool here = added_.contains(known.host.name) ||
-                                  std::any_of(it.hosts.begin(), it.hosts.end(),
-                                              [&](const Host& one) { return one.name == known.host.name; });
+                const auto found = std::find_if(it.hosts.begin(), it.hosts.end(),
+                                                [&](const Host& one) { return one.name == known.host.name; });
+                if (found != it.hosts.end() && scenario_.spec.elastic.enabled())
+                  known.host.slots = found->slots;
+                const bool here = added_.contains(known.host.name) || found != it.hosts.end();
                 if (here && !known.listed && known.link == Link::none) known.removed = known.leaving = false;
                 known.listed = here;
               }
@@ -153,6 +161,7 @@ void Judge::event(const JobEvent& event, Instant now) {
               for (auto& known : hosts_)
                 for (const auto& one : it.hosts)
                   if (known.host.name == one.name) {
+                    if (scenario_.spec.elastic.enabled()) known.host.slots = one.slots;
                     known.listed = true;
                     known.removed = known.leaving = false;
                   }
@@ -244,6 +253,10 @@ void Judge::action(const JobAction& action, Instant now) {
                      // A world that just began goes on without it.
                      if (lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
                    },
+                   [&](const EndGeneration& it) {
+                     over_ = true;
+                     if (it.job_ends && !job_ends_) job_ends_ = now;
+                   },
                    [&](const StopHost& it) {
                      need_link(it.host, "the order to stop");
                      host(it.host).link = Link::closing;
@@ -254,6 +267,7 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const Arm& it) {
                      armed_.insert(it.deadline);
+                     settles_ = settles_ || it.deadline == Deadline::settle;
                      if (it.deadline == Deadline::backoff) backs_off_ = it.at - now;
                      if (it.at < now) fail("a deadline in the past");
                    },
@@ -293,6 +307,7 @@ void Judge::after_step(const JobMachine& machine) {
   only(Deadline::start, {Phase::gathering});
   only(Deadline::world, {Phase::gathering, Phase::cooling});
   only(Deadline::backoff, {Phase::cooling});
+  only(Deadline::finish, {Phase::forming, Phase::running, Phase::cooling});
   only(Deadline::settle, {Phase::running, Phase::cooling});
   for (const auto one : {Deadline::join, Deadline::cause}) only(one, {Phase::forming, Phase::running});
   for (const auto one : {Deadline::inspect, Deadline::steady}) only(one, {Phase::running});
@@ -307,7 +322,8 @@ void Judge::after_step(const JobMachine& machine) {
       needs({Deadline::grace, Deadline::kill, Deadline::sweep}, "draining");
       break;
     case Phase::cooling:
-      needs({Deadline::backoff, Deadline::settle, Deadline::world, Deadline::leave}, "cooling");
+      needs({Deadline::backoff, Deadline::settle, Deadline::world, Deadline::leave, Deadline::finish},
+            "cooling");
       break;
     case Phase::closing:
       needs({Deadline::stop}, "closing");
@@ -323,6 +339,8 @@ void Judge::after_step(const JobMachine& machine) {
       if (lives(worker) && worker.generation != world_->placement.generation && !worker.ended_by_order)
         fail(fmt::format("worker {} lives on without a place, and was not told", id.value));
   check_costs(machine);
+  check_end_of_program(machine);
+  check_settle(machine);
   note_world(machine);
   phase_ = machine.phase();
 }

@@ -46,6 +46,7 @@ class Judge {
     bool asked = false;                // it got a signal before
     bool lost_peer = false;            // it said so
     std::optional<Instant> killed_at;  // SIGKILL was ordered
+    Generation asked_in{};             // it has left that one, and asked for its next place
   };
   enum class Link : std::uint8_t { none, dialling, ready, closing };
   struct KnownHost {
@@ -71,6 +72,17 @@ class Judge {
   void note_failure(const core::JobEvent& event);
   void check_costs(const core::JobMachine& machine);
   void note_world(const core::JobMachine& machine);
+  // judge_ends.cc: the end of an in-place program
+  void note_end_of_program(const core::JobEvent& event);
+  void note_death(WorkerId id, const ExitStatus& status);
+  void check_who_goes_on(const core::BeginWorld& begin);
+  void check_end_of_program(const core::JobMachine& machine);
+  void check_asked(const core::JobMachine& machine);
+  void check_settle(const core::JobMachine& machine);
+  [[nodiscard]] bool in_world(const Known& worker) const {
+    return world_ && worker.generation == world_->placement.generation;
+  }
+  [[nodiscard]] bool program_ends() const { return done_now_ || done_before_; }
   [[nodiscard]] bool lives(const Known& worker) const {
     return worker.state == Known::State::ordered || worker.state == Known::State::started;
   }
@@ -81,7 +93,7 @@ class Judge {
   std::set<std::string> added_;  // by the user, when no list had them
   std::map<WorkerId, Known> workers_;
   std::optional<core::BeginWorld> world_;
-  Generation reserved_{}, broken_generation_{}, announced_generation_{};
+  Generation reserved_{}, delivered_{}, broken_generation_{}, announced_generation_{};
   std::set<WorkerId> to_start_;
   std::set<core::Deadline> armed_;
   std::map<int, Generation> begun_on_;                                  // by machine
@@ -111,8 +123,16 @@ class Judge {
   bool charged_ = false;               // since the latest world began
   std::optional<Duration> backs_off_;  // ordered in this step
   bool may_charge_ = false;            // the latest event may be a failure
-  bool somebody_done_ = false;  // a member of this world, or of one that it was formed around, exited with 0
-  bool began_ = false;          // in this step
+  bool began_ = false;                 // in this step
+  bool done_now_ = false;              // a member of this world exited with 0
+  bool done_before_ = false;           // ... of one that this was formed around, less than a minute ago
+  bool over_ = false;                  // the generation was ended ...
+  bool asked_now_ = false;             // the latest event: a member asks for its next place
+  bool owed_ = false;                  // a failure at the end of a program, for which nothing was charged yet
+  bool settled_here_ = false, settles_ = false;  // in this stay in cooling; in this step
+  std::optional<Instant> job_ends_;              // no other generation follows
+  std::optional<Instant> ending_since_;          // some have finished, and the others have to
+  std::optional<WorkerId> died_unfinished_;      // and no world has met since
   int user_signal_ = 0, signals_ = 0;
   bool output_closed_ = false, job_timed_out_ = false;
   std::optional<core::Outcome> outcome_;

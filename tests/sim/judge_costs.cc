@@ -30,9 +30,10 @@ void Judge::note_failure(const JobEvent& event) {
   constexpr int forgiven_in_a_row = 2;
   const auto* progress = std::get_if<WorldProgressed>(&event);
   const bool up = phase_ == Phase::running && world_ && told_ == world_->placement.generation;
-  if (up && now_ - told_at_ > proves_itself) {
+  if (up && now_ - told_at_ >= proves_itself) {
     crashes_.clear();
     forgiven_ = 0;
+    if (!ending_since_) done_before_ = false;
   } else if (up && progress != nullptr && progress->generation == told_ && !crashes_.empty() &&
              forgiven_ < forgiven_in_a_row) {
     crashes_.clear();
@@ -68,6 +69,8 @@ void Judge::check_costs(const JobMachine& machine) {
     fail("a failure is waited upon, and nothing follows");
   if (const int more = machine.restarts() - restarts_seen_; more > 0) {
     if (!may_charge_) fail("a restart was charged for what is no failure");
+    check_asked(machine);
+    owed_ = false;
     restarts_.insert(restarts_.end(), static_cast<std::size_t>(more), now_);
     restarts_seen_ = machine.restarts();
     const auto& limit = scenario_.spec.elastic.limit;
@@ -83,10 +86,12 @@ void Judge::check_costs(const JobMachine& machine) {
       if (host(worker.seat.host).link == Link::ready) there_hosts_.insert(worker.seat.host);
     }
   } else if (ended_the_world) {
+    // At the end of a program it is paid when the others turn out to need another world.
+    if (program_ends() && (!failed_.empty() || failed_host_)) owed_ = true;
     for (const auto id : failed_)
-      if (there_.erase(id) == 0)
+      if (!owed_ && there_.erase(id) == 0)
         unpaid_ = fmt::format("worker {} came after the failure that was paid for", id.value);
-    if (failed_host_ && there_hosts_.erase(*failed_host_) == 0)
+    if (failed_host_ && !owed_ && there_hosts_.erase(*failed_host_) == 0)
       unpaid_ = fmt::format("host {} came after the failure that was paid for", failed_host_->value);
   }
   if (ended_the_world) {

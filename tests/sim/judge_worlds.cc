@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/core/replan.h"
 #include "tests/sim/judge.h"
 
 namespace trainrun::sim {
@@ -21,7 +22,8 @@ constexpr Duration finds_hosts = seconds(60);
 void Judge::begins(const BeginWorld& begin) {
   const auto& seats = begin.placement.seats;
   const auto generation = begin.placement.generation;
-  if (generation != reserved_) fail("a generation begins without a port of its own");
+  if (generation != reserved_ || generation != delivered_)
+    fail("a generation begins without a port of its own");
   if (world_ && generation <= world_->placement.generation) fail("generations do not grow");
   if (seats.size() != begin.workers.size() || seats.empty()) return fail("seats and workers do not match");
   kept_ = std::any_of(begin.workers.begin(), begin.workers.end(),
@@ -29,6 +31,7 @@ void Judge::begins(const BeginWorld& begin) {
   check_places(begin);
   check_in_place(begin);
   check_size(begin);
+  check_who_goes_on(begin);
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     auto& worker = workers_[begin.workers[rank]];
     worker.seat = seats[rank];
@@ -60,6 +63,10 @@ void Judge::check_places(const BeginWorld& begin) {
     if (!known.listed || known.removed || known.leaving)
       fail(fmt::format("host {} gets a new worker, and is not to be used", seat.host.value));
   }
+  for (const auto& [index, some] : new_ones)
+    if (const auto has = slots_of(scenario_.spec, host(index).host);
+        !scenario_.spec.oversubscribe && used[index] > has)
+      fail(fmt::format("host {} has {} slots and gets {} ranks", index.value, has, used[index]));
 }
 
 // Survivors come first, in their order, those that have state before others, and where they are.
@@ -93,14 +100,12 @@ void Judge::check_in_place(const BeginWorld& begin) {
   });
   if (!first_is_seasoned && state_elsewhere != workers_.end())
     fail(fmt::format("rank 0 has no state, and worker {} has", state_elsewhere->first.value));
-  if (!before) somebody_done_ = false;  // it starts over
 }
 
 void Judge::check_size(const BeginWorld& begin) {
   const auto size = static_cast<int>(begin.workers.size());
   if (size > scenario_.most()) fail(fmt::format("a world of {}, above the maximum", size));
-  if (size < scenario_.least() && !somebody_done_)
-    fail(fmt::format("a world of {}, below the minimum", size));
+  if (size < scenario_.least()) fail(fmt::format("a world of {}, below the minimum", size));
 }
 
 // ---- the end
@@ -115,7 +120,7 @@ void Judge::ends(const Outcome& outcome, Instant now) {
       fail(fmt::format("{} exits with {} instead of {}", to_string(outcome.kind), outcome.exit_code,
                        expected));
   };
-  const bool may_fail = !scenario_.spec.elastic.enabled() || outcome.out_of_restarts || somebody_done_;
+  const bool may_fail = !scenario_.spec.elastic.enabled() || outcome.out_of_restarts || program_ends();
   switch (outcome.kind) {
     case Kind::success:
       code(0);
@@ -125,9 +130,12 @@ void Judge::ends(const Outcome& outcome, Instant now) {
                          dismissed_unfinished_->value));
       for (const auto id : world_->workers) {
         const auto& worker = workers_.at(id);
-        if (!worker.ended_by_order && !(worker.status && worker.status->success()))
+        if (!(worker.status && worker.status->success()))
           fail(fmt::format("success, but worker {} did not exit with 0", id.value));
       }
+      if (died_unfinished_)
+        fail(fmt::format("success, but worker {} had not finished, and no world met without it",
+                         died_unfinished_->value));
       return;
     case Kind::worker_failed:
       if (!may_fail) fail("the job ends with a failed worker, and could go on");
@@ -157,14 +165,17 @@ void Judge::ends(const Outcome& outcome, Instant now) {
     case Kind::timed_out:
       if (!job_timed_out_) fail("the time limit had not passed");
       return code(124);
+    case Kind::unfinished:
+      if (!program_ends()) fail("the job ends as unfinished, and nobody has finished");
+      return code(124);
     case Kind::exchange_lost:
       return fail("no exchange was lost");
     case Kind::hung:
       if (!may_fail) fail("the job ends as hung, and could go on");
       return code(124);
     case Kind::no_hosts:
-      if (enough_since_ &&
-          now - *enough_since_ > scenario_.spec.start_timeout + finds_hosts + scenario_.spec.host_timeout)
+      if (enough_since_ && job_ends_.value_or(now) - *enough_since_ >
+                               scenario_.spec.start_timeout + finds_hosts + scenario_.spec.host_timeout)
         fail("the job gives up for want of hosts, and they were there for long");
       return code(69);
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "tests/sim/coverage.h"
 #include "tests/sim/simulation.h"
 
 namespace {
@@ -17,7 +18,7 @@ struct Arguments {
   std::uint64_t schedules = 1000, seed = 1, start = 0;
   std::optional<std::uint64_t> only;
   std::uint64_t failures = 1;  // stop after so many
-  bool trace = false, keep_given = false, shrink = true;
+  bool trace = false, keep_given = false, shrink = true, coverage = false;
   std::vector<std::size_t> keep;  // of a shrunk schedule: these faults alone
 };
 
@@ -34,6 +35,10 @@ std::optional<Arguments> parse(int argc, char** argv) {
     const std::string_view flag = argv[i];
     if (flag == "--trace" || flag == "--no-shrink") {
       (flag == "--trace" ? out.trace : out.shrink) = flag == "--trace";
+      continue;
+    }
+    if (flag == "--coverage") {
+      out.coverage = true;
       continue;
     }
     if (i + 1 >= argc) return std::nullopt;
@@ -108,7 +113,8 @@ int main(int argc, char** argv) {
   if (!arguments) {
     fmt::print(stderr,
                "usage: sim [--schedules N] [--seed S] [--start K] [--failures N] [--only K [--keep "
-               "FAULT,...]] [--trace]\n");
+               "FAULT,...]] [--trace] "
+               "[--coverage]\n");
     return 2;
   }
   const auto first = arguments->only.value_or(arguments->start);
@@ -122,6 +128,7 @@ int main(int argc, char** argv) {
       if (kept < skip.size()) skip[kept] = false;
     if (arguments->trace) fmt::print("{}\n", scenario.describe());
     Simulation simulation(scenario, skip, arguments->trace);
+    if (arguments->coverage) simulation.cover();
     if (auto why = simulation.run(); !why.empty()) {
       report(*arguments, schedule, scenario, std::move(why), std::move(skip));
       if (++failed >= arguments->failures) return 1;
@@ -134,5 +141,6 @@ int main(int argc, char** argv) {
       all.schedules, arguments->seed, all.steps, all.faults, all.generations, all.in_place, all.restarts,
       all.overlaps);
   for (const auto& [name, times] : all.outcomes) fmt::print("  {:>8} {}\n", times, name);
+  if (arguments->coverage) print_coverage(all);
   return failed > 0 ? 1 : 0;
 }

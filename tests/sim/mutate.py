@@ -100,7 +100,7 @@ def of_file(source_dir, file):
             yield Mutant(file, i + 1, kind, text, after)
         below = lines[i + 1] if i + 1 < len(lines) else ""
         indents = [len(it) - len(it.lstrip()) for it in (text, below)]
-        moves = [STATEMENT.match(it) and not re.search(r"^\s*(return|break|const|auto|if|for|else|int|bool)\b", it)
+        moves = [STATEMENT.match(it) and not re.search(r"^\s*(return|break|continue|const|auto|if|for|else|int|bool|[A-Z]\w+ \w|std::\w+<)|\.reset\(\);", it)
                  for it in (text, below)]
         if all(moves) and indents[0] == indents[1] and not NOTHING.search(below) and may_depend(text, below):
             yield Mutant(file, i + 1, "order", text + "\n" + below, below + "\n" + text, 2)

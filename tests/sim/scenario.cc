@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tests/sim/random.h"
@@ -21,13 +22,25 @@ constexpr std::array<const char*, 26> names{
 constexpr std::array<std::uint32_t, 26> weights{8, 8, 8, 8,  8, 4, 30, 6, 6, 3, 1, 3, 5,
                                                 4, 5, 1, 10, 3, 5, 1,  1, 3, 4, 2, 3, 2};
 
-Fault::Kind some_kind(Random& random) {
+using Weights = std::array<std::uint32_t, weights.size()>;
+
+// Each schedule plays some kinds alone (swarm testing): what one kind ends early is reached where it is off,
+// and rare ones meet each other.
+Weights swarm(Random& random) {
+  auto some = weights;
+  if (random.percent(40)) return some;
+  for (auto& weight : some) weight = random.percent(50) ? weight + 5 : 0;
+  if (std::all_of(some.begin(), some.end(), [](auto weight) { return weight == 0; })) return weights;
+  return some;
+}
+
+Fault::Kind some_kind(Random& random, const Weights& some) {
   std::uint32_t sum = 0;
-  for (const auto weight : weights) sum += weight;
+  for (const auto weight : some) sum += weight;
   auto at = random.below(sum);
-  for (std::size_t kind = 0; kind < weights.size(); ++kind) {
-    if (at < weights[kind]) return static_cast<Fault::Kind>(kind);
-    at -= weights[kind];
+  for (std::size_t kind = 0; kind < some.size(); ++kind) {
+    if (at < some[kind]) return static_cast<Fault::Kind>(kind);
+    at -= some[kind];
   }
   return Fault::Kind::worker_exit;
 }
@@ -41,9 +54,10 @@ Duration some_span(Random& random) {
 void add_faults(Scenario& scenario, Random& random) {
   const int count = random.percent(4) ? 0 : random.from_to(1, random.percent(30) ? 30 : 8);
   int step = random.from_to(1, 40);
+  const auto kinds = swarm(random);
   for (int i = 0; i < count; ++i) {
     Fault fault;
-    fault.kind = some_kind(random);
+    fault.kind = some_kind(random, kinds);
     // Most come a few events after the one before: into the middle of what follows from it.
     if (random.percent(80)) {
       step += random.from_to(1, random.percent(70) ? 12 : 60);
@@ -113,6 +127,7 @@ Scenario scenario_of(std::uint64_t seed) {
   if (random.percent(25)) elastic.spares = random.from_to(1, 2);
   if (random.percent(50) && elastic.enabled()) elastic.discovery.kind = DiscoveryKind::script;
   if (random.percent(10)) spec.map_by = MapBy::host;
+  if (random.percent(10)) spec.oversubscribe = true;
   elastic.limit.count = random.percent(75) ? 1000 : random.from_to(0, 4);
   elastic.limit.window = random.percent(50) ? seconds(3600) : seconds(random.from_to(5, 120));
   elastic.timeout = seconds(random.from_to(60, 400));
@@ -131,7 +146,13 @@ Scenario scenario_of(std::uint64_t seed) {
   scenario.daemons = random.pick(std::vector<std::uint32_t>{0, 0, 30});
   if (elastic.limit.count <= 4 && elastic.limit.window == seconds(3600) && random.percent(30))
     scenario.newcomers_die = 100;
-  scenario.work = random.between(seconds(1), seconds(200));
+  scenario.work = random.percent(30) ? random.between(milliseconds(100), seconds(5))
+                                     : random.between(seconds(1), seconds(200));
+  scenario.finish_spread = random.between(
+      Duration::zero(),
+      random.pick(std::vector<Duration>{milliseconds(200), milliseconds(200), seconds(5), seconds(80)}));
+  scenario.fails_at_end = random.pick(std::vector<std::uint32_t>{0, 0, 0, 10, 30});
+  scenario.asks_at_end = random.pick(std::vector<std::uint32_t>{0, 0, 20, 60});
   scenario.latency = random.between(Duration(20'000), milliseconds(random.percent(80) ? 2 : 50));
   scenario.faults_until = random.between(seconds(1), seconds(120));
   add_faults(scenario, random);

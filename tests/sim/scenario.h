@@ -56,6 +56,9 @@ struct Scenario {
   std::uint32_t ignores_term = 0, daemons = 0;  // percent of workers
   std::uint32_t newcomers_die = 0;  // percent of those of a later generation, saying that a peer went
   Duration work{};                  // what the whole world has to do
+  Duration finish_spread{};         // within which its ranks finish
+  std::uint32_t fails_at_end = 0;   // percent of ranks whose last step fails
+  std::uint32_t asks_at_end = 0;    // percent of ranks that another one's end keeps from finishing
   Duration latency{};
   Duration faults_until{};
   std::vector<Fault> faults;

@@ -30,6 +30,7 @@ void Stats::add(const Stats& other) {
   faults += other.faults;
   overlaps += other.overlaps;
   for (const auto& [name, count] : other.outcomes) outcomes[name] += count;
+  for (const auto& [pair, count] : other.reached) reached[pair] += count;
 }
 
 Simulation::Simulation(const Scenario& scenario, const std::vector<bool>& skip_faults, bool trace)
@@ -103,6 +104,13 @@ void Simulation::tell(const core::JobEvent& event) {
   if (!judge_.broken().empty()) return;
   ++steps_;
   if (trace_) trace(fmt::format("[{}] {}", steps_, print(event)));
+  if (covers_) {
+    const auto* deadline = std::get_if<core::DeadlinePassed>(&event);
+    const std::string name(std::visit([](const auto& it) { return it.record_name; }, event));
+    ++stats_
+          .reached[{to_string(machine_.phase()),
+                    deadline == nullptr ? name : fmt::format("{} {}", name, to_string(deadline->deadline))}];
+  }
   judge_.event(event, now());
   const auto actions = machine_.step(event, now());
   for (const auto& action : actions) {

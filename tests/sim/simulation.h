@@ -78,6 +78,7 @@ struct Stats {
   std::uint64_t schedules = 0, steps = 0, generations = 0, restarts = 0, in_place = 0, faults = 0;
   std::uint64_t overlaps = 0;  // a worker that started where one of an earlier incarnation still lived
   std::map<std::string, std::uint64_t> outcomes;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> reached;  // phase and event
   void add(const Stats& other);
 };
 
@@ -88,6 +89,8 @@ class Simulation {
   // Empty: every invariant held, and the job ended.
   std::string run();
   [[nodiscard]] const Stats& stats() const { return stats_; }
+  // Writes down which events come in which phases.
+  void cover() { covers_ = true; }
 
  private:
   using Work = Timeline::Work;
@@ -198,6 +201,7 @@ class Simulation {
   std::vector<Host> list_;
   bool list_told_late_ = false;
   bool port_refused_ = false, finished_ = false;
+  bool covers_ = false;
   int steps_ = 0, stopped_slots_ = 0;
   std::set<std::string> removed_;  // by the user
   std::vector<Fault> faults_;

@@ -174,12 +174,28 @@ void Simulation::work_done(Generation generation, int turn) {
     const bool waits = there && (it->second->frozen || it->second->stuck || on_its_way);
     if (waits) return timeline_.in(seconds(1), [this, generation, turn] { work_done(generation, turn); });
   }
+  // A program that never ended well would be started anew for ever.
+  const bool tried = generation.value > 4;
+  const auto spread = tried ? milliseconds(200) : scenario_.finish_spread;
+  const auto fails = tried ? 0 : scenario_.fails_at_end;
+  left_ = std::min<Duration>(left_, seconds(5));
   for (const auto worker : world_.workers) {
     const auto it = process_of_.find(worker);
     if (it == process_of_.end() || !it->second->alive || it->second->generation != generation) continue;
     auto& process = *it->second;
     if (scenario_.comm && process.at != Process::At::working) continue;
-    later(process, random_.between(Duration::zero(), milliseconds(200)), [this, &process] {
+    // What becomes of its peers does not reach one that is past its last collective.
+    const bool past = random_.percent(50);
+    if (past) {
+      process.at = Process::At::leaving;
+      ++process.turn;
+    }
+    later(process, random_.between(Duration::zero(), spread), [this, &process, past, fails] {
+      if (process.stuck) return;
+      if (random_.percent(fails)) return exit_by_itself(process, ExitStatus::exited(1), random_.percent(50));
+      if (!past && scenario_.program_elastic && scenario_.in_place() && !process.frozen &&
+          random_.percent(scenario_.asks_at_end))
+        return wait_for_place(process);
       if (scenario_.comm)
         ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
           rendezvous_.leave(worker, generation);

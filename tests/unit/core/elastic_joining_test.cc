@@ -47,8 +47,13 @@ TEST_SUITE("core.elastic joining") {
     }
     SUBCASE("it ends well without coming, and nobody waits for it") {
       bench.end(newcomer, ExitStatus::exited(0));
-      CHECK(bench.has_said("did not come to generation 2"));
+      CHECK(bench.count<EndGeneration>() == 2);
       CHECK(bench.signals(SIGKILL) == 0);
+      for (const std::uint32_t rank : {0u, 1u, 2u})
+        bench.tell(MemberWaits{Generation{2}, bench.world.workers[rank]});
+      bench.form(true);
+      CHECK(bench.ranks() == 3);
+      CHECK(bench.machine->restarts() == 1);  // that of rank 3 before
     }
   }
 

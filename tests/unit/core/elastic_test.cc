@@ -252,6 +252,10 @@ TEST_SUITE("core.elastic") {
     bench.end(bench.at(3), ExitStatus::exited(1));
     const auto second = bench.at(1);
     bench.end(bench.at(0), ExitStatus::exited(0));
+    for (const std::uint32_t rank : {1u, 2u}) {
+      CHECK(bench.phase() == Phase::cooling);  // the others may be about to finish
+      bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    }
     bench.form(true);
     CHECK(bench.at(0) == second);
     CHECK(bench.ranks() == 2);
