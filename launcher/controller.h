@@ -129,7 +129,7 @@ class Controller {
   WorkerId newest_{};    // of all that were ever ordered
   bool all_new_ = true;  // the world has no worker of an earlier one
   bool pmix_everywhere_ = false;
-  bool told_of_horovod_ = false;  // that its own way of being elastic is not ours
+  bool told_of_horovod_ = false;  // that what it can go on after ends this job
   std::string mapping_;
   std::map<HostIndex, Generation> introduced_;  // the last world that its agent was told of
 

@@ -1,5 +1,6 @@
 // What workers on `comm` tell through the rendezvous, and what is found when nobody tells anything.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <optional>
@@ -120,11 +121,16 @@ RendezvousHub::Events Controller::members() {
                                  job_.hosts.hosts[host.value].name, why));
       },
       [this](Generation) {
-        if (std::exchange(told_of_horovod_, true)) return;
-        console_.say(
-            job_.elastic.enabled()
-                ? "hvd.elastic: after a failure all ranks start again, from their checkpoint"
-                : "hvd.elastic: a failure ends the job (try: --max-restarts N; all ranks start again)");
+        if (job_.elastic.enabled() || std::exchange(told_of_horovod_, true)) return;
+        console_.say("hvd.elastic: a failure ends the job (try: --max-restarts N; the others go on)");
+      },
+      [this](Generation generation) {
+        event(core::WorldJoined{.generation = generation, .elastic = true, .horovod = true});
+      },
+      [this](WorkerId worker) {
+        const auto* seat = machine_.seat_of(worker);
+        auto* session = seat == nullptr ? nullptr : fleet_.find(seat->host);
+        if (session != nullptr) session->send(wire::Signal{{worker}, SIGKILL, false});
       }};
 }
 

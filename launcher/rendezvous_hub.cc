@@ -68,7 +68,11 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                 [this](std::uint32_t connection, const std::string& why) {
                   if (why.empty()) return close(connection);
                   turn_away(connection, why, &Events::horovod_refused);
-                }}),
+                },
+                [this](Rank rank) { post(&Events::joined, generation_, rank); },
+                [this] { post(&Events::horovod_formed, generation_); },
+                [this](WorkerId worker) { post(&Events::waits, generation_, worker); },
+                [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); }}),
       loop_(loop),
       timer_(loop),
       torch_timer_(loop),
@@ -88,14 +92,19 @@ void RendezvousHub::close(std::uint32_t connection) {
   flush(connection);
 }
 
+template <class... What>
+void RendezvousHub::post(std::function<void(What...)> Events::*hearer, std::type_identity_t<What>... what) {
+  loop_.post([held = std::weak_ptr(events_), hearer, what...] {
+    const auto hearers = held.lock();
+    if (hearers && (*hearers).*hearer) ((*hearers).*hearer)(what...);
+  });
+}
+
 void RendezvousHub::turn_away(std::uint32_t connection, const std::string& why,
                               std::function<void(HostIndex, const std::string&)> Events::*hearer) {
   const auto it = streams_.find(connection);
   if (it == streams_.end()) return;
-  loop_.post([held = std::weak_ptr(events_), host = it->second.place.first, why, hearer] {
-    const auto hearers = held.lock();
-    if (hearers && (*hearers).*hearer) ((*hearers).*hearer)(host, why);
-  });
+  post(hearer, it->second.place.first, why);
   close(connection);
 }
 
@@ -136,15 +145,12 @@ void RendezvousHub::watch_arrivals() {
 // The same in hvd.init.
 void RendezvousHub::watch_horovod() {
   if (horovod_.elastic() && !std::exchange(horovod_elastic_, true)) {
-    loop_.post([held = std::weak_ptr(events_), generation = generation_] {
-      const auto hearers = held.lock();
-      if (hearers && hearers->horovod_elastic) hearers->horovod_elastic(generation);
-    });
+    post(&Events::horovod_elastic, generation_);
   }
   if (horovod_timer_.armed() || horovod_.arrivals().empty() || horovod_told_) return;
   horovod_told_ = true;
   horovod_timer_.arm(io::Loop::now() + torch_patience, [this] {
-    const auto& came = horovod_.arrivals();
+    const auto came = horovod_.arrivals();
     if (came.size() < size_ && events_->horovod_waits) events_->horovod_waits(generation_, came);
   });
 }
@@ -203,7 +209,7 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   std::vector<rendezvous::HorovodHttp::Seat> horovod_world;
   for (const auto& [seat, host, address, worker] : members)
     horovod_world.push_back(
-        {seat.rank, host, seat.local_rank, seat.local_size, seat.cross_rank, seat.cross_size});
+        {seat.rank, host, seat.local_rank, seat.local_size, seat.cross_rank, seat.cross_size, worker});
   horovod_.begin(horovod_world);
   service_.begin_generation(generation, std::move(world), io::Loop::now());
   arm();
@@ -234,6 +240,7 @@ void RendezvousHub::announce(Generation generation, rendezvous::Change change,
 
 void RendezvousHub::dismiss(WorkerId worker) {
   service_.dismiss(worker);
+  horovod_.dismiss(worker);
   arm();
 }
 

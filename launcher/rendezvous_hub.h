@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,10 @@ class RendezvousHub {
     std::function<void(HostIndex, const std::string& why)> horovod_refused;
     // Its program is elastic by Horovod's own means; once a generation.
     std::function<void(Generation)> horovod_elastic;
+    // All its ranks have met, and can take another place without a new process.
+    std::function<void(Generation)> horovod_formed;
+    // One of Horovod's ranks cannot go on, and cannot be told so: it is to be ended.
+    std::function<void(WorkerId)> horovod_hopeless;
   };
 
   static constexpr Duration torch_patience = seconds(10);  // and Horovod's
@@ -98,6 +103,8 @@ class RendezvousHub {
   void tell_closed(std::uint32_t connection, wire::DoorKind kind);
   void watch_arrivals();
   void watch_horovod();
+  template <class... What>
+  void post(std::function<void(What...)> Events::*hearer, std::type_identity_t<What>... what);
   void turn_away(std::uint32_t connection, const std::string& why,
                  std::function<void(HostIndex, const std::string&)> Events::*hearer);
   [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;

@@ -156,11 +156,16 @@ struct MemberJoined {
   TRAINRUN_RECORD("member joined") { v("generation", generation), v("rank", rank); }
 };
 // All members met; `elastic`: every one of them can take its place in the next generation without a new
-// process.
+// process. `horovod`: they are Horovod's. Its newcomers have their place by their environment, and cannot
+// take another before they have met the others; and ranks of a host must follow each other, as its slots do
+// (core/replan.h).
 struct WorldJoined {
   Generation generation;
   bool elastic = false;
-  TRAINRUN_RECORD("world joined") { v("generation", generation), v("elastic", elastic); }
+  bool horovod = false;
+  TRAINRUN_RECORD("world joined") {
+    v("generation", generation), v("elastic", elastic), v("horovod", horovod);
+  }
 };
 // The members themselves gave the generation up; `culprits` are those that did not take part.
 struct WorldBroken {

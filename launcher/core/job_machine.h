@@ -373,10 +373,10 @@ class JobMachine {
   int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous
   Instant world_ordered_at_{};
-  std::optional<Duration> first_took_;      // until the members of the first world that met were there
-  bool world_elastic_ = false;              // ... and all can be in the next world without a new process
-  bool announced_ = false;                  // members were told that the world is about to change
-  std::map<HostIndex, int> stopped_slots_;  // by the user
+  std::optional<Duration> first_took_;            // until the members of the first world that met were there
+  bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
+  bool announced_ = false;                        // members were told that the world is about to change
+  std::map<HostIndex, int> stopped_slots_;        // by the user
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
   Duration silence_{};                            // for which the inspection runs
   std::vector<notice::RankInspected> evidence_;   // that it has found

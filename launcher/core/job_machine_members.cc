@@ -34,6 +34,7 @@ void JobMachine::on(const WorldJoined& event) {
   met_ = state_exists_ = true;
   if (!first_took_) first_took_ = now_ - world_ordered_at_;
   world_elastic_ = event.elastic;
+  horovod_ = event.horovod;
   disarm(Deadline::join);
   unfinished_.reset();
   failed_before_.clear();

@@ -55,6 +55,10 @@ void JobMachine::trouble(const Trouble& trouble) {
     disarm(Deadline::cause);
   }
   if (!elastic()) return end_because(trouble.kind);
+  if (horovod_ && in_place_now() && !program_ends()) {
+    for (auto& [id, worker] : workers_)
+      if (worker.member && !worker.seasoned) worker.condemned = true;
+  }
   const bool survivors =
       std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
   const bool in_place = in_place_now();

@@ -129,7 +129,8 @@ void JobMachine::form_next(int size) {
       if (std::none_of(survivors.begin(), survivors.end(),
                        [&](const Seat& other) { return other.host == seat.host && other.slot == seat.slot; }))
         vacated.push_back(seat);
-    world_ = replan_around(spec_, next, survivors, vacated, rooms(false), size);
+    world_ = replan_around(spec_, next, survivors, vacated, rooms(false), size,
+                           horovod_ ? Numbering::of_horovod : Numbering::as_they_come);
   }
   kept_ = static_cast<int>(
       std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->seasoned; }));

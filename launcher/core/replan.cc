@@ -37,6 +37,38 @@ void group_by_host(std::vector<Seat>& seats) {
                    [&](const Seat& a, const Seat& b) { return first.at(a.host) < first.at(b.host); });
 }
 
+// The first so many are survivors. Horovod counts local ranks in the order of ranks, so slots in their order
+// keep them.
+void order_for_horovod(std::vector<Seat>& seats, std::size_t survivors) {
+  struct Sitter {
+    Seat seat;
+    bool survives;
+  };
+  std::map<HostIndex, std::vector<Sitter>> on;
+  std::vector<HostIndex> order;  // of their first
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    auto& here = on[seats[i].host];
+    if (here.empty()) order.push_back(seats[i].host);
+    here.push_back({seats[i], i < survivors});
+  }
+  for (auto& [host, here] : on)
+    std::sort(here.begin(), here.end(),
+              [](const Sitter& a, const Sitter& b) { return a.seat.slot < b.seat.slot; });
+  const auto steady =
+      std::find_if(order.begin(), order.end(), [&](HostIndex host) { return on.at(host).front().survives; });
+  if (steady != order.end()) {
+    std::rotate(order.begin(), steady, steady + 1);
+  } else {
+    auto& first = on.at(order.front());
+    const auto survivor =
+        std::find_if(first.begin(), first.end(), [](const Sitter& it) { return it.survives; });
+    std::rotate(first.begin(), survivor, survivor + 1);
+  }
+  seats.clear();
+  for (const auto host : order)
+    for (const auto& it : on.at(host)) seats.push_back(it.seat);
+}
+
 Placement numbered(Generation generation, std::vector<Seat> seats) {
   for (std::size_t i = 0; i < seats.size(); ++i) seats[i].rank = {static_cast<std::uint32_t>(i)};
   Placement placement{generation, std::move(seats), 0};
@@ -112,7 +144,8 @@ Placement replan_all(const JobSpec& job, Generation generation, const std::vecto
 }
 
 Placement replan_around(const JobSpec& job, Generation generation, const std::vector<Seat>& survivors,
-                        const std::vector<Seat>& vacated, const std::vector<Room>& rooms, int size) {
+                        const std::vector<Seat>& vacated, const std::vector<Room>& rooms, int size,
+                        Numbering numbering) {
   std::vector<Seat> seats = survivors;
   if (static_cast<int>(seats.size()) > size) seats.resize(static_cast<std::size_t>(size));
   // One that is left out still lives for a moment: its slot is not given away.
@@ -146,6 +179,7 @@ Placement replan_around(const JobSpec& job, Generation generation, const std::ve
     if (used[slot.first] < slots.at(slot.first)) sit(slot);
   for (std::uint32_t slot = 0; job.oversubscribe && !rooms.empty() && !full(); ++slot)
     for (const auto& room : rooms) sit({room.host, slot});
+  if (numbering == Numbering::of_horovod) order_for_horovod(seats, std::min(survivors.size(), seats.size()));
   const auto frozen = seats;
   auto placement = numbered(generation, std::move(seats));
   for (std::size_t i = 0; i < frozen.size(); ++i) placement.seats[i].slot = frozen[i].slot;

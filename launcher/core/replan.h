@@ -33,10 +33,16 @@ int slots_of(const JobSpec& job, const Host& host);
 Placement replan_all(const JobSpec& job, Generation generation, const std::vector<Seat>& before,
                      const std::vector<Room>& rooms, int size);
 
+// of_horovod: ranks of one host follow each other in the order of slots, so that who stays keeps its local
+// rank. A host whose first slot has a survivor comes first; where there is none, a survivor changes places
+// with those before it, since rank 0 has to be one.
+enum class Numbering : std::uint8_t { as_they_come, of_horovod };
+
 // `survivors` keep their host, slot and order and have the lowest ranks. Newcomers follow: first in the slots
 // that are `vacated`, then in free ones. With more survivors than `size` the last are left out. A host gets
 // no newcomer beyond its slots, but with --oversubscribe.
 Placement replan_around(const JobSpec& job, Generation generation, const std::vector<Seat>& survivors,
-                        const std::vector<Seat>& vacated, const std::vector<Room>& rooms, int size);
+                        const std::vector<Seat>& vacated, const std::vector<Room>& rooms, int size,
+                        Numbering numbering = Numbering::as_they_come);
 
 }  // namespace trainrun::core

@@ -152,6 +152,9 @@ void add_horovod(Env& env, const JobSpec& job, const Placement& placement, const
   env["HOROVOD_CROSS_SIZE"] = std::to_string(seat.cross_size);
   env["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = "127.0.0.1";
   env["HOROVOD_GLOO_RENDEZVOUS_PORT"] = port;
+  // Without it hvd.init takes the same place again, as it must where all ranks start anew.
+  const auto policy = job.elastic.on_failure;
+  if (policy == OnFailure::automatic || policy == OnFailure::in_place) env["HOROVOD_ELASTIC"] = "1";
 }
 
 // MPICH, MVAPICH and Intel MPI. A libmpi that also knows PMI-2 and PMIx is told which of them it finds here.

@@ -27,24 +27,29 @@ std::size_t cost(const std::string& scope, const std::string& key, const std::st
   return value_cost + scope.size() + key.size() + value.size();
 }
 
-std::string name_of(std::string_view host, std::uint32_t local_rank) {
-  return fmt::format("{}:{}", host, local_rank);
-}
-
 }  // namespace
+
+HorovodHttp::HorovodHttp(Callbacks callbacks)
+    : callbacks_(std::move(callbacks)),
+      rounds_(
+          {[this](std::uint32_t connection, const std::string& place) { answer(connection, found, place); },
+           callbacks_.joined, callbacks_.formed, callbacks_.waits, callbacks_.hopeless}) {}
 
 void HorovodHttp::begin(const std::vector<Seat>& world) {
   space_ = std::make_shared<Space>();
   arrivals_.clear();
-  elastic_ = false;
   space_->scopes["global"].size = world.size();
   for (const auto& seat : world) {
     ++space_->scopes["local_" + seat.host].size;
     ++space_->scopes[fmt::format("cross_{}", seat.local_rank)].size;
-    space_->seats[name_of(seat.host, seat.local_rank)] =
-        fmt::format("{},{},{},{},{},{}", seat.rank.value, world.size(), seat.local_rank, seat.local_size,
-                    seat.cross_rank, seat.cross_size);
   }
+  rounds_.begin(world);
+}
+
+std::set<Rank> HorovodHttp::arrivals() const {
+  auto ranks = rounds_.asking();
+  ranks.insert(arrivals_.begin(), arrivals_.end());
+  return ranks;
 }
 
 void HorovodHttp::opened(std::uint32_t connection) { clients_.insert_or_assign(connection, Client{space_}); }
@@ -58,6 +63,7 @@ void HorovodHttp::closed(std::uint32_t connection) {
     scope->second.waiting.erase(connection);
     if (scope->second.unused()) scopes.erase(scope);
   }
+  if (it->second.asks) rounds_.closed(connection);
   clients_.erase(it);
 }
 
@@ -68,7 +74,7 @@ void HorovodHttp::left() {
 
 void HorovodHttp::received(std::uint32_t connection, std::string_view bytes) {
   const auto it = clients_.find(connection);
-  if (it == clients_.end() || !it->second.waits_in.empty()) return;
+  if (it == clients_.end() || !it->second.waits_in.empty() || it->second.asks) return;
   auto& client = it->second;
   client.reader.add(bytes);
   auto request = client.reader.take();
@@ -89,8 +95,8 @@ void HorovodHttp::received(std::uint32_t connection, std::string_view bytes) {
 void HorovodHttp::get(std::uint32_t connection, Client& client, const HorovodRequest& request) {
   auto& space = *client.space;
   if (request.scope == "rank_and_size") {
-    const auto seat = space.seats.find(request.key);
-    return answer(connection, found, seat == space.seats.end() ? "-1,-1,-1,-1,-1,-1" : seat->second);
+    client.asks = true;
+    return rounds_.ask(connection, request.key);
   }
   const bool of_a_set = request.scope.find("_process_set_hash_") != std::string::npos;
   auto it = space.scopes.find(request.scope);
@@ -122,7 +128,6 @@ void HorovodHttp::put(std::uint32_t connection, Space& space, HorovodRequest req
   scope.values[request.key] = std::move(request.value);
   const auto member = member_of(request.key);
   if (is_new && member && *member < scope.size) ++scope.present;
-  if (&space == space_.get() && request.scope == "worker_addresses") elastic_ = true;
   if (&space == space_.get() && request.scope == "global") {
     const auto named = request.key.starts_with("rank_") ? member_of(request.key.substr(5)) : member;
     if (named && *named < scope.size) arrivals_.insert(Rank{*named});
@@ -132,6 +137,10 @@ void HorovodHttp::put(std::uint32_t connection, Space& space, HorovodRequest req
   else if (scope.size == 0)
     wake(scope, request.key);
   answer(connection, found);
+  // It may be told of a world that has begun since.
+  if (request.scope == "worker_addresses") rounds_.registered(request.key);
+  if (&space == space_.get() && request.scope == "global" && member && *member < scope.size)
+    rounds_.arrived(Rank{*member});
 }
 
 // It comes behind a barrier of its mesh: all have read what they need.
@@ -150,7 +159,13 @@ void HorovodHttp::remove(Space& space, const HorovodRequest& request) {
   const bool was_there = drop(request.key);
   if (member) drop("rank_" + request.key);
   if (member && was_there && *member < scope.size) --scope.present;
+  const bool of_world = scope.size != 0;
   if (scope.unused()) space.scopes.erase(it);
+  constexpr std::string_view cross = "cross_";
+  if (&space != space_.get() || !of_world || !was_there || !member || !request.scope.starts_with(cross))
+    return;
+  const auto local_rank = parse_unsigned<std::uint32_t>(request.scope.substr(cross.size()));
+  if (local_rank) rounds_.initialised(*local_rank, *member);  // the last mesh of hvd.init
 }
 
 void HorovodHttp::release(Scope& scope) {

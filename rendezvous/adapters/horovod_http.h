@@ -7,6 +7,7 @@
 //                                 so nobody begins to connect to one that is not there
 //   ..._process_set_hash_...      of a process set, whose size is not known: until the address is there
 //   anything else, and rank_N     at once
+//   rank_and_size                 see horovod_rounds.h
 //
 // Once a rank has ended nothing is kept any more: what is missing may never come, and Gloo's own time-out
 // says so. Each generation has values of its own.
@@ -25,6 +26,7 @@
 
 #include "launcher/base/id.h"
 #include "rendezvous/adapters/horovod_request.h"
+#include "rendezvous/adapters/horovod_rounds.h"
 
 namespace trainrun::rendezvous {
 
@@ -35,17 +37,16 @@ class HorovodHttp {
     // After the one reply that a connection gets; closed() need not be called for it any more. `why` it was
     // turned away; empty: it was served.
     std::function<void(std::uint32_t connection, std::string why)> close;
+    // See HorovodRounds::Callbacks.
+    std::function<void(Rank)> joined = nullptr;
+    std::function<void()> formed = nullptr;
+    std::function<void(WorkerId)> waits = nullptr, hopeless = nullptr;
   };
-  // What a rank's variables HOROVOD_* say.
-  struct Seat {
-    Rank rank;
-    std::string host;
-    std::uint32_t local_rank = 0, local_size = 0, cross_rank = 0, cross_size = 0;
-  };
+  using Seat = HorovodSeat;
   // Of one generation: keys and values together.
   static constexpr std::size_t most_bytes = std::size_t{512} << 20;
 
-  explicit HorovodHttp(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  explicit HorovodHttp(Callbacks callbacks);
 
   void begin(const std::vector<Seat>& world);
   void opened(std::uint32_t connection);
@@ -53,11 +54,12 @@ class HorovodHttp {
   void closed(std::uint32_t connection);
   // A rank has ended.
   void left();
+  void dismiss(WorkerId worker) { rounds_.dismiss(worker); }
 
   // Of the current generation: whether its program is elastic by Horovod's own means.
-  [[nodiscard]] bool elastic() const { return elastic_; }
+  [[nodiscard]] bool elastic() const { return rounds_.elastic(); }
   // And who has begun to meet the others.
-  [[nodiscard]] const std::set<Rank>& arrivals() const { return arrivals_; }
+  [[nodiscard]] std::set<Rank> arrivals() const;
 
  private:
   struct Scope {
@@ -71,19 +73,19 @@ class HorovodHttp {
   };
   struct Space {
     std::map<std::string, Scope> scopes{};
-    std::map<std::string, std::string> seats{};  // the answers of rank_and_size
     std::size_t bytes = 0;
     bool holding = true;
   };
   struct Client {
     std::shared_ptr<Space> space;
     HorovodRequestReader reader{};
-    std::string waits_in{};  // scope; empty: it does not wait
+    std::string waits_in{};  // scope; empty: it does not wait, or for its place
+    bool asks = false;       // for its place
   };
 
   void get(std::uint32_t connection, Client& client, const HorovodRequest& request);
   void put(std::uint32_t connection, Space& space, HorovodRequest request);
-  static void remove(Space& space, const HorovodRequest& request);
+  void remove(Space& space, const HorovodRequest& request);
   void release(Scope& scope);
   void wake(Scope& scope, const std::string& key);
   void answer(std::uint32_t connection, std::string_view status, const std::string& value = {},
@@ -93,8 +95,8 @@ class HorovodHttp {
   Callbacks callbacks_;
   std::shared_ptr<Space> space_ = std::make_shared<Space>();
   std::set<Rank> arrivals_;
-  bool elastic_ = false;
   std::map<std::uint32_t, Client> clients_;
+  HorovodRounds rounds_;
 };
 
 }  // namespace trainrun::rendezvous

@@ -12,7 +12,9 @@ using rendezvous::HorovodHttp;
 namespace {
 
 constexpr std::uint32_t clients = 3;
-const std::vector<HorovodHttp::Seat> world = {{{0}, "a", 0, 1, 0, 2}, {{1}, "b", 0, 1, 1, 2}};
+// The second is the first with a newcomer at its second place.
+const std::vector<HorovodHttp::Seat> worlds[] = {{{{0}, "a", 0, 1, 0, 2, {1}}, {{1}, "b", 0, 1, 1, 2, {2}}},
+                                                 {{{0}, "a", 0, 1, 0, 2, {1}}, {{1}, "b", 0, 1, 1, 2, {3}}}};
 
 struct Bench {
   std::map<std::uint32_t, bool> open;  // whether it has its reply
@@ -24,7 +26,10 @@ struct Bench {
                       FUZZ_CHECK(open.contains(of) && open[of]);
                       if (why.empty() && of <= clients) accepted();
                       open.erase(of);
-                    }}};
+                    },
+                    [](Rank rank) { FUZZ_CHECK(rank.value < 2); }, [this] { FUZZ_CHECK(http.elastic()); },
+                    [](WorkerId worker) { FUZZ_CHECK(worker.value >= 1 && worker.value <= 3); },
+                    [](WorkerId worker) { FUZZ_CHECK(worker.value >= 1 && worker.value <= 3); }}};
 
   void come(std::uint32_t client) {
     open[client] = false;
@@ -37,7 +42,7 @@ struct Bench {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto bytes = text_of(data, size);
   Bench bench;
-  bench.http.begin(world);
+  bench.http.begin(worlds[0]);
   while (bytes.size() >= 2) {
     const auto client = 1 + static_cast<std::uint8_t>(bytes[0]) % clients;
     const auto what = static_cast<std::uint8_t>(bytes[0]) / clients;
@@ -48,14 +53,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       bench.http.closed(client);
       bench.open.erase(client);
     } else if (what == 1) {
-      bench.http.begin(world);
+      bench.http.begin(worlds[0]);
     } else if (what == 2) {
       bench.http.left();
+    } else if (what == 84) {
+      bench.http.begin(worlds[1]);
+    } else if (what == 85) {
+      bench.http.dismiss({1 + static_cast<std::uint32_t>(client)});
     } else {
       bench.http.received(client, piece);
     }
   }
-  FUZZ_CHECK(bench.http.arrivals().size() <= world.size());
+  FUZZ_CHECK(bench.http.arrivals().size() <= worlds[0].size());
 
   // Whatever they sent, one that comes now is served.
   bench.come(clients + 1);

@@ -91,4 +91,24 @@ TEST_SUITE("core.elastic joining") {
     for (int i = 0; i < 2; ++i) bench.pass(Deadline::join);
     CHECK(bench.has_said("within 2m00s (twice what the first generation took)"));
   }
+  TEST_CASE(
+      "Horovod's newcomers cannot take another place: when one dies before they have met, all of them go") {
+    Bench bench(2, OnFailure::automatic);
+    bench.all_running();
+    bench.tell(WorldJoined{Generation{1}, true, true});
+    for (const auto rank : {1u, 2u}) bench.end(bench.at(rank), ExitStatus::exited(7));
+    if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
+    bench.form();
+    CHECK(bench.seats() == "0.0 0.1 1.0 1.1");  // ranks of a host follow each other
+    const auto other = bench.at(2);
+    const auto survivors = {bench.at(0), bench.at(3)};
+    bench.end(bench.at(1), ExitStatus::exited(7));
+    CHECK(bench.signalled[other].contains(SIGKILL));
+    for (const auto survivor : survivors) CHECK_FALSE(bench.signalled[survivor].contains(SIGKILL));
+    bench.end(other, ExitStatus::killed(SIGKILL, false));
+    if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
+    bench.form();
+    CHECK(bench.at(0) == *survivors.begin());
+    CHECK(bench.at(2) != other);
+  }
 }

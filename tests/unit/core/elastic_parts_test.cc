@@ -163,6 +163,23 @@ TEST_SUITE("core.replan") {
     CHECK(seats(replan_around(job, Generation{2}, survivors, vacated, {{a, 2, {1}}, {b, 2}}, 3)) ==
           "0.0 1.1 1.0");
   }
+  TEST_CASE(
+      "Horovod's ranks: those of a host follow each other, rank 0 survives, who stays keeps its local rank") {
+    const auto job = job_of(5);
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 3}, {b, 2}}, 5);
+    const std::vector<Seat> survivors{first.seats[1], first.seats[3], first.seats[2]};
+    const std::vector<Seat> vacated{first.seats[0], first.seats[4]};
+    const auto next =
+        replan_around(job, Generation{2}, survivors, vacated, {{a, 3}, {b, 2}}, 5, Numbering::of_horovod);
+    CHECK(seats(next) == "1.0 1.1 0.0 0.1 0.2");
+    for (const auto& seat : next.seats) CHECK(seat.local_rank == seat.slot);
+    // On a single host somebody has to give way.
+    const auto one = replan_around(job, Generation{2}, {first.seats[1], first.seats[2]}, {first.seats[0]},
+                                   {{a, 3}}, 3, Numbering::of_horovod);
+    CHECK(seats(one) == "0.1 0.0 0.2");
+    CHECK(seats(replan_around(job, Generation{3}, {first.seats[1], first.seats[2]}, {}, {{a, 3, {0}}}, 2,
+                              Numbering::of_horovod)) == "0.1 0.2");
+  }
   TEST_CASE("a stopped slot is not filled again through its neighbour, but --oversubscribe fills the world") {
     auto job = job_of(4);
     const auto first = replan_all(job, Generation{1}, {}, {{a, 2}, {b, 2}}, 4);

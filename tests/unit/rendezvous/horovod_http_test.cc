@@ -16,8 +16,9 @@ const std::string missing = "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n
 const std::string bad = "HTTP/1.0 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
 // worker-0:1,worker-1:2
-const Seats three = {
-    {{0}, "worker-0", 0, 1, 0, 2}, {{1}, "worker-1", 0, 2, 1, 2}, {{2}, "worker-1", 1, 2, 0, 1}};
+const Seats three = {{{0}, "worker-0", 0, 1, 0, 2, {1}},
+                     {{1}, "worker-1", 0, 2, 1, 2, {2}},
+                     {{2}, "worker-1", 1, 2, 0, 1, {3}}};
 
 struct Server {
   std::map<std::uint32_t, std::string> sent;
@@ -188,8 +189,30 @@ TEST_CASE("a program that leaves the address of its notification service is elas
             "gAWVQgAAAAAAAAB9lIwCbG+UXZSMCTEyNy4wLjAuMZRNB4eGlGFzQyAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0e"
             "H5SGlC4=") == ok());
   CHECK(server.http.elastic());
-  server.http.begin(three);
+  auto anew = three;
+  for (auto& seat : anew) seat.worker.value += 3;
+  server.http.begin(anew);
   CHECK_FALSE(server.http.elastic());
+}
+
+TEST_CASE("a survivor's question is kept until the newcomer has left its address") {
+  Server server;
+  for (const char* local : {"0", "1"}) server.put("/worker_addresses/worker-1:" + std::string(local), "x");
+  auto next = three;
+  next[0] = {{0}, "worker-1", 0, 2, 0, 2, {2}};
+  next[1] = {{1}, "worker-1", 1, 2, 0, 1, {3}};
+  next[2] = {{2}, "worker-0", 0, 1, 1, 2, {4}};
+  const auto first = server.begin_get("/rank_and_size/worker-1:0");
+  server.http.begin(next);
+  const auto second = server.begin_get("/rank_and_size/worker-1:1");
+  server.put("/global/rank_2", "worker-0");
+  CHECK(server.http.arrivals() == std::set<Rank>{{0}, {1}, {2}});
+  CHECK(server.sent[first] + server.sent[second] == "");
+  server.put("/global/2", "C");
+  CHECK(server.sent[first] == ok("0,3,0,2,0,2"));
+  CHECK(server.sent[second] == ok("1,3,1,2,0,1"));
+  const auto held = server.begin_get("/global/2");
+  CHECK(server.sent[held].empty());
 }
 
 TEST_CASE("who goes while it waits, or sends more than one request, harms nobody") {

@@ -38,7 +38,8 @@ struct Scene {
             },
             nullptr, [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); },
             nullptr, [this](HostIndex, const std::string& why) { told.push_back("not Horovod's: " + why); },
-            nullptr},
+            nullptr, [this](Generation g) { told.push_back("Horovod's " + std::to_string(g.value)); },
+            [this](WorkerId worker) { told.push_back("hopeless " + std::to_string(worker.value)); }},
         [this](HostIndex, StreamId, std::uint64_t bytes) { credit += bytes; });
     RendezvousHub::Member member;
     member.worker = WorkerId{7};
@@ -147,6 +148,33 @@ TEST_CASE("a stream of Horovod's door gets one reply and its end") {
   scene.turn();
   CHECK(scene.told == Told{"not Horovod's: it does not speak HTTP/1.x"});
   scene.ask(rendezvous::Join{0, "", "", 1000, true, 7});
+}
+
+TEST_CASE("what elastic ranks of Horovod do is told, and who has no place is to be ended") {
+  Scene scene;
+  auto say = [&scene, stream = 10u](const std::string& head) mutable {
+    scene.hub->opened({0}, {++stream}, wire::DoorKind::horovod, {});
+    scene.hub->received({0}, {stream}, head + " HTTP/1.1\r\nContent-Length: 0\r\n\r\n", false);
+    scene.inbox.clear();
+  };
+  RendezvousHub::Member member;
+  member.host = "h";
+  member.seat.local_size = member.seat.cross_size = 1;
+  member.worker = WorkerId{8};
+  scene.hub->begin({2}, {member});
+  for (const auto* head :
+       {"PUT /global/0", "PUT /cross_0/0", "DELETE /cross_0/0", "PUT /worker_addresses/h:0"})
+    say(head);
+  scene.turn();
+  CHECK(scene.told == Told{"Horovod's 2"});
+  scene.told.clear();
+  say("GET /rank_and_size/h:0");
+  scene.turn();
+  CHECK(scene.told == Told{"waits 2 8"});
+  scene.told.clear();
+  scene.hub->dismiss({8});
+  scene.turn();
+  CHECK(scene.told == Told{"hopeless 8"});
 }
 
 TEST_CASE("a member that asks for its next place hears of a dismissal") {
