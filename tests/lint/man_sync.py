@@ -105,7 +105,8 @@ def words_of_view(header):
 
 def records(header):
     """Of notice.h or cause.h: each record with its fields, as a line of --events has them."""
-    of_others = {"host.fields": {"host", "host_index"}, "who.fields": {"rank", "host", "host_index", "worker", "pid"},
+    rank = {"rank", "host", "host_index", "worker", "pid"}
+    of_others = {"host.fields": {"host", "host_index"}, "who.fields": rank, "finished.fields": rank,
                  "what.fields": {"part", "program", "host", "host_index", "family", "guessed"}}
     for name, body in re.findall(r'TRAINRUN_RECORD\("([^"]+)"\) \{(.*?)\}', header, re.S):
         fields = set(re.findall(r'v\("(\w+)"', body))
