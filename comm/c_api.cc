@@ -98,6 +98,23 @@ const trainrun::rendezvous::World& members(const trc_world* world) { return worl
 
 }  // namespace
 
+void trc_world::drain() {
+  std::vector<std::shared_ptr<trainrun::comm::Lanes>> all{group.lanes};
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& part : groups) all.push_back(part->lanes);
+  }
+  for (const auto& lanes : all) lanes->drain();
+}
+
+bool trc_world::close_lanes(trainrun::Duration within) {
+  const std::lock_guard lock(mutex);
+  const auto until = std::chrono::steady_clock::now() + within;
+  bool ended = group.lanes->close(until);
+  for (const auto& part : groups) ended = part->lanes->close(until) && ended;
+  return ended;
+}
+
 trc_status trc_world_init(const trc_options* options, trc_world** world) {
   if (world == nullptr) return invalid("trc_world_init needs a place for the world");
   *world = nullptr;
@@ -115,14 +132,20 @@ trc_status trc_world_init(const trc_options* options, trc_world** world) {
 
 trc_status trc_world_finalize(trc_world* world) {
   if (world == nullptr) return invalid("trc_world_finalize of no world");
-  return guarded(world->group, [&] { return world->world->finalize(world->world->op_timeout()); });
+  return guarded(world->group, [&] {
+    world->drain();
+    return world->world->finalize(world->world->op_timeout());
+  });
 }
 
 void trc_world_free(trc_world* world) {
-  if (world == nullptr || world->group.home.here())
-    delete world;
-  else
+  if (world == nullptr) return;
+  if (!world->group.home.here()) {
     trainrun::comm::abandon(world);
+    return;
+  }
+  if (!world->close_lanes(trainrun::comm::works_at_the_end)) world->owned.get_deleter().in_use = true;
+  delete world;
 }
 
 int trc_rank(const trc_world* world) { return static_cast<int>(world->world->self().rank); }

@@ -107,7 +107,9 @@ trc_status trc_elastic_new(const trc_options* options, trc_elastic** elastic) {
 }
 
 void trc_elastic_free(trc_elastic* elastic) {
-  if (elastic == nullptr || elastic->world.group.home.here())
+  if (elastic == nullptr) return;
+  // What a work still runs with must stay.
+  if (elastic->world.group.home.here() && elastic->world.close_lanes(trainrun::comm::works_at_the_end))
     delete elastic;
   else
     trainrun::comm::abandon(elastic);
@@ -128,6 +130,8 @@ trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status e
         last->message = trc_status_name(ended);
       }
     }
+    // They end with the generation, if that was a failure; else each has the time of an operation.
+    if (elastic->world.world != nullptr) elastic->world.drain();
     const auto formed = elastic->elastic.form(state->state, last);
     if (!formed) return tl::unexpected(formed.error());
     elastic->world.world = *formed;
@@ -142,7 +146,10 @@ trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status e
 
 trc_status trc_elastic_finish(trc_elastic* elastic) {
   if (elastic == nullptr) return invalid("trc_elastic_finish of no membership");
-  return guarded(elastic->world.group, [&] { return elastic->elastic.finish(); });
+  return guarded(elastic->world.group, [&] {
+    elastic->world.drain();
+    return elastic->elastic.finish();
+  });
 }
 
 int trc_elastic_goes_on(trc_status status) { return trainrun::comm::can_go_on_after(status) ? 1 : 0; }

@@ -6,14 +6,18 @@
 
 using trainrun::comm::guarded;
 using trainrun::comm::invalid;
+using trainrun::comm::Lanes;
 using trainrun::comm::Outcome;
 
 namespace {
 
 template <class Work>
-trc_status in_group(trc_group* group, Work work) {
+trc_status in_group(trc_group* group, Work work, int lane = Lanes::all_members) {
   if (group == nullptr) return invalid("an operation in no group");
-  return guarded(*group, [&] { return work(*group->group); });
+  return guarded(*group, [&] {
+    group->lanes->drain(lane);
+    return work(*group->group);
+  });
 }
 
 }  // namespace
@@ -40,7 +44,10 @@ trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, tr
 
 trc_status trc_group_free(trc_group* group) {
   if (group == nullptr) return TRC_OK;
-  const auto closed = guarded(*group, [&] { return group->world->world->close_group(*group->group); });
+  const auto closed = guarded(*group, [&] {
+    group->lanes->drain();
+    return group->world->world->close_group(*group->group);
+  });
   if (closed != TRC_OK) return closed;
   auto& world = *group->world;
   const std::lock_guard lock(world.mutex);
@@ -106,9 +113,11 @@ trc_status trc_barrier(trc_group* group) {
 }
 
 trc_status trc_send(trc_group* group, const void* data, size_t count, trc_dtype dtype, int to) {
-  return in_group(group, [&](auto& g) { return g.send(data, count, dtype, to); });
+  return in_group(
+      group, [&](auto& g) { return g.send(data, count, dtype, to); }, Lanes::to(to));
 }
 
 trc_status trc_recv(trc_group* group, void* data, size_t count, trc_dtype dtype, int from) {
-  return in_group(group, [&](auto& g) { return g.receive(data, count, dtype, from); });
+  return in_group(
+      group, [&](auto& g) { return g.receive(data, count, dtype, from); }, Lanes::from(from));
 }

@@ -10,6 +10,7 @@
 
 #include "comm/environment.h"
 #include "comm/home_process.h"
+#include "comm/lanes.h"
 #include "comm/trainrun_comm.h"
 #include "comm/world.h"
 
@@ -19,6 +20,7 @@ struct trc_group {
   std::uint32_t generation = 0;
   trc_world* world = nullptr;
   trainrun::comm::HomeProcess home{};
+  std::shared_ptr<trainrun::comm::Lanes> lanes = std::make_shared<trainrun::comm::Lanes>();
 };
 struct trc_world {
   trainrun::comm::World* world;
@@ -26,12 +28,18 @@ struct trc_world {
   trainrun::comm::World::Owner owned{};  // null in an elastic membership
   std::mutex mutex{};
   std::vector<std::unique_ptr<trc_group>> groups{};  // of some of the ranks
+
+  // Of all groups: waits for the works that were started; and ends them, false if one still runs.
+  void drain();
+  bool close_lanes(trainrun::Duration within);
 };
 
 namespace trainrun::comm {
 
 // Keeps it for trc_last_error of this thread.
 trc_status remember(const Failure& failure);
+// How long a world that is freed gives the works that run.
+constexpr Duration works_at_the_end = milliseconds(300);
 // What this thread was told last.
 Failure last_failure();
 trc_status invalid(const char* message);

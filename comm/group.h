@@ -39,8 +39,8 @@ class Group {
     std::vector<std::uint32_t> world_ranks{};  // of its members; empty: all ranks of the world
     // Its members called different things, which ranks outside it do not know.
     std::function<void(const Failure&)> disagreed{};
-    // Makes the group of this rank and another one of the members.
-    std::function<Outcome<Group*>(int other)> pair{};
+    // Makes the group of this rank and another one of the members, for what goes from one to the other.
+    std::function<Outcome<Group*>(int from, int to)> pair{};
   };
 
   Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain)
@@ -125,7 +125,7 @@ class Group {
     Group* group = nullptr;
   };
   std::mutex pairs_mutex_;
-  std::map<int, Pair> pairs_;  // by the other member; nodes stay where they are
+  std::map<std::pair<int, int>, Pair> pairs_;  // by who gives and who gets; nodes stay where they are
 };
 
 }  // namespace trainrun::comm

@@ -184,7 +184,8 @@ Outcome<void> Group::receive(void* data, std::size_t count, trc_dtype dtype, int
   return hand_over(data, data, count, dtype, from, from);
 }
 
-// Each two ranks that exchange something get a group of their own for it, when they first do.
+// Each two ranks that exchange something get a group of their own for it, when they first do; another for the
+// way back, so that both may send before they receive.
 Outcome<void> Group::hand_over(const void* in, void* out, std::size_t count, trc_dtype dtype, int from,
                                int other) {
   if (auto good = check_member(other); !good) return good;
@@ -196,14 +197,15 @@ Outcome<void> Group::hand_over(const void* in, void* out, std::size_t count, trc
     return run(descriptor(Call::send, count, dtype, other),
                from == rank_ ? Transfer{in, nullptr, {}} : Transfer{nullptr, out, {}});
   if (!links_.pair) return fail(TRC_UNSUPPORTED, "this group cannot send");
+  const int to = from == rank_ ? other : rank_;
   auto& pair = [&]() -> Pair& {
     const std::lock_guard lock(pairs_mutex_);
-    return pairs_[other];
+    return pairs_[{from, to}];
   }();
   {
     const std::lock_guard lock(pair.mutex);
     if (pair.group == nullptr) {
-      auto made = links_.pair(other);
+      auto made = links_.pair(from, to);
       if (!made) return tl::unexpected(made.error());
       pair.group = *made;
     }

@@ -23,6 +23,8 @@
  * and buffers of failed operations have undefined content. The library never ends the process.
  * trc_elastic goes on from there, in a new world.
  *
+ * Operations that go on while the program does something else are in trainrun_work.h.
+ *
  * Threads. Operations of one group run one after another, in the order in which they are called; all ranks
  * must call the same operations in the same order. A call from several threads at once is safe but has no
  * order. Times of operations leave out that for which the process is stopped.
@@ -192,7 +194,8 @@ TRC_API trc_status trc_alltoallv(trc_group* group, const void* in, const uint64_
                                  const uint64_t* out_counts, trc_dtype dtype);
 TRC_API trc_status trc_barrier(trc_group* group);
 /* From one rank to another, which both call, with the same count and type, in the same order; the others do
- * not. A send may wait until the other rank receives. The first between two ranks also connects them. */
+ * not. A send may wait until the other rank receives. Both directions are apart: what two ranks send to each
+ * other has no order. The first between two ranks also connects them. */
 TRC_API trc_status trc_send(trc_group* group, const void* data, size_t count, trc_dtype dtype, int to);
 TRC_API trc_status trc_recv(trc_group* group, void* data, size_t count, trc_dtype dtype, int from);
 

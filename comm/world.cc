@@ -258,7 +258,7 @@ bool World::parted() {
 }
 
 void World::Close::operator()(World* world) const {
-  if (world->parted()) {
+  if (world->parted() && !in_use) {
     delete world;
     return;
   }

@@ -35,6 +35,7 @@ class World {
   // connections stay open. They would fail at once otherwise, before anybody knows how this process ends, and
   // be taken for the cause.
   struct Close {
+    bool in_use = false;  // by a thread that is not waited for: it stays, in any case
     void operator()(World* world) const;
   };
   using Owner = std::unique_ptr<World, Close>;
@@ -102,7 +103,8 @@ class World {
   // Why something on a device failed: there, or because a rank has gone.
   Failure explain_device(const std::string& operation, bool timed_out, const std::string& text,
                          const std::vector<std::uint32_t>& among, const nccl::NcclBackend& nccl);
-  Outcome<Group*> open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int other);
+  Outcome<Group*> open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int from,
+                            int to);
   Group::Links links(std::vector<std::uint32_t> ranks, const std::string& name);
   Outcome<rendezvous::Client> connect(Duration within) const;
   Outcome<void> part(Duration wait);

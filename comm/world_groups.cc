@@ -22,7 +22,7 @@ std::uint64_t number_of(const std::vector<std::uint32_t>& ranks) {
 
 Group::Links World::links(std::vector<std::uint32_t> ranks, const std::string& name) {
   Group::Links links;
-  links.pair = [this, ranks, name](int other) { return open_pair(ranks, name, other); };
+  links.pair = [this, ranks, name](int from, int to) { return open_pair(ranks, name, from, to); };
   // After it the world is over, on all ranks; but first all members hear of it in words of their own.
   if (!ranks.empty())
     links.disagreed = [this, ranks, name](const Failure& failure) {
@@ -105,11 +105,14 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
   return &group;
 }
 
-Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name,
-                                 int other) {
-  const auto far = ranks.empty() ? static_cast<std::uint32_t>(other) : ranks[static_cast<std::size_t>(other)];
-  return open_group({std::min(rank_, far), std::max(rank_, far)},
-                    fmt::format("{}/{}-{}", name, std::min(rank_, far), std::max(rank_, far)));
+Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int from,
+                                 int to) {
+  const auto in_world = [&](int member) {
+    return ranks.empty() ? static_cast<std::uint32_t>(member) : ranks[static_cast<std::size_t>(member)];
+  };
+  const auto [gives, gets] = std::pair(in_world(from), in_world(to));
+  return open_group({std::min(gives, gets), std::max(gives, gets)},
+                    fmt::format("{}/{}-{}", name, gives, gets));
 }
 
 // When all have come here nobody reads from another's connections any more.

@@ -21,6 +21,7 @@ BUILD, CMAKE, CXX, SANITIZERS = (sys.argv + [""] * 5)[1:5]
 # Below the prefix; * stands for what depends on version or machine.
 EXPECTED = ["bin/trainrun", "libexec/trainrun/agent-*", "include/trainrun/trainrun_comm.h",
             "include/trainrun/trainrun_comm.hpp", "include/trainrun/trainrun_elastic.hpp", "include/trainrun/trainrun_nccl.h",
+            "include/trainrun/trainrun_work.h", "include/trainrun/trainrun_work.hpp",
             "lib*/**/libtrainrun_comm.so.0", "lib/python3/dist-packages/trainrun/elastic.py",
             "lib*/**/cmake/trainrun_comm/trainrun_comm-config.cmake", "share/man/man1/trainrun.1",
             "share/man/man1/trainrun-ctl.1", "share/man/man1/trainrun-replay.1", "share/man/man5/trainrun-hosts.5",

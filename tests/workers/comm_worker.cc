@@ -24,6 +24,10 @@
 //   all_operations            one after the other, small and large, until something fails
 //   all_operations_and_child  the same, and the last rank forks a child that lives until the input ends
 //   leaks     makes and ends groups, and a world; "nothing left", or what there is more of
+//   works     every operation, started and not waited for; "ok RANK SIZE"
+//   works_loop      four started allreduces at a time until something fails; "running" after the first ones
+//   works_fork      a forked child has no part in what was started; "ok"
+//   works_free      rank 0 ends its world while a work runs and one waits; "freed"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -363,6 +367,10 @@ int main(int argc, char** argv) {
     if (mode == "all_operations") return all_operations(false);
     if (mode == "all_operations_and_child") return all_operations(true);
     if (mode == "leaks") return leaks();
+    if (mode == "works") return works();
+    if (mode == "works_loop") return works_loop();
+    if (mode == "works_fork") return works_fork();
+    if (mode == "works_free") return works_free();
     if (mode == "send_late") return send_late();
     std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;

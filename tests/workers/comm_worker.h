@@ -28,3 +28,7 @@ int group_late();
 int send_late();
 int all_operations(bool child);
 int leaks();
+int works();
+int works_loop();
+int works_fork();
+int works_free();

@@ -101,7 +101,19 @@ def _load():
 
 lib = _load()
 
-for _name, _result, _arguments in [
+
+def declare(functions):
+    """(name, type of the result, types of the arguments) of each."""
+    for name, result, arguments in functions:
+        try:
+            function = getattr(lib, name)
+        except AttributeError:
+            raise ImportError(f"{lib._name} has no {name}: it is of another version than this package in {os.path.dirname(__file__)}; "
+                              "set TRAINRUN_COMM_LIBRARY to the library that came with the package") from None
+        function.restype, function.argtypes = result, arguments
+
+
+declare([
         ("trc_world_init", c_int, [POINTER(Options), POINTER(c_void_p)]),
         ("trc_world_finalize", c_int, [c_void_p]),
         ("trc_world_free", None, [c_void_p]),
@@ -153,13 +165,7 @@ for _name, _result, _arguments in [
         ("trc_nccl_group_create", c_int, [c_void_p, POINTER(c_int), c_size_t, c_int, c_void_p, POINTER(c_void_p)]),
         ("trc_nccl_use_stream", c_int, [c_void_p, c_void_p]),
         ("trc_nccl_look_at", c_int, [c_char_p]),
-        ("trc_describe_host", c_char_p, [c_int])]:
-    try:
-        _function = getattr(lib, _name)
-    except AttributeError:
-        raise ImportError(f"{lib._name} has no {_name}: it is of another version than this package in {os.path.dirname(__file__)}; "
-                          "set TRAINRUN_COMM_LIBRARY to the library that came with the package") from None
-    _function.restype, _function.argtypes = _result, _arguments
+        ("trc_describe_host", c_char_p, [c_int])])
 
 
 def check(status):
@@ -175,6 +181,11 @@ def check(status):
 def invalid(why):
     """What the library would answer."""
     return Invalid(ErrorInfo(struct_size=ctypes.sizeof(ErrorInfo), status=6, culprit=-1, message=why.encode()))
+
+
+def timed_out(why):
+    """What the library would answer."""
+    return Timeout(ErrorInfo(struct_size=ctypes.sizeof(ErrorInfo), status=3, culprit=-1, message=why.encode()))
 
 
 def _milliseconds(seconds):

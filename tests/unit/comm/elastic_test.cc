@@ -195,6 +195,14 @@ TEST_CASE("the Python package has every operation, on groups too") {
   }
 }
 
+TEST_CASE("works of the Python package end, are heard of, and say what went wrong") {
+  for (const bool one_host : {true, false}) {
+    Fleet fleet(4, python("works_worker.py"), for_python(), one_host);
+    fleet.all_hear("ok ");
+    for (const auto worker : fleet.workers()) CHECK(fleet.exit_code(worker) == 0);
+  }
+}
+
 TEST_CASE("the Python package does the same, with values beside buffers") {
   Fleet fleet(2, python("elastic_worker.py"), for_python());
   for (const char* order : {"step", "commit", "step"}) fleet.tell_all(order);

@@ -1,0 +1,154 @@
+"""Operations that are started and go on by themselves (trainrun_work.h), and the thread that hears of their ends."""
+import atexit
+import ctypes
+import itertools
+import os
+import select
+import threading
+from ctypes import POINTER, Structure, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+from trainrun._library import check, declare, lib
+
+(ALLREDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALLGATHER, ALLGATHERV, GATHER, SCATTER, ALLTOALL, ALLTOALLV, BARRIER, SEND,
+ RECV) = range(13)
+_TIMEOUT = 3
+
+
+class Call(Structure):
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int32), ("dtype", c_int32), ("op", c_int32), ("root", c_int32),
+                ("reserved", c_int32), ("give", c_void_p), ("get", c_void_p), ("count", c_uint64), ("before", c_double),
+                ("after", c_double), ("in_counts", POINTER(c_uint64)), ("out_counts", POINTER(c_uint64))]
+
+
+declare([
+        ("trc_start", c_int, [c_void_p, POINTER(Call), c_size_t, c_void_p, c_uint64, POINTER(c_void_p)]),
+        ("trc_run", c_int, [c_void_p, POINTER(Call), c_size_t]),
+        ("trc_work_ended", c_int, [c_void_p]),
+        ("trc_work_wait", c_int, [c_void_p, c_int64]),
+        ("trc_work_free", None, [c_void_p]),
+        ("trc_completions_new", c_int, [POINTER(c_void_p)]),
+        ("trc_completions_descriptor", c_int, [c_void_p]),
+        ("trc_completions_next", c_int, [c_void_p, POINTER(c_uint64)])])
+
+
+def call(kind, give=None, get=None, count=0, dtype=0, op=0, root=0, in_counts=None, out_counts=None):
+    """Addresses of what is given and of what is got; counts are lists."""
+    def array(counts):
+        return None if counts is None else (c_uint64 * len(counts))(*counts)
+    return Call(ctypes.sizeof(Call), kind, dtype, op, root, 0, give, get, count, 0, 0, array(in_counts), array(out_counts))
+
+
+class _Ear:
+    """A thread that is told of the ends of works, and keeps what they need until then."""
+
+    def __init__(self):
+        self.completions = c_void_p()
+        check(lib.trc_completions_new(ctypes.byref(self.completions)))
+        self.works, self.tags = {}, itertools.count(1)
+        self._quit, self._wake = os.pipe()
+        self._thread = threading.Thread(target=self._hear, name="trainrun-works", daemon=True)
+        self._thread.start()
+        # A thread that still runs when the interpreter is taken apart could not be stopped in torch's C++.
+        atexit.register(self._stop, os.getpid())
+
+    def _hear(self):
+        ends, tag = select.poll(), c_uint64()
+        ends.register(lib.trc_completions_descriptor(self.completions), select.POLLIN)
+        ends.register(self._quit, select.POLLIN)
+        while not any(descriptor == self._quit for descriptor, _ in ends.poll()):
+            while lib.trc_completions_next(self.completions, ctypes.byref(tag)):
+                self.works.pop(tag.value).settle()
+
+    def _stop(self, pid):
+        if pid != os.getpid():
+            return
+        os.write(self._wake, b"q")
+        self._thread.join(1)
+        if self.works:  # the library may still write to their buffers, until the process has ended
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.works))
+
+
+_ear, _ear_lock = None, threading.Lock()
+
+
+def _forget():
+    global _ear, _ear_lock
+    _ear, _ear_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _hearing():
+    global _ear
+    if _ear is None:
+        with _ear_lock:
+            if _ear is None:
+                _ear = _Ear()
+    return _ear
+
+
+def run(group, calls):
+    """In this thread, after what was started before."""
+    check(lib.trc_run(group, (Call * len(calls))(*calls), len(calls)))
+
+
+class Started:
+    """A work. `keep`: what must stay until it has ended; `finish` is called once after a good end, on any thread."""
+
+    def __init__(self, group, calls, keep=None, finish=None):
+        self._handle, self._keep, self._finish = c_void_p(), keep, finish
+        self._lock, self._settled, self._error, self._then = threading.Lock(), False, None, []
+        ear = _hearing()
+        tag = next(ear.tags)
+        ear.works[tag] = self
+        with self._lock:  # it may end, and be settled, before its handle is here
+            status = lib.trc_start(group, (Call * len(calls))(*calls), len(calls), ear.completions, tag, ctypes.byref(self._handle))
+        if status:
+            del ear.works[tag]
+            check(status)
+
+    def __del__(self, free=lib.trc_work_free):  # also when the interpreter has taken this module apart
+        free(self._handle)
+
+    def ended(self):
+        return bool(lib.trc_work_ended(self._handle))
+
+    def wait(self, seconds=None):
+        """False: it goes on when the time has passed. Raises what has become of it."""
+        status = lib.trc_work_wait(self._handle, -1 if seconds is None else int(seconds * 1000))
+        if status == _TIMEOUT and not self.ended():
+            return False
+        error = self.settle()
+        if error is not None:
+            raise error
+        return True
+
+    def error(self):
+        """Why it has failed; None if it goes on, or ended well."""
+        return self.settle() if self.ended() else None
+
+    def then(self, function):
+        """Calls it with the error, or None, when it has ended; at once if it has."""
+        with self._lock:
+            if not self._settled:
+                self._then.append(function)
+                return
+        function(self._error)
+
+    def settle(self):
+        """After its end, by whoever comes first: the user or the ear."""
+        with self._lock:
+            if self._settled:
+                return self._error
+            try:
+                check(lib.trc_work_wait(self._handle, 0))
+                if self._finish is not None:
+                    self._finish()
+            except Exception as error:  # its own, or of `finish`; the ear goes on
+                self._error = error
+            self._settled, self._keep, self._finish = True, None, None
+            waiting, self._then = self._then, None
+        for function in waiting:
+            function(self._error)
+        return self._error

@@ -1,0 +1,61 @@
+"""What torch gets for an operation that was started."""
+import torch
+from torch._C._distributed_c10d import Work
+
+from trainrun import _work
+from trainrun._library import Error, Invalid, Unsupported, timed_out
+
+ends = []  # how the world has ended, as futures were told: torch keeps the words alone
+
+
+class Pending(Work):
+    """`plan` is carried out, at once if it is to be waited for anyway; `result` is the future's value."""
+
+    def __init__(self, group, plan, result, asynchronous):
+        super().__init__()
+        self._result, self._future, self._started = result, None, None
+        if asynchronous:
+            self._started = _work.Started(group, plan.calls, plan, plan.finish)
+        else:
+            _work.run(group, plan.calls)
+            plan.finish()
+
+    def wait(self, timeout=None):
+        """`timeout`: a timedelta; none, or not above 0: however long it takes. Raises what has become of it."""
+        seconds = timeout.total_seconds() if timeout else 0
+        if self._started is not None and not self._started.wait(seconds if seconds > 0 else None):
+            raise timed_out(f"the operation has not ended within {seconds:g} s; it goes on")
+        return True
+
+    synchronize = wait
+
+    def is_completed(self):
+        return self._started is None or self._started.ended()
+
+    def exception(self):
+        return None if self._started is None else self._started.error()
+
+    def is_success(self):
+        return self.is_completed() and self.exception() is None
+
+    def result(self):
+        return self._result
+
+    def get_future(self):
+        if self._future is None:
+            ended, result = torch.futures.Future(), self._result
+
+            # Raised in here, an error is one for torch's C++ too, which Future.set_exception does not tell.
+            def value(future):
+                error = future.value()
+                if error is not None:
+                    if isinstance(error, Error) and not isinstance(error, (Invalid, Unsupported)):
+                        ends.append(error)
+                    raise error
+                return result
+            self._future = ended.then(value)
+            if self._started is None:
+                ended.set_result(None)
+            else:
+                self._started.then(ended.set_result)
+        return self._future

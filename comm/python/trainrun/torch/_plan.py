@@ -1,0 +1,85 @@
+"""What an operation on tensors asks of the library: its calls, the memory they need, and what is to be done after them."""
+import torch
+
+from trainrun import _work
+from trainrun.torch._foreign import unsupported
+
+_DTYPES = {torch.uint8: 0, torch.int8: 1, torch.int32: 2, torch.int64: 3, torch.float32: 4, torch.float64: 5, torch.float16: 6,
+           torch.bfloat16: 7, torch.bool: 8}
+_OPS = {"SUM": 0, "AVG": 1, "MIN": 2, "MAX": 3, "PRODUCT": 4, "BAND": 5, "BOR": 6, "BXOR": 7}
+
+
+def op_of(reduce_op):
+    name = getattr(getattr(reduce_op, "op", reduce_op), "name", str(reduce_op))
+    if name not in _OPS:
+        raise unsupported(f"the backend trainrun has no reduction {name} (but {', '.join(_OPS)})")
+    return _OPS[name]
+
+
+def _plain(tensor):
+    """The same elements one after another: the tensor itself where that is so."""
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        raise unsupported(f"the backend trainrun works on dense tensors of the CPU, not on {tensor.layout} on {tensor.device}; "
+                          "try: torch's backend nccl for those of GPUs")
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+class Plan:
+    def __init__(self, size):
+        self.size, self.calls, self.keep, self._after = size, [], [], []
+
+    def given(self, tensor):
+        plain = _plain(tensor)
+        self.keep.append(plain)
+        return plain
+
+    def got(self, tensor):
+        """Where its elements go: to itself at once, or in the end."""
+        plain = self.given(tensor)
+        if plain.data_ptr() != tensor.data_ptr() or not tensor.is_contiguous():
+            self._after.append(lambda: tensor.detach().copy_(plain))
+        return plain
+
+    def joined(self, tensors):
+        """Those that are given, one after another."""
+        flat = torch.cat([_plain(tensor).view(-1) for tensor in tensors])
+        self.keep.append(flat)
+        return flat
+
+    def apart(self, tensors):
+        """Where those that are got come one after another; they get their parts in the end."""
+        flat = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
+        self.keep.append(flat)
+
+        def hand_out():
+            for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
+                tensor.detach().copy_(part.view(tensor.shape))
+        self._after.append(hand_out)
+        return flat
+
+    def finish(self):
+        for step in self._after:
+            step()
+
+    def reduction(self, kind, give, get, count, op, root=0):
+        dtype = _DTYPES.get(give.dtype)
+        if dtype is None:
+            raise unsupported(f"the backend trainrun cannot reduce {give.dtype} (but {', '.join(map(str, _DTYPES))})")
+        self._add(kind, give, get, count, dtype, op=op, root=root)
+
+    def move(self, kind, give, get, count, root=0, in_counts=None, out_counts=None):
+        """Of elements of any type, as bytes where the library has no word for it."""
+        known = give if give is not None else get
+        dtype, width = _DTYPES.get(known.dtype), 1
+        if dtype is None:
+            dtype, width = 0, known.element_size()
+        self._add(kind, give, get, count * width, dtype, root=root,
+                  in_counts=in_counts and [n * width for n in in_counts], out_counts=out_counts and [n * width for n in out_counts])
+
+    def _add(self, kind, give, get, count, dtype, **more):
+        self.calls.append(_work.call(kind, None if give is None else give.data_ptr(), None if get is None else get.data_ptr(), count,
+                                     dtype, **more))
+
+    def must_fit(self, what, have, want):
+        if have != want:
+            raise ValueError(f"{what} has {have} elements, not {want}")

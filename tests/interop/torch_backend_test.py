@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""torch.distributed on trainrun's backend: as gloo does it, operation by operation and step by step, and who has died."""
+import os
+import re
+
+from interop import HERE, LONG, harness
+from environments import python_with, versions
+
+PACKAGES = ("torch", "numpy", "lightning", "accelerate", "transformers")  # as torch_test.py: one environment for both
+LIBRARY = os.environ.get("TRAINRUN_COMM_RELEASE", harness.ROOT + "/build/release/lib/libtrainrun_comm.so.0")
+SETTINGS = ("-x", "OMP_NUM_THREADS=1", "-x", "TRAINRUN_COMM_LIBRARY=" + harness.without_blanks(LIBRARY), "-x",
+            "PYTHONPATH=" + harness.without_blanks(harness.ROOT + "/comm/python"), "-x", "PYTHONDONTWRITEBYTECODE=1")
+PROGRAM = harness.without_blanks(os.path.join(HERE, "programs/torch_backend.py"))
+
+
+class TorchBackend(harness.LocalTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.python = python_with("torch", *PACKAGES)
+        print("with", *versions(cls.python, "torch"))
+        super().setUpClass()
+
+    def environment(self, extra=None):
+        return super().environment({"TORCHINDUCTOR_CACHE_DIR": self.folder + "/inductor", **(extra or {})})
+
+    def program(self, ranks, *words):
+        return self.run_job("-np", ranks, "--oversubscribe", "--preload", "torch", *SETTINGS, self.python, PROGRAM, *words, timeout=LONG)
+
+    def test_every_operation_is_as_gloos(self):
+        for ranks in (2, 3, 4):
+            with self.subTest(ranks=ranks):
+                done = self.assertEnds(self.program(ranks, "table"), 0)
+                self.assertEqual(len(re.findall(rf"of {ranks}: \d\d\d as gloo; did not run: \[\]", done.out)), ranks, done)
+
+    def test_losses_are_those_of_gloo(self):
+        done = self.assertEnds(self.program(2, "training"), 0)
+        for kind in ("DDP", "FSDP2"):
+            self.assertEqual(len(re.findall(f"of 2: {kind} as gloo, within", done.out)), 2, done)
+
+    def test_what_stands_on_it(self):
+        done = self.assertEnds(self.program(2, "layers", self.folder + "/checkpoint"), 0)
+        self.assertEqual(done.out.count("of 2: DTensor, ZeRO and checkpoints"), 2, done)
+
+    def test_a_death_is_told_by_rank(self):
+        for how in ("plain", "future", "ddp"):
+            with self.subTest(how=how):
+                done = self.program(3, "kill", how)
+                self.assertEqual(sorted(re.findall(r"rank (\d): lost rank 1 on ", done.out)), ["0", "2"], done)
+
+
+if __name__ == "__main__":
+    harness.main()
