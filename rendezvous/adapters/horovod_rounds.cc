@@ -32,7 +32,7 @@ void HorovodRounds::begin(const std::vector<HorovodSeat>& world) {
     }
     auto& member = members_[seat.worker] = std::move(it->second);
     before.erase(it);
-    if (member.told && !member.ready) hopeless.push_back(seat.worker);
+    if (heard_ && member.told && !member.ready) hopeless.push_back(seat.worker);
     member.seat = seat;
     member.told = member.arrived = member.ready = false;
   }
@@ -58,6 +58,7 @@ HorovodRounds::Member* HorovodRounds::find(const std::string& name) {
 }
 
 void HorovodRounds::ask(std::uint32_t connection, const std::string& name) {
+  heard_ = true;
   auto* member = find(name);
   if (member == nullptr) return callbacks_.answer(connection, no_place);
   if (member->told && !member->elastic && !member->dismissed)
@@ -93,6 +94,7 @@ void HorovodRounds::dismiss(WorkerId worker) {
 }
 
 void HorovodRounds::registered(const std::string& name) {
+  heard_ = true;
   auto* member = find(name);
   if (member == nullptr) return;
   member->elastic = true;
@@ -100,6 +102,7 @@ void HorovodRounds::registered(const std::string& name) {
 }
 
 void HorovodRounds::arrived(Rank rank) {
+  heard_ = true;
   bool survivors = false;
   for (auto& [worker, member] : members_) {
     if (member.seat.rank == rank && member.told) member.arrived = true;

@@ -83,6 +83,7 @@ class HorovodRounds {
   std::map<WorkerId, Member> members_, leavers_;  // leavers_: of an earlier world alone
   std::size_t size_ = 0;
   bool formed_ = false;
+  bool heard_ = false;  // of any rank: until then this is no job of Horovod, and nobody is within hvd.init
 };
 
 }  // namespace trainrun::rendezvous

@@ -136,6 +136,14 @@ TEST_CASE("who is within hvd.init of a world that is over cannot come to the nex
   CHECK(scene.take() == Told{"hopeless 1", "hopeless 3"});
 }
 
+TEST_CASE("ranks that have never spoken of Horovod are left alone: they are no program of Horovod") {
+  Scene scene;
+  scene.rounds.begin(three);
+  scene.rounds.begin({three[0], three[2]});
+  scene.rounds.dismiss({2});
+  CHECK(scene.take() == Told{});
+}
+
 TEST_CASE("a local rank that a newcomer has now is asked by the survivor who had it") {
   Scene scene;
   scene.begin_elastic(three);
