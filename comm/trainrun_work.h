@@ -3,8 +3,10 @@
  * at once. A send waits for nothing but the sends to the same rank before it, a receive for the receives from
  * the same.
  *
- *   trc_call call = {sizeof call, TRC_CALL_ALLREDUCE, TRC_F32, TRC_MEAN, 0, 0, in, out, count, 1, 1, NULL,
- * NULL}; trc_work* work; trc_start(group, &call, 1, NULL, 0, &work);
+ *   trc_call call = {sizeof call, TRC_CALL_ALLREDUCE, TRC_F32, TRC_MEAN};
+ *   call.in = in, call.out = out, call.count = count;
+ *   trc_work* work;
+ *   trc_start(group, &call, 1, NULL, 0, &work);
  *   ...                                              // neither touches `in` nor `out`
  *   trc_status status = trc_work_wait(work, -1);     // TRC_PEER_LOST, ... and trc_last_error says why
  *   trc_work_free(work);

@@ -222,8 +222,11 @@ struct Child::State : std::enable_shared_from_this<State> {
     arm(dying, [](State& it) { it.tell(); });
   }
 
+  // Asio may wake a wait too early: its states of descriptors are used again, and an event of the one before
+  // can still be on its way.
   void exited() {
     if (has_exited) return;
+    if (!has_ended()) return when(end_seen, stream_descriptor::wait_read, [](State& it) { it.exited(); });
     has_exited = true;
     if (told) return finish();
     arm(drain, [](State& it) { it.finish(); });

@@ -92,6 +92,7 @@ TEST_SUITE("inspection") {
     for (std::uint32_t worker = 1; worker <= 6; ++worker) {
       const auto pid = std::to_string(worker == 1 ? child[0] : scene.pids[worker]);
       const auto& stack = of(scene, worker).stack;
+      INFO(stack.substr(0, 1000));
       CHECK(stack.find("gdb on process " + pid + ":\nasked -nx -batch ") != std::string::npos);
       CHECK(stack.find(" -p " + pid + " ") != std::string::npos);
       CHECK(stack.size() <= 65536);
