@@ -45,11 +45,20 @@ class _Ear:
         self.completions = c_void_p()
         check(lib.trc_completions_new(ctypes.byref(self.completions)))
         self.works, self.tags = {}, itertools.count(1)
-        self._quit, self._wake = os.pipe()
-        self._thread = threading.Thread(target=self._hear, name="trainrun-works", daemon=True)
-        self._thread.start()
-        # A thread that still runs when the interpreter is taken apart could not be stopped in torch's C++.
-        atexit.register(self._stop, os.getpid())
+        self._thread, self._lock = None, threading.Lock()
+
+    def listen(self):
+        """Not before a work was started: in a forked child none is."""
+        if self._thread:
+            return
+        with self._lock:
+            if self._thread:
+                return
+            self._quit, self._wake = os.pipe()
+            self._thread = threading.Thread(target=self._hear, name="trainrun-works", daemon=True)
+            self._thread.start()
+            # A thread that still runs when the interpreter is taken apart could not be stopped in torch's C++.
+            atexit.register(self._stop, os.getpid())
 
     def _hear(self):
         ends, tag = select.poll(), c_uint64()
@@ -107,6 +116,7 @@ class Started:
         if status:
             del ear.works[tag]
             check(status)
+        ear.listen()
 
     def __del__(self, free=lib.trc_work_free):  # also when the interpreter has taken this module apart
         free(self._handle)
