@@ -238,6 +238,9 @@ void JobMachine::on(const HostSwept& event) {
 
 void JobMachine::after_drain() {
   const bool culprit_rests = blaming_ && blame();
+  // Who fails as well in a restart that is paid is not blamed for it, but whoever dies later is its victim.
+  if (const auto all = failures(); !all.empty() && !all[first_cause(all)].lost_peer)
+    last_cause_ = all[first_cause(all)];
   somebody_left_well_ = survivors_stay_ && (somebody_left_well_ || somebody_finished_well());
   if (!unfinished_ || unfinished_->planned)
     if (auto why = why_unfinished()) unfinished_ = std::move(why);

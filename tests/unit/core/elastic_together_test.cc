@@ -71,6 +71,31 @@ TEST_SUITE("core.elastic together") {
     CHECK(bench.outcome->exit_code == 9);
   }
 
+  TEST_CASE(
+      "in place: the last failure is a victim's, and the one before it, which cost nothing, is the cause") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) {
+      one_restart(spec);
+      spec.elastic.min_np = 4;
+    });
+    bench.all_running(true);
+    const auto before = bench.world.workers;
+    bench.end(before[3], ExitStatus::exited(1));
+    bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
+    const auto newcomer = bench.ordered.at(0);
+    bench.tell(WorkerStarted{newcomer, 1});
+    bench.end(before[1], ExitStatus::killed(SIGKILL, false));  // in the restart that is paid
+    bench.end(newcomer, ExitStatus::exited(1), true);          // came later: there is no restart left for it
+    bench.pass(Deadline::notice);
+    bench.end(before[0], ExitStatus::exited(134));  // of our SIGTERM
+    bench.drained();
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.machine->restarts() == 1);
+    REQUIRE(bench.outcome->cause);
+    CHECK(bench.outcome->cause->worker == before[1]);
+    CHECK(bench.outcome->exit_code == 128 + SIGKILL);
+  }
+
   TEST_CASE("two hosts that lose power together cost one restart, whenever the second is noticed") {
     Bench bench(3, OnFailure::restart_world, one_restart);
     bench.all_running();
