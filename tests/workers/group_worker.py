@@ -42,6 +42,12 @@ if inner:
     assert (inner.rank, inner.size) == (rank // 2, 2)
     assert inner.allreduce(floats(rank))[0] == 4
     inner.free()
+    for use in (inner.free, inner.barrier, lambda: inner.allreduce(floats(rank))):
+        try:
+            use()
+            raise AssertionError("a group that was freed can be used")
+        except trainrun.Invalid as error:
+            assert str(error) == "the group was freed", error
 for wrong in (lambda: world.group([0, 0]), lambda: world.allreduce(floats(1), "bor"), lambda: world.send(floats(1), rank)):
     try:
         wrong()

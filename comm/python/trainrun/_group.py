@@ -1,7 +1,7 @@
 """Operations of a group of ranks on buffers of numbers."""
 import ctypes
 
-from trainrun._library import check, lib
+from trainrun._library import check, invalid, lib
 
 _OPS = {"sum": 0, "mean": 1, "min": 2, "max": 3, "prod": 4, "band": 5, "bor": 6, "bxor": 7}
 _DTYPES = {"u8": 0, "i8": 1, "i32": 2, "i64": 3, "f32": 4, "f64": 5, "f16": 6, "bf16": 7, "bool": 8}
@@ -68,6 +68,8 @@ class Group:
     def _group(self):
         if self._world is not None:
             self._world._alive()
+        if self._handle_of_group is None:
+            raise invalid("the group was freed")
         return self._handle_of_group
 
     @property
@@ -168,5 +170,6 @@ class Group:
         return data
 
     def free(self):
-        """All members call it. Else the group ends with its world."""
+        """All members call it, once, and no operation after it. Else the group ends with its world."""
         check(lib.trc_group_free(self._group))
+        self._handle_of_group = None
