@@ -46,10 +46,8 @@ void blot(char* text) {
 
 void hide_values(std::span<char* const> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
-    char* equals = std::strchr(words[i], '=');
-    const std::string_view flag(words[i], equals == nullptr
-                                              ? std::strlen(words[i])
-                                              : static_cast<std::size_t>(equals - words[i]));
+    char* const equals = std::strchr(words[i], '=');
+    const std::string_view flag = std::string_view(words[i]).substr(0, std::string_view(words[i]).find('='));
     // The flag's first argument, behind '=' or as a word of its own, and the word behind that.
     char* const first = equals != nullptr ? equals + 1 : i + 1 < words.size() ? words[i + 1] : nullptr;
     if (first == nullptr) return;
