@@ -31,6 +31,7 @@
 #include "launcher/core/placement.h"
 #include "launcher/core/replan.h"
 #include "launcher/core/restart_budget.h"
+#include "launcher/core/world.h"
 
 namespace trainrun::core {
 
@@ -52,7 +53,7 @@ class JobMachine {
 
   [[nodiscard]] Progress progress() const;
   [[nodiscard]] Phase phase() const { return phase_; }
-  [[nodiscard]] const Placement& placement() const { return world_; }
+  [[nodiscard]] const Placement& placement() const { return world_.placement(); }
   // Where a worker sits, or sat last, until it is finished and its generation is over; null for any other.
   [[nodiscard]] const Seat* seat_of(WorkerId worker) const;
   [[nodiscard]] std::vector<HostView> hosts() const;
@@ -89,26 +90,6 @@ class JobMachine {
     Instant away_until{};                            // it went by its own word
     std::string note;                                // what was last said about it
     std::shared_ptr<const wire::HostFacts> facts{};  // of its agent, once there was one
-  };
-  struct Worker {
-    WorkerState state = WorkerState::ordered;
-    Instant since{};  // of the state, as it is told: ended is one
-    Seat seat;
-    std::uint32_t pid = 0;
-    bool member = true;        // of the current world
-    bool condemned = false;    // we end it: its end is no failure
-    bool killed = false;       // alive when KILL was sent
-    bool asked = false;        // to end, before it did
-    bool seasoned = false;     // it was in a world that had met: it may hold state
-    bool joined = false;       // it is in the rendezvous of this generation
-    bool waits = false;        // it has left this generation's work
-    bool told = false;         // to leave: however it ends, it followed
-    bool left = false;         // for its agent to end, since we leave at once
-    bool raised = false;       // and printed its exception
-    bool ended_there = false;  // its agent went in an orderly way, and ends it by SIGTERM
-    std::optional<Failure> failure;
-    std::string last_words;  // when it failed
-    ExitStatus status;
   };
   // What a drain leads to.
   enum class Then : std::uint8_t { end, restart };
@@ -169,7 +150,7 @@ class JobMachine {
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
   [[nodiscard]] std::set<HostIndex> forgiven() const;
   [[nodiscard]] bool any_dialling() const;
-  [[nodiscard]] bool has_live_members(HostIndex index) const;
+  [[nodiscard]] bool has_live_members(HostIndex host) const { return world_.has_live_members(host); }
 
   // gathering, forming
   void give_up_gathering();
@@ -195,6 +176,7 @@ class JobMachine {
   void form();
   bool mpi_is_one();
   void begin_world();
+  void leave_world(WorkerId id);  // it has ended, and has no place any more
   void world_runs();
 
   // worlds
@@ -219,14 +201,13 @@ class JobMachine {
   [[nodiscard]] Follows what_follows(const Trouble& trouble) const;
   [[nodiscard]] bool was_up() const;
   [[nodiscard]] bool in_place_now() const;
-  [[nodiscard]] static bool survives(const Worker& worker);
   [[nodiscard]] std::vector<const Worker*> staying() const;
-  [[nodiscard]] static bool awaited(const Worker& worker);
   void kill_late_starters();
   void give_up_those_who_withstand();
   void output_is_late();
   [[nodiscard]] bool survivors_complete(std::size_t survivors, int size) const;
   void begin_draining(const Trouble& trouble);
+  void condemn_members();
   void drain_step();
   void after_drain();
   bool blame();
@@ -245,7 +226,7 @@ class JobMachine {
   void grace_of_leavers_over();
 
   // the end of an in-place program
-  [[nodiscard]] bool somebody_finished_well() const;
+  [[nodiscard]] bool somebody_finished_well() const { return world_.counts().ended_well > 0; }
   [[nodiscard]] bool program_ends() const;
   void finished_well();
   void finish_without(const Trouble& trouble);
@@ -256,8 +237,6 @@ class JobMachine {
   void end_unfinished();
 
   // members
-  [[nodiscard]] Worker* member_at(Rank rank);
-  [[nodiscard]] const Worker* member_at(Rank rank) const;
   [[nodiscard]] bool world_stands() const;
   void reform_if_all_wait();
   void members_late();
@@ -276,8 +255,6 @@ class JobMachine {
   [[nodiscard]] Duration longer_grace() const;
   void tell_connecting();
   void blame_lost_exchange();
-  [[nodiscard]] int still_to_end() const;
-  [[nodiscard]] std::vector<Rank> ranks_on(HostIndex host) const;
   [[nodiscard]] Cause what_ended_it() const;
   void tell_ending();
   void tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
@@ -300,24 +277,19 @@ class JobMachine {
   [[nodiscard]] bool elastic() const { return spec_.elastic.enabled(); }
   [[nodiscard]] bool asked_to_end(const WorkerExited& event) const;
   [[nodiscard]] bool ended_by_us(const Worker& worker, const WorkerExited& event) const;
-  [[nodiscard]] bool all_members(WorkerState state) const;
-  [[nodiscard]] bool none_alive() const;
   [[nodiscard]] std::string host_name(HostIndex host) const;
   [[nodiscard]] HostRef named(HostIndex host) const { return {host, host_name(host)}; }
-  [[nodiscard]] RankRef who(WorkerId id, const Worker& worker) const;
+  [[nodiscard]] RankRef who(const Worker& worker) const;
   [[nodiscard]] RankRef who(const Failure& failure) const;
   [[nodiscard]] std::optional<Rank> culprit() const;
   void act(JobAction action) { actions_.push_back(std::move(action)); }
 
   const JobSpec spec_;  // as it was at the start: hosts that came later are in hosts_ alone
-  Placement world_;     // the current generation's, or the one that is being formed
-  bool begun_ = false;  // its workers are ordered
+  World world_;
   Phase phase_ = Phase::gathering;
   Instant now_{}, began_{}, drained_at_{}, signalled_at_{};
   std::vector<HostEntry> hosts_;
   std::vector<HostIndex> order_;  // the list as it is now
-  std::map<WorkerId, Worker> workers_;
-  WorkerId last_worker_{};
   std::set<Deadline> armed_;
   int user_signals_ = 0;
   UserSignal last_signal_{};

@@ -39,12 +39,6 @@ bool JobMachine::any_dialling() const {
                      [](const auto& host) { return host.state == HostState::dialling; });
 }
 
-bool JobMachine::has_live_members(HostIndex index) const {
-  return std::any_of(workers_.begin(), workers_.end(), [index](const auto& it) {
-    return it.second.member && it.second.seat.host == index && it.second.state != WorkerState::finished;
-  });
-}
-
 void JobMachine::dial(HostIndex index) {
   hosts_.at(index.value).state = HostState::dialling;
   act(DialHost{index});
@@ -176,8 +170,8 @@ void JobMachine::on(const HostLost& event) {
       return any_dialling() ? void() : give_up_gathering();
     case Phase::forming:
     case Phase::running: {
-      const bool planned = phase_ == Phase::forming && !begun_ &&
-                           std::any_of(world_.seats.begin(), world_.seats.end(),
+      const bool planned = phase_ == Phase::forming && !world_.begun() &&
+                           std::any_of(world_.seats().begin(), world_.seats().end(),
                                        [&](const Seat& seat) { return seat.host == event.host; });
       const bool needed = had_ranks || planned || !elastic();
       lose_workers_of(event.host, event.reason, event.closed);
@@ -212,14 +206,16 @@ void JobMachine::on(const HostLost& event) {
 }
 
 void JobMachine::lose_workers_of(HostIndex host, const std::string& reason, bool closed) {
-  for (auto& [id, worker] : workers_) {
-    if (worker.seat.host != host || worker.state == WorkerState::finished) continue;
-    if (worker.state != WorkerState::exited) {
-      worker.status = ExitStatus::lost(reason);
-      worker.ended_there = closed;
-      worker.since = now_;
-    }
-    worker.state = WorkerState::finished;
+  for (const auto id : world_.on(host)) {
+    if (world_.at(id).state == WorkerState::finished) continue;
+    world_.change(id, [&](Worker& worker) {
+      if (worker.state != WorkerState::exited) {
+        worker.status = ExitStatus::lost(reason);
+        if (closed) worker.departure = Departure::with_agent;
+        worker.since = now_;
+      }
+      worker.state = WorkerState::finished;
+    });
   }
 }
 
@@ -272,7 +268,7 @@ void JobMachine::on(const HostsDiscovered& event) {
     go.push_back(host_name(index));
   }
   order_ = std::move(order);
-  if (!come.empty() && begun_) tell(notice::HostsFound{std::move(come)});
+  if (!come.empty() && world_.begun()) tell(notice::HostsFound{std::move(come)});
   // A removal that nothing follows from must not look like one that was not seen.
   const bool stays = phase_ == Phase::running && !change_needed().second;
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
@@ -289,9 +285,7 @@ void JobMachine::release_unused() {
     auto& host = hosts_[i];
     const bool unwanted = !host.listed || host.leaving;
     if (!unwanted || has_live_members({i})) continue;
-    const bool lives = std::any_of(workers_.begin(), workers_.end(), [i](const auto& it) {
-      return it.second.seat.host.value == i && it.second.state != WorkerState::finished;
-    });
+    const bool lives = world_.has_unfinished({i});
     if (host.state == HostState::dialling) give_up_host({i});
     if (host.state != HostState::ready || lives || host.sweeping) continue;
     act(StopHost{{i}});
@@ -320,7 +314,7 @@ void JobMachine::leave_host(HostIndex index, const std::string& reason, bool by_
     return change_world({Outcome::Kind::worker_failed, cause::HostLeaves{named(index), reason, by_user},
                          CauseKind::hosts_left, true},
                         false, true);
-  if (phase_ == Phase::cooling || (phase_ == Phase::forming && !begun_)) {
+  if (phase_ == Phase::cooling || (phase_ == Phase::forming && !world_.begun())) {
     dismiss_leavers();
     await_dismissed();
   }

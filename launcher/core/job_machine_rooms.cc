@@ -42,14 +42,12 @@ std::vector<Room> JobMachine::rooms(bool with_dialling) const {
     const bool there = host.state == HostState::ready || (with_dialling && host.state == HostState::dialling);
     if (!there || !usable(index, pardoned)) continue;
     Room room{index, slots_on(index), {}};
-    for (const auto& [id, worker] : workers_)
-      if (!worker.member && worker.seat.host == index && worker.state == WorkerState::spawned)
-        room.busy.push_back(worker.seat.slot);
+    if (!world_.dismissed().empty()) {
+      for (const auto id : world_.on(index))
+        if (world_.dismissed().contains(id)) room.busy.push_back(world_.at(id).seat.slot);
+    }
     // Who stays keeps its slot, also while one that a smaller host has no slot for any more still ends.
-    const auto stay = std::count_if(workers_.begin(), workers_.end(), [index](const auto& it) {
-      return it.second.seat.host == index && survives(it.second);
-    });
-    const auto left = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, room.slots - stay));
+    const auto left = static_cast<std::size_t>(std::max(0, room.slots - world_.survivors_on(index)));
     if (room.busy.size() > left && !spec_.oversubscribe) room.busy.resize(left);
     if (room.slots > 0) out.push_back(std::move(room));
   }

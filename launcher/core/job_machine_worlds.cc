@@ -21,8 +21,7 @@ void JobMachine::try_form() {
   if (phase_ != Phase::gathering && phase_ != Phase::cooling) return;
   release_unused();
   const auto survivors = staying();
-  const bool nobody =
-      std::none_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
+  const bool nobody = world_.counts().survivors == 0;
   const bool ending = survivors_stay_ && somebody_left_well_;
   if (ending && nobody) return nobody_is_left();
   if (ending && !others_have_asked()) return;
@@ -113,7 +112,7 @@ void JobMachine::form_next(int size) {
   verdict_.host_errors.clear();
   verdict_.gave_us_up = false;
   errors_told_.clear();
-  const Generation next{world_.generation.value + 1};
+  const Generation next{world_.generation().value + 1};
   const auto alive = staying();
   const bool in_place = survivors_stay_;
   if (alive.empty()) {
@@ -121,20 +120,22 @@ void JobMachine::form_next(int size) {
     finished_.reset();
     owed_.reset();
     world_elastic_ = false;
-    world_ = replan_all(spec_, next, world_.seats, rooms(false), size);
+    world_.plan(replan_all(spec_, next, world_.seats(), rooms(false), size));
   } else {
     std::vector<Seat> survivors, vacated;
-    for (const auto* worker : alive) survivors.push_back(worker->seat);
-    for (const auto& seat : world_.seats)
-      if (std::none_of(survivors.begin(), survivors.end(),
-                       [&](const Seat& other) { return other.host == seat.host && other.slot == seat.slot; }))
-        vacated.push_back(seat);
-    world_ = replan_around(spec_, next, survivors, vacated, rooms(false), size,
-                           horovod_ ? Numbering::of_horovod : Numbering::as_they_come);
+    std::set<std::pair<HostIndex, std::uint32_t>> taken;
+    for (const auto* worker : alive) {
+      survivors.push_back(worker->seat);
+      taken.emplace(worker->seat.host, worker->seat.slot);
+    }
+    for (const auto& seat : world_.seats())
+      if (!taken.contains({seat.host, seat.slot})) vacated.push_back(seat);
+    world_.plan(replan_around(spec_, next, survivors, vacated, rooms(false), size,
+                              horovod_ ? Numbering::of_horovod : Numbering::as_they_come));
   }
   kept_ = static_cast<int>(
-      std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->seasoned; }));
-  kept_ = std::min(kept_, static_cast<int>(world_.seats.size()));
+      std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->has_state; }));
+  kept_ = std::min(kept_, world_.size());
   if (in_place && kept_ == 0) tell_that_state_is_lost();
   verdict_.generation = next;
   for (std::uint32_t i = 0; i < hosts_.size(); ++i) hosts_[i].slots_then = slots_on({i});
@@ -154,13 +155,14 @@ void JobMachine::world_runs() {
 }
 
 void JobMachine::tell_generation() {
-  notice::GenerationFormed formed{world_.generation, static_cast<int>(world_.seats.size()),
-                                  static_cast<int>(world_.groups), std::exchange(changed_by_, std::nullopt)};
+  notice::GenerationFormed formed{world_.generation(), world_.size(),
+                                  static_cast<int>(world_.placement().groups),
+                                  std::exchange(changed_by_, std::nullopt)};
   if (survivors_stay_) formed.survivors = kept_;
   if (failed_at_) formed.took = now_ - *failed_at_;
   count_lost_time();
   tell(std::move(formed));
-  told_ = world_.generation;
+  told_ = world_.generation();
   arm(Deadline::steady, now_ + proves_itself);
   survivors_stay_ = false;
 }
@@ -178,8 +180,8 @@ std::set<WorkerId> JobMachine::beyond_slots() const {
   std::set<WorkerId> out;
   if (spec_.oversubscribe) return out;
   std::map<HostIndex, std::vector<std::pair<Rank, WorkerId>>> on;
-  for (const auto& [id, worker] : workers_)
-    if (survives(worker)) on[worker.seat.host].emplace_back(worker.seat.rank, id);
+  for (const auto& [id, worker] : world_.all())
+    if (worker.survives()) on[worker.seat.host].emplace_back(worker.seat.rank, id);
   for (auto& [host, ranks] : on) {
     std::sort(ranks.begin(), ranks.end());
     for (auto i = static_cast<std::size_t>(slots_on(host)); i < ranks.size(); ++i)
@@ -191,7 +193,7 @@ std::set<WorkerId> JobMachine::beyond_slots() const {
 // Who has no place in the next world, because its host goes or has fewer slots.
 std::set<WorkerId> JobMachine::leavers() const {
   auto out = beyond_slots();
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : world_.all()) {
     const auto& host = hosts_.at(worker.seat.host.value);
     if (worker.member && worker.state != WorkerState::finished && (host.leaving || !host.listed))
       out.insert(id);
@@ -210,13 +212,13 @@ void JobMachine::consider_change() {
     case Phase::forming: {
       std::map<HostIndex, int> used;
       const bool stale =
-          !begun_ && std::any_of(world_.seats.begin(), world_.seats.end(), [&](const Seat& seat) {
+          !world_.begun() && std::any_of(world_.seats().begin(), world_.seats().end(), [&](const Seat& seat) {
             const auto& host = hosts_.at(seat.host.value);
             return host.leaving || !host.listed ||
                    (++used[seat.host] > slots_on(seat.host) && !spec_.oversubscribe);
           });
       if (!stale) return dial_wanted();
-      tell(notice::GenerationSkipped{world_.generation, cause::ItsHostsLeave{}});
+      tell(notice::GenerationSkipped{world_.generation(), cause::ItsHostsLeave{}});
       enter(Phase::cooling);  // nobody was started there yet
       return try_form();
     }
@@ -241,7 +243,7 @@ void JobMachine::consider_change() {
 std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
   const int size = world_size_on(spec_, slots_in(rooms(false)));
-  const bool grows = size > static_cast<int>(world_.seats.size());
+  const bool grows = size > world_.size();
   return {grows, size > 0 && !leavers().empty()};
 }
 
@@ -277,13 +279,12 @@ JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
 void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
   if (!in_place_now()) return trouble(change);
   planned_change_ = change;
-  Announce announce{world_.generation, come, leave, {}};
+  Announce announce{world_.generation(), come, leave, {}};
   for (const auto id : leavers()) {
-    auto& worker = workers_.at(id);
-    worker.told = true;
+    world_.doom(id, Fate::asked_to_leave);
     announce.leaving.push_back(id);
     planned_change_.kind = Outcome::Kind::host_lost;
-    planned_change_.host = worker.seat.host;
+    planned_change_.host = world_.at(id).seat.host;
   }
   announced_ = true;
   act(std::move(announce));
@@ -291,36 +292,33 @@ void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
 }
 
 void JobMachine::dismiss(WorkerId id) {
-  auto& worker = workers_.at(id);
-  had_not_finished_.push_back(who(id, worker));
-  worker.member = false;
-  worker.condemned = true;
+  had_not_finished_.push_back(who(world_.at(id)));
+  world_.change(id, [](Worker& worker) { worker.member = false; });
+  world_.doom(id, Fate::condemned);
   act(Dismiss{id});
 }
 
 // Whatever the next world will be, it has no place on a host that leaves, nor for one that was told to go.
 void JobMachine::dismiss_leavers() {
   if (survivors_stay_ && somebody_left_well_) return;  // they may finish
-  for (const auto& [id, worker] : workers_) {
-    if (!survives(worker) || !(worker.told || hosts_.at(worker.seat.host.value).leaving)) continue;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.survives() ||
+        !(worker.fate == Fate::asked_to_leave || hosts_.at(worker.seat.host.value).leaving))
+      continue;
     dismiss(id);
     if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};
   }
 }
 
 void JobMachine::await_dismissed() {
-  const bool any = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    return !it.second.member && it.second.state == WorkerState::spawned;
-  });
-  if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());
+  if (!world_.dismissed().empty() && !armed_.contains(Deadline::leave))
+    arm(Deadline::leave, now_ + time_to_leave());
 }
 
 // Those that got SIGKILL have their time, also where a drain has disarmed their deadline in between, or
 // others are to leave now.
 Duration JobMachine::time_to_leave() const {
-  const bool killed = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    return !it.second.member && it.second.state == WorkerState::spawned && it.second.killed;
-  });
+  const bool killed = world_.counts().dismissed_killed > 0;
   return killed ? std::max<Duration>(spec_.grace, after_kill) : spec_.grace;
 }
 
@@ -328,12 +326,14 @@ Duration JobMachine::time_to_leave() const {
 void JobMachine::grace_of_leavers_over() {
   std::vector<WorkerId> late;
   std::set<HostIndex> bad;
-  for (auto& [id, worker] : workers_) {
-    if (worker.member || worker.state != WorkerState::spawned) continue;
-    if (std::exchange(worker.killed, true)) {
+  for (const auto id : std::set<WorkerId>(world_.dismissed())) {
+    const auto& worker = world_.at(id);
+    if (worker.killed()) {
       if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
-    } else
+    } else {
       late.push_back(id);
+      world_.doom(id, Fate::killed);
+    }
   }
   if (!late.empty()) {
     act(SignalWorkers{SIGKILL, false, late});
@@ -344,7 +344,10 @@ void JobMachine::grace_of_leavers_over() {
   if (!world_stands() || program_ends()) return;  // they may finish
   bool any = false;
   for (const auto id : leavers())
-    if (workers_.at(id).told) workers_.at(id).condemned = any = true;
+    if (world_.at(id).fate >= Fate::asked_to_leave) {
+      world_.doom(id, Fate::condemned);
+      any = true;
+    }
   if (any) trouble(planned_change_);
 }
 
