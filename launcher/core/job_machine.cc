@@ -37,18 +37,12 @@ std::string to_string(JobPhase phase) {
 
 JobMachine::JobMachine(JobSpec spec, Placement first)
     : spec_(std::move(spec)),
+      roster_(spec_, elastic()),
       world_(std::move(first)),
-      ledger_(spec_.elastic.cooldown_min, spec_.elastic.cooldown_max),
       budget_(spec_.elastic.limit) {
-  for (std::uint32_t i = 0; i < spec_.hosts.hosts.size(); ++i) {
-    HostEntry entry;
-    entry.host = spec_.hosts.hosts[i];
-    entry.listed = elastic();
-    hosts_.push_back(std::move(entry));
-  }
-  for (const auto& seat : world_.seats()) hosts_.at(seat.host.value).listed = true;
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
-    if (hosts_[i].listed) order_.push_back(HostIndex{i});
+  std::set<HostIndex> needed;
+  for (const auto& seat : world_.seats()) needed.insert(seat.host);
+  for (const auto index : needed) roster_.list(index);
   verdict_.generation = world_.generation();
 }
 
@@ -66,10 +60,8 @@ JobMachine::Progress JobMachine::progress() const {
   p.ranks = world_.size();
   p.ending = world_.counts().to_end;
   p.drained_at = drained_at_;
-  for (const auto& host : hosts_) {
-    p.hosts += host.listed ? 1 : 0;
-    p.hosts_ready += host.state == HostState::ready ? 1 : 0;
-  }
+  p.hosts = roster_.counts().listed;
+  p.hosts_ready = roster_.count(HostState::ready);
   const auto& counts = world_.counts();
   p.started = counts.members - counts.members_that(WorkerState::ordered);
   p.alive = counts.members_that(WorkerState::spawned);
@@ -163,12 +155,12 @@ void JobMachine::on(const Begin&) {
   if (spec_.timeout) arm(Deadline::job, now_ + *spec_.timeout);
   if (elastic()) return dial_wanted();
   arm(Deadline::notice, now_ + patience_with_hosts);
-  for (const auto index : order_) dial(index);
+  for (const auto index : roster_.order()) dial(index);
 }
 
 void JobMachine::on(const HostReady& event) {
-  auto& host = hosts_.at(event.host.value);
-  host.facts = event.facts;
+  const auto& host = roster_.at(event.host);
+  roster_.change(event.host, [&](HostEntry& it) { it.facts = event.facts; });
   if (const auto good = slots_suit(event.host); !good && host.state == HostState::dialling) {
     act(AbandonHost{event.host});
     return on(HostFailed{event.host, good.error()});
@@ -199,21 +191,21 @@ void JobMachine::on(const HostReady& event) {
         return ignore("host ready", "it was ready before");
       // An agent that comes up while we end must not live on: its Link is closed at once.
       act(AbandonHost{event.host});
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       return phase_ == Phase::closing ? finish_if_all_gone() : void();
   }
 }
 
 void JobMachine::on(const HostFailed& event) {
-  auto& host = hosts_.at(event.host.value);
+  const auto& host = roster_.at(event.host);
   switch (phase_) {
     case Phase::gathering:
       if (host.state != HostState::dialling) return ignore("host failed", "it was given up");
-      host.state = HostState::gone;
-      std::erase_if(verdict_.host_errors, [&](const auto& it) { return it.first == event.host; });
+      roster_.become(event.host, HostState::gone);
+      forget_error(event.host);
       verdict_.host_errors.emplace_back(event.host, event.error);
       if (elastic()) {
-        host_unusable(event.host);
+        roster_.could_not_be_reached(event.host, now_);
         return try_form();
       }
       // All failing hosts belong in one report: the others are waited for until the start deadline.
@@ -224,20 +216,20 @@ void JobMachine::on(const HostFailed& event) {
     case Phase::cooling:
       if (host.state != HostState::dialling)
         return ignore("host failed", "it was ready before; a lost host is told otherwise");
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       tell_host_error(event.host, event.error);
-      host_unusable(event.host);
+      roster_.could_not_be_reached(event.host, now_);
       return phase_ == Phase::cooling ? try_form() : dial_wanted();
     case Phase::closing:
     case Phase::done:
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       return finish_if_all_gone();
   }
 }
 
 void JobMachine::give_up_gathering() {
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].state != HostState::dialling) continue;
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+    if (roster_.at({i}).state != HostState::dialling) continue;
     verdict_.host_errors.emplace_back(
         HostIndex{i},
         Error{Code::unreachable,
@@ -330,7 +322,7 @@ void JobMachine::begin_world() {
     }
     const auto id = world_.order(seat, now_);
     begin.workers.push_back(id);
-    const auto slots = elastic() ? std::max(0, slots_of(spec_, hosts_.at(seat.host.value).host)) : 0;
+    const auto slots = elastic() ? std::max(0, slots_of(spec_, roster_.at(seat.host).host)) : 0;
     starts.push_back(
         {id, world_.generation(), seat.rank, std::max(seat.local_size, static_cast<std::uint32_t>(slots))});
   }
@@ -339,6 +331,7 @@ void JobMachine::begin_world() {
   for (const auto& [place, id] : living) dismiss(id);
   for (const auto id : dead) leave_world(id);
   await_dismissed();
+  roster_.fits();
   world_ordered_at_ = now_;
   if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);
   for (const auto& start : starts) act(start);

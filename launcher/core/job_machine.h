@@ -23,7 +23,6 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/core/host_ledger.h"
 #include "launcher/core/job_action.h"
 #include "launcher/core/job_phase.h"
 #include "launcher/core/job_spec.h"
@@ -31,6 +30,7 @@
 #include "launcher/core/placement.h"
 #include "launcher/core/replan.h"
 #include "launcher/core/restart_budget.h"
+#include "launcher/core/roster.h"
 #include "launcher/core/world.h"
 
 namespace trainrun::core {
@@ -48,6 +48,8 @@ class JobMachine {
   // one. These two and the events, each with its moment, are all that ever comes in: the journal keeps them,
   // and a replay decides the same (core/journal.h).
   JobMachine(JobSpec spec, Placement first);
+  JobMachine(const JobMachine&) = delete;
+  JobMachine& operator=(const JobMachine&) = delete;
 
   JobActions step(const JobEvent& event, Instant now);
 
@@ -70,27 +72,13 @@ class JobMachine {
   [[nodiscard]] bool holds_without(HostIndex host) const;
   // ... or without one slot.
   [[nodiscard]] bool holds_with_a_slot_less() const;
+  // Workers and hosts that were looked at one by one, since the start: no event makes it grow with the job,
+  // but those that begin or end a generation.
+  [[nodiscard]] std::uint64_t visited() const { return world_.visited() + roster_.visited(); }
   // Empty when all invariants hold, else the one that does not; tests ask after every step.
   [[nodiscard]] std::string broken_invariant() const;
 
  private:
-  struct HostEntry {
-    Host host;
-    HostState state = HostState::gone;
-    bool listed = true;    // in the list of hosts as it is now
-    bool leaving = false;  // it said that it will go, or the user removed it: no new world uses it
-    bool removed = false;  // by the user
-    bool added = false;    // by the user, when no list had it: it stays until he removes it
-    bool refused = false;  // it cannot give each of its slots what a rank is to get
-    bool sweeping = false;
-    bool inspecting = false;
-    int failed_dials = 0;  // in a row
-    int slots_then = 0;    // when the current world was planned
-    Instant retry_at{};
-    Instant away_until{};                            // it went by its own word
-    std::string note;                                // what was last said about it
-    std::shared_ptr<const wire::HostFacts> facts{};  // of its agent, once there was one
-  };
   // What a drain leads to.
   enum class Then : std::uint8_t { end, restart };
 
@@ -136,20 +124,25 @@ class JobMachine {
   void dial(HostIndex index);
   void dial_wanted();
   void give_up_host(HostIndex index);
+  void forget_error(HostIndex index);
   void leave_host(HostIndex index, const std::string& reason, bool by_user);
   void release_unused();
   void host_ready(HostIndex index);
-  void host_unusable(HostIndex index);
-  void host_left(HostIndex index);
   void slots_changed(HostIndex index);
   [[nodiscard]] Result<void> slots_suit(HostIndex index) const;
   void watch_hosts();
-  [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
-  [[nodiscard]] int slots_on(HostIndex index) const;
-  [[nodiscard]] int slots_without(std::optional<HostIndex> host) const;
+  [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const {
+    return roster_.usable(index, now_, forgiven);
+  }
+  [[nodiscard]] int slots_on(HostIndex index) const { return roster_.slots_on(index); }
+  [[nodiscard]] Room room_on(HostIndex index) const;
+  // Slots that a world could have now, or when those are there that are being dialled.
+  [[nodiscard]] int free_slots(bool with_dialling) const;
+  [[nodiscard]] bool is_there(HostIndex index, bool with_dialling) const;
+  [[nodiscard]] bool slots_are_held() const;
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
-  [[nodiscard]] std::set<HostIndex> forgiven() const;
-  [[nodiscard]] bool any_dialling() const;
+  [[nodiscard]] std::set<HostIndex> forgiven() const { return roster_.forgiven(now_); }
+  [[nodiscard]] bool any_dialling() const { return roster_.count(HostState::dialling) > 0; }
   [[nodiscard]] bool has_live_members(HostIndex host) const { return world_.has_live_members(host); }
 
   // gathering, forming
@@ -169,6 +162,7 @@ class JobMachine {
   [[nodiscard]] std::vector<AwaitedHost> awaited_hosts() const;
   void tell_host_error(HostIndex index, const Error& error);
   void tell_host_errors();
+  [[nodiscard]] bool is_news(HostIndex index, const Error& error);  // and writes it down
   void tell_what_is_there(int slots);
   void tell_that_state_is_lost();
   [[nodiscard]] bool first_choice_is_ready(int size) const;
@@ -205,7 +199,7 @@ class JobMachine {
   void kill_late_starters();
   void give_up_those_who_withstand();
   void output_is_late();
-  [[nodiscard]] bool survivors_complete(std::size_t survivors, int size) const;
+  [[nodiscard]] bool survivors_complete(int size) const;
   void begin_draining(const Trouble& trouble);
   void condemn_members();
   void drain_step();
@@ -285,11 +279,10 @@ class JobMachine {
   void act(JobAction action) { actions_.push_back(std::move(action)); }
 
   const JobSpec spec_;  // as it was at the start: hosts that came later are in hosts_ alone
+  Roster roster_;
   World world_;
   Phase phase_ = Phase::gathering;
   Instant now_{}, began_{}, drained_at_{}, signalled_at_{};
-  std::vector<HostEntry> hosts_;
-  std::vector<HostIndex> order_;  // the list as it is now
   std::set<Deadline> armed_;
   int user_signals_ = 0;
   UserSignal last_signal_{};
@@ -305,7 +298,6 @@ class JobMachine {
   Outcome verdict_;
   JobActions actions_;
 
-  HostLedger ledger_;
   RestartBudget budget_;
   // After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
   static constexpr Duration after_kill = seconds(5);
@@ -348,7 +340,6 @@ class JobMachine {
   std::optional<Duration> first_took_;            // until the members of the first world that met were there
   bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
   bool announced_ = false;                        // members were told that the world is about to change
-  std::map<HostIndex, int> stopped_slots_;        // by the user
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
   Duration silence_{};                            // for which the inspection runs
   std::vector<notice::RankInspected> evidence_;   // that it has found

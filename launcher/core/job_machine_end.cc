@@ -140,14 +140,14 @@ void JobMachine::on(const DeadlinePassed& event) {
       return;
     case Deadline::stop:
       if (phase_ != Phase::closing) return ignore("stop deadline", "not closing");
-      for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        if (hosts_[i].state == HostState::stopping) tell(notice::ClearUpUnconfirmed{named({i}), false});
+      for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+        if (roster_.at({i}).state == HostState::stopping) tell(notice::ClearUpUnconfirmed{named({i}), false});
       }
       return leave_at_once();
     case Deadline::sweep:
       if (phase_ != Phase::draining) return ignore("sweep deadline", "nobody is asked to clear up");
-      for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        if (!hosts_[i].sweeping) continue;
+      for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+        if (!roster_.at({i}).sweeping) continue;
         tell(notice::ClearUpUnconfirmed{named({i}), true});
         abandon_stuck({i}, "its agent did not clear up");
       }
@@ -215,21 +215,21 @@ void JobMachine::give_up_stuck(HostIndex host) {
 // An agent that cannot end its processes is of no use for the next generation either.
 void JobMachine::abandon_stuck(HostIndex host, const std::string& why) {
   give_up_host(host);
-  if (elastic()) ledger_.host_failed(host, now_);
+  if (elastic()) roster_.host_failed(host, now_);
   lose_workers_of(host, why);
 }
 
 void JobMachine::start_without_the_late() {
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].state != HostState::dialling) continue;
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+    if (roster_.at({i}).state != HostState::dialling) continue;
     const auto why =
         fmt::format("{}: no answer within {}", host_name({i}), format_duration(first_patience()));
     const Error error{Code::unreachable, why, {}};
     tell(notice::HostsFailed{{{named({i}), error}}, false});
-    hosts_[i].note = why;
+    roster_.change({i}, [&](HostEntry& it) { it.note = why; });
     verdict_.host_errors.emplace_back(HostIndex{i}, error);
     give_up_host({i});
-    host_unusable({i});
+    roster_.could_not_be_reached({i}, now_);
   }
   try_form();
 }
@@ -300,14 +300,14 @@ void JobMachine::close() {
   for (const auto& [id, worker] : world_.all())
     world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
   enter(Phase::closing);
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    switch (hosts_[i].state) {
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+    switch (roster_.at({i}).state) {
       case HostState::dialling:
         give_up_host({i});
         break;
       case HostState::ready:
         act(StopHost{{i}});
-        hosts_[i].state = HostState::stopping;
+        roster_.become({i}, HostState::stopping);
         break;
       case HostState::stopping:
       case HostState::gone:
@@ -319,10 +319,9 @@ void JobMachine::close() {
 }
 
 void JobMachine::on(const HostStopped& event) {
-  auto& host = hosts_.at(event.host.value);
   switch (phase_) {
     case Phase::closing:
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       verdict_.leftovers += event.leftovers;
       tell_leftovers(event.host, event.leftovers, event.names, event.killed);
       return finish_if_all_gone();
@@ -331,8 +330,9 @@ void JobMachine::on(const HostStopped& event) {
     case Phase::running:
     case Phase::draining:
     case Phase::cooling:
-      if (host.state != HostState::stopping) return ignore("host stopped", "it was not asked to");
-      host_left(event.host);
+      if (roster_.at(event.host).state != HostState::stopping)
+        return ignore("host stopped", "it was not asked to");
+      roster_.left(event.host, now_);
       return consider_change();
     case Phase::done:
       return ignore("host stopped", "it was not asked to");
@@ -341,9 +341,7 @@ void JobMachine::on(const HostStopped& event) {
 
 void JobMachine::finish_if_all_gone() {
   if (phase_ != Phase::closing) return;
-  if (std::any_of(hosts_.begin(), hosts_.end(),
-                  [](const auto& host) { return host.state != HostState::gone; }))
-    return;
+  if (roster_.count(HostState::gone) < static_cast<int>(roster_.size())) return;
   disarm(Deadline::stop);
   enter(Phase::done);
   verdict_.exit_code = exit_code_of(verdict_);
@@ -366,8 +364,8 @@ void JobMachine::leave_at_once() {
     tell_time_of_end();
     enter(Phase::closing);
   }
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
-    if (hosts_[i].state != HostState::gone) give_up_host({i});
+  for (std::uint32_t i = 0; i < roster_.size(); ++i)
+    if (roster_.at({i}).state != HostState::gone) give_up_host({i});
   finish_if_all_gone();
 }
 

@@ -68,11 +68,12 @@ std::string JobMachine::broken_invariant() const {
     if (worker.state == WorkerState::finished) continue;
     if (worker.member && world_.begun() && !live.insert(worker.seat.rank).second)
       return "two live workers of one rank";
-    const auto state = hosts_.at(worker.seat.host.value).state;
+    const auto state = roster_.at(worker.seat.host).state;
     if (state != HostState::ready) return "a live worker on a host that is not there";
   }
   if ((phase_ == Phase::closing || phase_ == Phase::done) && !live.empty())
     return "a live worker after the end";
+  if (auto broken = roster_.broken_invariant(); !broken.empty()) return broken;
   return world_.broken_invariant();
 }
 

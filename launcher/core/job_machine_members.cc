@@ -155,7 +155,8 @@ void JobMachine::on(const WorldSilent& event) {
   silence_ = event.silence;
   evidence_.clear();
   stopped_workers_.clear();
-  for (auto& host : hosts_) host.inspecting = host.state == HostState::ready;
+  for (std::uint32_t i = 0; i < roster_.size(); ++i)
+    roster_.change({i}, [](HostEntry& it) { it.inspecting = it.state == HostState::ready; });
   act(Inspect{});
   arm(Deadline::inspect, now_ + longest_inspection);
 }
@@ -174,10 +175,9 @@ void JobMachine::on(const WorkerInspected& event) {
 }
 
 void JobMachine::on(const InspectionDone& event) {
-  hosts_.at(event.host.value).inspecting = false;
+  roster_.change(event.host, [](HostEntry& it) { it.inspecting = false; });
   if (!armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
-  if (std::none_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.inspecting; }))
-    inspection_over();
+  if (roster_.counts().inspecting == 0) inspection_over();
 }
 
 void JobMachine::inspection_over() {
@@ -225,7 +225,7 @@ void JobMachine::on(const RestartWorker& event) {
 void JobMachine::on(const StopWorker& event) {
   if (!may_restart(event.rank)) return ignore("stop worker", "it does not run, or the program is ending");
   const auto* worker = world_.member_at(event.rank);
-  ++stopped_slots_[worker->seat.host];
+  roster_.change(worker->seat.host, [](HostEntry& it) { ++it.stopped_slots; });
   world_.doom(worker->id, Fate::condemned);
   trouble({Outcome::Kind::worker_failed, cause::StopAsked{event.rank}, CauseKind::asked_for, true});
 }

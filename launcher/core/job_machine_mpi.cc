@@ -7,7 +7,7 @@ namespace trainrun::core {
 
 // Says whose MPI the programs of the first world are; false: of two, and nothing is to be started.
 bool JobMachine::mpi_is_one() {
-  const FactsOf facts = [this](HostIndex host) { return hosts_.at(host.value).facts.get(); };
+  const FactsOf facts = [this](HostIndex host) { return roster_.at(host).facts.get(); };
   const auto clash = mpi_clash(spec_, world_.placement(), facts);
   if (clash && !clash->first.guessed && !clash->second.guessed) {
     verdict_.why = cause::MpiMixed{clash->first, clash->second};

@@ -28,7 +28,7 @@ std::vector<const Worker*> JobMachine::staying() const {
   if (world_.counts().survivors == 0) return all;
   const auto beyond = beyond_slots();
   for (const auto& [id, worker] : world_.all()) {
-    if (!worker.survives() || hosts_.at(worker.seat.host.value).leaving || beyond.contains(id)) continue;
+    if (!worker.survives() || roster_.at(worker.seat.host).leaving || beyond.contains(id)) continue;
     all.push_back(&worker);
     if (usable(worker.seat.host, {worker.seat.host})) on_listed.push_back(&worker);
   }
@@ -113,7 +113,7 @@ void JobMachine::restart_paid(Instant since) {
     hosts_of_restart_.clear();
   }
   for (const auto& [id, worker] : world_.all()) {
-    if (!worker.member || hosts_.at(worker.seat.host.value).state != HostState::ready) continue;
+    if (!worker.member || roster_.at(worker.seat.host).state != HostState::ready) continue;
     if (worker.state != WorkerState::finished && worker.state != WorkerState::exited)
       workers_of_restart_.insert(id);
     hosts_of_restart_.insert(worker.seat.host);
@@ -197,24 +197,23 @@ void JobMachine::drain_step() {
   // Daemons of the dead hold their pipes, their ports and their GPUs: they go before the next generation
   // starts.
   if (!std::exchange(swept_, true)) {
-    for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-      if (hosts_[i].state != HostState::ready) continue;
-      hosts_[i].sweeping = true;
+    for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+      if (roster_.at({i}).state != HostState::ready) continue;
+      roster_.change({i}, [](HostEntry& it) { it.sweeping = true; });
       act(Sweep{{i}, world_.generation(), {}});
     }
     disarm(Deadline::grace);
     disarm(Deadline::kill);
     arm(Deadline::sweep, now_ + spec_.grace + after_kill);
   }
-  if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.sweeping; })) return;
+  if (roster_.counts().sweeping > 0) return;
   if (world_.all_members(WorkerState::finished)) after_drain();
 }
 
 void JobMachine::on(const HostSwept& event) {
-  auto& host = hosts_.at(event.host.value);
-  if (!host.sweeping || event.generation != world_.generation())
+  if (!roster_.at(event.host).sweeping || event.generation != world_.generation())
     return ignore("host swept", "it was not asked to, or was given up");
-  host.sweeping = false;
+  roster_.change(event.host, [](HostEntry& it) { it.sweeping = false; });
   verdict_.leftovers += event.leftovers;
   tell_leftovers(event.host, event.leftovers, {}, event.killed);
   if (phase_ == Phase::draining) after_worker_change();
@@ -233,7 +232,7 @@ void JobMachine::after_drain() {
   std::vector<WorkerId> gone;
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member || worker.survives()) continue;
-    if (survivors_stay_ && hosts_.at(worker.seat.host.value).state == HostState::ready)
+    if (survivors_stay_ && roster_.at(worker.seat.host).state == HostState::ready)
       dead[worker.seat.host].push_back(id);
     if (worker.failure) failed_before_.push_back(*worker.failure);
     if (!worker.status.success()) had_not_finished_.push_back(who(worker));
@@ -280,10 +279,10 @@ bool JobMachine::blame() {
   const auto& cause = all[first_cause(all)];
   last_cause_ = cause;
   changed_by_ = cause::RankFailed{who(cause), cause.status};
-  const bool rested = ledger_.rested_lately(cause.host, now_);
-  if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return false;
+  const bool rested = roster_.ledger().rested_lately(cause.host, now_);
+  if (cause.lost_peer || !roster_.worker_failed(cause.host, now_)) return false;
   if (forgiven().contains(cause.host)) return false;  // the smallest world cannot do without it
-  const auto until = ledger_.rests_until(cause.host, now_);
+  const auto until = roster_.ledger().rests_until(cause.host, now_);
   tell(notice::HostRests{named(cause.host), until ? *until - now_ : Duration::zero(), rested,
                          HostLedger::tolerated + 1, HostLedger::window});
   return true;

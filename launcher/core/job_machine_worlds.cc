@@ -5,22 +5,11 @@
 #include <csignal>
 
 namespace trainrun::core {
-namespace {
-
-int slots_in(const std::vector<Room>& rooms) {
-  int sum = 0;
-  for (const auto& room : rooms) sum += room.free();
-  return sum;
-}
-
-}  // namespace
-
 // ---- the next generation
 
 void JobMachine::try_form() {
   if (phase_ != Phase::gathering && phase_ != Phase::cooling) return;
   release_unused();
-  const auto survivors = staying();
   const bool nobody = world_.counts().survivors == 0;
   const bool ending = survivors_stay_ && somebody_left_well_;
   if (ending && nobody) return nobody_is_left();
@@ -31,9 +20,9 @@ void JobMachine::try_form() {
     if (may_go_on_without()) form_next(static_cast<int>(staying().size()));
     return;
   }
-  const auto now = rooms(false);
-  const int size = world_size_on(spec_, slots_in(now));
-  const int possible = world_size_on(spec_, slots_in(rooms(true)));
+  const int slots = free_slots(false);
+  const int size = world_size_on(spec_, slots);
+  const int possible = world_size_on(spec_, free_slots(true));
   if (phase_ == Phase::gathering) {
     const bool more_may_come = any_dialling() || spec_.elastic.discovery.kind != DiscoveryKind::none;
     const bool patient = armed_.contains(Deadline::start) && more_may_come;
@@ -42,15 +31,14 @@ void JobMachine::try_form() {
     if (!more_may_come) return give_up_gathering();
     if (!armed_.contains(Deadline::start)) {
       if (start_timeout_decides()) return end_without_hosts(spec_.start_timeout, Limit::start_timeout);
-      return wait_for_hosts(slots_in(now));
+      return wait_for_hosts(slots);
     }
-    return tell_what_is_there(slots_in(now));
+    return tell_what_is_there(slots);
   }
-  if (size == 0) return wait_for_hosts(slots_in(now));
+  if (size == 0) return wait_for_hosts(slots);
   // A world that starts anew takes slots as they come: those that were dismissed go first.
-  const bool held = std::any_of(now.begin(), now.end(), [](const Room& room) { return !room.busy.empty(); });
-  if (survivors.empty() && held) return await_dismissed();
-  if (possible > size && !survivors_complete(survivors.size(), size)) {
+  if (slots_are_held() && staying().empty()) return await_dismissed();
+  if (possible > size && !survivors_complete(size)) {
     if (!settle_over_) {
       if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
       return;
@@ -64,7 +52,7 @@ bool JobMachine::first_choice_is_ready(int size) const {
   int held = 0;
   for (const auto& room : rooms(true)) {
     if (held >= size) return true;
-    if (hosts_.at(room.host.value).state != HostState::ready) return false;
+    if (roster_.at(room.host).state != HostState::ready) return false;
     held += room.slots;
   }
   return true;
@@ -83,8 +71,8 @@ void JobMachine::tell_what_is_there(int slots) {
 }
 
 // A world that lost nobody need not wait for hosts that may come: it can grow later.
-bool JobMachine::survivors_complete(std::size_t survivors, int size) const {
-  return survivors_stay_ && static_cast<int>(survivors) >= size;
+bool JobMachine::survivors_complete(int size) const {
+  return survivors_stay_ && static_cast<int>(staying().size()) >= size;
 }
 
 void JobMachine::wait_for_hosts(int slots) {
@@ -138,7 +126,8 @@ void JobMachine::form_next(int size) {
   kept_ = std::min(kept_, world_.size());
   if (in_place && kept_ == 0) tell_that_state_is_lost();
   verdict_.generation = next;
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) hosts_[i].slots_then = slots_on({i});
+  for (std::uint32_t i = 0; i < roster_.size(); ++i)
+    roster_.change({i}, [slots = slots_on({i})](HostEntry& it) { it.slots_then = slots; });
   form();
 }
 
@@ -179,10 +168,10 @@ void JobMachine::count_lost_time() {
 std::set<WorkerId> JobMachine::beyond_slots() const {
   std::set<WorkerId> out;
   if (spec_.oversubscribe) return out;
-  std::map<HostIndex, std::vector<std::pair<Rank, WorkerId>>> on;
-  for (const auto& [id, worker] : world_.all())
-    if (worker.survives()) on[worker.seat.host].emplace_back(worker.seat.rank, id);
-  for (auto& [host, ranks] : on) {
+  for (const auto host : roster_.shrunk()) {  // others have no more than they had slots for
+    std::vector<std::pair<Rank, WorkerId>> ranks;
+    for (const auto id : world_.on(host))
+      if (const auto& worker = world_.at(id); worker.survives()) ranks.emplace_back(worker.seat.rank, id);
     std::sort(ranks.begin(), ranks.end());
     for (auto i = static_cast<std::size_t>(slots_on(host)); i < ranks.size(); ++i)
       out.insert(ranks[i].second);
@@ -193,11 +182,10 @@ std::set<WorkerId> JobMachine::beyond_slots() const {
 // Who has no place in the next world, because its host goes or has fewer slots.
 std::set<WorkerId> JobMachine::leavers() const {
   auto out = beyond_slots();
-  for (const auto& [id, worker] : world_.all()) {
-    const auto& host = hosts_.at(worker.seat.host.value);
-    if (worker.member && worker.state != WorkerState::finished && (host.leaving || !host.listed))
-      out.insert(id);
-  }
+  for (const auto host : roster_.unwanted())
+    for (const auto id : world_.on(host))
+      if (const auto& worker = world_.at(id); worker.member && worker.state != WorkerState::finished)
+        out.insert(id);
   return out;
 }
 
@@ -213,7 +201,7 @@ void JobMachine::consider_change() {
       std::map<HostIndex, int> used;
       const bool stale =
           !world_.begun() && std::any_of(world_.seats().begin(), world_.seats().end(), [&](const Seat& seat) {
-            const auto& host = hosts_.at(seat.host.value);
+            const auto& host = roster_.at(seat.host);
             return host.leaving || !host.listed ||
                    (++used[seat.host] > slots_on(seat.host) && !spec_.oversubscribe);
           });
@@ -231,7 +219,7 @@ void JobMachine::consider_change() {
   dial_wanted();
   release_unused();
   if (survivors_stay_) return;  // its members have not met yet
-  if (change_needed().first || change_needed().second) {
+  if (const auto [come, leave] = change_needed(); come || leave) {
     if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
   } else {
     disarm(Deadline::settle);  // an undone change causes nothing
@@ -242,7 +230,7 @@ void JobMachine::consider_change() {
 // that the others can hold.
 std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
-  const int size = world_size_on(spec_, slots_in(rooms(false)));
+  const int size = world_size_on(spec_, free_slots(false));
   const bool grows = size > world_.size();
   return {grows, size > 0 && !leavers().empty()};
 }
@@ -262,9 +250,9 @@ JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
   cause::HostsChanged change;
   for (const auto& room : rooms(false))
     if (come && !has_live_members(room.host)) change.came.push_back(host_name(room.host));
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
     if (!has_live_members({i})) continue;
-    const auto& host = hosts_[i];
+    const auto& host = roster_.at({i});
     if (leave && (host.leaving || !host.listed))
       change.left.push_back(host_name({i}));
     else if (const int slots = slots_on({i}); slots != host.slots_then)
@@ -302,8 +290,7 @@ void JobMachine::dismiss(WorkerId id) {
 void JobMachine::dismiss_leavers() {
   if (survivors_stay_ && somebody_left_well_) return;  // they may finish
   for (const auto& [id, worker] : world_.all()) {
-    if (!worker.survives() ||
-        !(worker.fate == Fate::asked_to_leave || hosts_.at(worker.seat.host.value).leaving))
+    if (!worker.survives() || !(worker.fate == Fate::asked_to_leave || roster_.at(worker.seat.host).leaving))
       continue;
     dismiss(id);
     if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};

@@ -18,7 +18,7 @@ SCHEDULES, SEEDS = 30000, (1, 2, 3)
 MUTANTS = {
     "sweep_not_awaited": (
         "job_machine_trouble.cc",
-        "if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.sweeping; })) return;",
+        "if (roster_.counts().sweeping > 0) return;",
         ""),
     "budget_without_limit": (
         "restart_budget.cc", "if (spent() >= limit_.count) return false;", ""),
@@ -50,10 +50,10 @@ MUTANTS = {
     "leaving_is_charged": (
         "job_machine_hosts.cc", "told ? CauseKind::host_lost : CauseKind::hosts_left, expected, event.host,",
         "told ? CauseKind::host_lost : CauseKind::hosts_left, false, event.host,"),
-    "nobody_is_pardoned": ("job_machine_hosts.cc", "if (held >= least) break;", "break;"),
+    "nobody_is_pardoned": ("roster.cc", "if (held >= smallest_world()) break;", "break;"),
     "end_before_agents_are_gone": (
-        "job_machine_end.cc", "[](const auto& host) { return host.state != HostState::gone; })",
-        "[](const auto& host) { return host.state == HostState::dialling; })"),
+        "job_machine_end.cc", "if (roster_.count(HostState::gone) < static_cast<int>(roster_.size())) return;",
+        "if (roster_.count(HostState::dialling) > 0) return;"),
     "ordered_not_awaited": (
         "worker.cc", "return condemned() || member;", "return condemned();"),
     "replacements_are_free": (
@@ -71,8 +71,8 @@ MUTANTS = {
     "deadlines_outlive_their_phase": (
         "job_machine.cc", "if (!belongs(deadline, next)) disarm(deadline);", "static_cast<void>(deadline);"),
     "late_output_is_a_stuck_host": (
-        "job_machine_end.cc", "if (!hosts_[i].sweeping) continue;",
-        "if (!hosts_[i].sweeping && world_.all_members(WorkerState::finished)) continue;"),
+        "job_machine_end.cc", "if (!roster_.at({i}).sweeping) continue;",
+        "if (!roster_.at({i}).sweeping && world_.all_members(WorkerState::finished)) continue;"),
     "progress_forgives_nothing": (
         "job_machine_members.cc", "budget_.progressed();", ""),
     "time_forgives_nothing": (
@@ -97,7 +97,7 @@ MUTANTS = {
     "loaders_are_killed": (
         "job_machine_members.cc", "if (!worker.has_state && (spec_.elastic.hang_timeout || now_ < until)) {",
         "if (false) {"),
-    "told_members_stay": ("job_machine_worlds.cc", "(worker.fate == Fate::asked_to_leave || hosts_", "(hosts_"),
+    "told_members_stay": ("job_machine_worlds.cc", "(worker.fate == Fate::asked_to_leave || roster_", "(roster_"),
     "grace_of_dismissed_forgotten": (
         "job_machine_worlds.cc", "if (!world_.dismissed().empty() && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());",
         ""),
