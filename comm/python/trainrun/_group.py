@@ -1,10 +1,12 @@
 """Operations of a group of ranks on buffers of numbers."""
 import ctypes
 
-from trainrun._library import check, lib
+from trainrun._library import Operation, check, lib
 
 _OPS = {"sum": 0, "mean": 1, "min": 2, "max": 3, "prod": 4, "band": 5, "bor": 6, "bxor": 7}
 _DTYPES = {"u8": 0, "i8": 1, "i32": 2, "i64": 3, "f32": 4, "f64": 5, "f16": 6, "bf16": 7, "bool": 8}
+_STATES = ("runs", "done", "failed")
+_KEPT = 64
 _WIDTHS = (1, 1, 4, 8, 4, 8, 2, 2, 1)
 _KINDS = {("u", 1): 0, ("i", 1): 1, ("i", 4): 2, ("i", 8): 3, ("f", 4): 4, ("f", 8): 5, ("f", 2): 6, ("?", 1): 8}
 
@@ -166,6 +168,19 @@ class Group:
         own = _Elements(data, dtype)
         check(lib.trc_recv(self._group, own.address, own.count, own.dtype, source))
         return data
+
+    def recent(self):
+        """The last 64 operations of this rank in the group, the oldest first, each a dict: name, sequence, bytes, state ("runs",
+        "done" or "failed"), begun and ended (seconds of time.monotonic(); None while it runs). From any thread, also after a failure."""
+        room = (Operation * _KEPT)()
+        room[0].struct_size = ctypes.sizeof(Operation)
+        return [{"name": one.name.decode(), "sequence": one.sequence, "bytes": one.bytes, "state": _STATES[one.state],
+                 "begun": one.begun_ns / 1e9, "ended": one.ended_ns / 1e9 if one.ended_ns else None}
+                for one in room[:lib.trc_group_recent(self._group, room, _KEPT)]]
+
+    def join(self):
+        """Takes part with zeros in what the others do, allreduces and barriers, until all ranks have called this."""
+        check(lib.trc_join(self._group))
 
     def free(self):
         """All members call it. Else the group ends with its world."""
