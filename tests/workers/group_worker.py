@@ -60,6 +60,13 @@ for wrong in (lambda: world.alltoall(floats(1), floats(1)), lambda: world.scatte
         raise AssertionError("not refused")
     except ValueError:
         pass
+for wrong, kind, words in ((lambda: world.allreduce(floats(1), "average"), ValueError, "op 'average' is none of sum, mean, "),
+                           (lambda: world.allreduce([1.0]), TypeError, "a list has no memory of numbers; try: numpy.array(...)")):
+    try:
+        wrong()
+        raise AssertionError("not refused")
+    except kind as error:
+        assert str(error).startswith(words), error
 world.barrier()
 print("ok", rank, flush=True)
 world.shutdown()
