@@ -10,7 +10,7 @@ namespace trainrun::core {
 namespace {
 
 // When a host needs longer to answer, the user is told which.
-constexpr Duration patience_with_hosts = seconds(5);
+constexpr Duration name_hosts_after = seconds(5);
 
 }  // namespace
 
@@ -39,7 +39,7 @@ JobMachine::JobMachine(JobSpec spec, Placement first)
     : spec_(std::move(spec)),
       roster_(spec_, elastic()),
       world_(std::move(first)),
-      budget_(spec_.elastic.limit) {
+      restarts_(spec_.elastic.limit) {
   std::set<HostIndex> needed;
   for (const auto& seat : world_.seats()) needed.insert(seat.host);
   for (const auto index : needed) roster_.list(index);
@@ -151,10 +151,10 @@ bool JobMachine::may_restart(Rank rank) const {
 
 void JobMachine::on(const Begin&) {
   began_ = now_;
-  arm(Deadline::start, now_ + first_patience());
+  arm(Deadline::start, now_ + gathering_timeout());
   if (spec_.timeout) arm(Deadline::job, now_ + *spec_.timeout);
   if (elastic()) return dial_wanted();
-  arm(Deadline::notice, now_ + patience_with_hosts);
+  arm(Deadline::notice, now_ + name_hosts_after);
   for (const auto index : roster_.order()) dial(index);
 }
 
@@ -273,7 +273,7 @@ void JobMachine::on(const PortRefused& event) {
       if (event.generation != world_.generation() || world_.begun())
         return ignore("port refused", "not asked for");
       verdict_.why = cause::PortRefused{event.error};
-      return trouble({.kind = Outcome::Kind::port_refused,
+      return disrupt({.kind = Outcome::Kind::port_refused,
                       .what = cause::PortRefused{event.error},
                       .cause = CauseKind::no_port});
     case Phase::gathering:

@@ -29,7 +29,7 @@
 #include "launcher/core/job_view.h"
 #include "launcher/core/placement.h"
 #include "launcher/core/replan.h"
-#include "launcher/core/restart_budget.h"
+#include "launcher/core/restart_policy.h"
 #include "launcher/core/roster.h"
 #include "launcher/core/world.h"
 
@@ -149,7 +149,7 @@ class JobMachine {
   void give_up_gathering();
   void start_without_the_late();
   // How long hosts are gathered at most: also never longer than the job waits for the smallest world.
-  [[nodiscard]] Duration first_patience() const {
+  [[nodiscard]] Duration gathering_timeout() const {
     return elastic() ? std::min(spec_.start_timeout, spec_.elastic.timeout) : spec_.start_timeout;
   }
   [[nodiscard]] bool start_timeout_decides() const {
@@ -174,7 +174,7 @@ class JobMachine {
   void world_runs();
 
   // worlds
-  struct Trouble {
+  struct Disruption {
     Outcome::Kind kind = Outcome::Kind::worker_failed;
     Cause what{};
     CauseKind cause = CauseKind::rank_failed;  // by which it is counted
@@ -182,17 +182,17 @@ class JobMachine {
     HostIndex host{};                          // host_lost
     Instant since{};                           // host_lost: when it was last heard
   };
-  void trouble(const Trouble& trouble);
+  void disrupt(const Disruption& disruption);
   void worker_failed(WorkerId id);
-  void worker_trouble(WorkerId id);
+  void worker_disrupts(WorkerId id);
   [[nodiscard]] bool cause_may_follow(const Worker& victim) const;
   void cause_is_known();
   [[nodiscard]] std::vector<Failure> failures() const;
-  std::optional<Trouble> why_unfinished();
-  [[nodiscard]] bool of_this_restart(const Trouble& trouble);
+  std::optional<Disruption> why_unfinished();
+  [[nodiscard]] RestartPolicy::Question question_of(const Disruption& disruption) const;
   void restart_paid(Instant since);
-  void count_cause(const Trouble& trouble);
-  [[nodiscard]] Follows what_follows(const Trouble& trouble) const;
+  void count_cause(const Disruption& disruption);
+  [[nodiscard]] Follows what_follows(const Disruption& disruption) const;
   [[nodiscard]] bool was_up() const;
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] std::vector<const Worker*> staying() const;
@@ -200,7 +200,7 @@ class JobMachine {
   void give_up_those_who_withstand();
   void output_is_late();
   [[nodiscard]] bool survivors_complete(int size) const;
-  void begin_draining(const Trouble& trouble);
+  void begin_draining(const Disruption& disruption);
   void condemn_members();
   void drain_step();
   void after_drain();
@@ -208,11 +208,11 @@ class JobMachine {
   void tell_generation();
   void consider_change();
   void settled();
-  [[nodiscard]] Trouble describe_change(bool come, bool leave) const;
+  [[nodiscard]] Disruption describe_change(bool come, bool leave) const;
   [[nodiscard]] std::set<WorkerId> beyond_slots() const;
   [[nodiscard]] std::set<WorkerId> leavers() const;
   [[nodiscard]] std::pair<bool, bool> change_needed() const;
-  void change_world(const Trouble& change, bool come, bool leave);
+  void change_world(const Disruption& change, bool come, bool leave);
   void dismiss(WorkerId id);
   void dismiss_leavers();
   void await_dismissed();
@@ -223,8 +223,8 @@ class JobMachine {
   [[nodiscard]] bool somebody_finished_well() const { return world_.counts().ended_well > 0; }
   [[nodiscard]] bool program_ends() const;
   void finished_well();
-  void finish_without(const Trouble& trouble);
-  void finish_alone(const Trouble& trouble);
+  void finish_without(const Disruption& disruption);
+  void finish_alone(const Disruption& disruption);
   [[nodiscard]] bool others_have_asked();
   [[nodiscard]] bool may_go_on_without();
   void await_others(const std::optional<Cause>& cause);
@@ -298,7 +298,7 @@ class JobMachine {
   Outcome verdict_;
   JobActions actions_;
 
-  RestartBudget budget_;
+  RestartPolicy restarts_;
   // After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
   static constexpr Duration after_kill = seconds(5);
   // A world that has run for so long is no crash loop, whatever its program tells of itself.
@@ -314,7 +314,7 @@ class JobMachine {
   bool somebody_left_well_ = false;        // members had finished when the world was formed around the others
   std::optional<RankRef> finished_;        // the first of those
   std::optional<Instant> finish_by_;       // the others must have finished, or ask for another world
-  std::optional<Trouble> owed_;            // what a world without them has to pay for
+  std::optional<Disruption> owed_;         // what a world without them has to pay for
   std::vector<Failure> failed_before_;     // of former members, and no world has met without them
   std::vector<RankRef> had_not_finished_;  // former members, since the latest world began
   Generation begun_generation_{};          // the latest that members were in
@@ -323,16 +323,11 @@ class JobMachine {
   int kept_ = 0;                           // survivors in the current world
   std::optional<Cause> changed_by_;        // why the next generation forms, for its line
   std::optional<std::string> broken_;      // the members gave it up, and may end, or ask for their next place
-  Trouble planned_change_;                 // what the members were told
-  Trouble trouble_;                        // the latest, planned or not
+  Disruption planned_change_;              // what the members were told
+  Disruption disruption_;                  // the latest, planned or not
   std::optional<Failure> last_cause_;      // the worker that is to blame for the latest failure
-  std::optional<Trouble> unfinished_;      // why members that did not survive the drain had not finished
-  std::optional<Instant> failed_at_;
-  // Who was there when a restart was paid. Until the world that it pays for has come up, the end of each of
-  // them belongs to it, once: whoever comes anew pays for itself, or nothing would ever end.
-  std::set<WorkerId> workers_of_restart_;
-  std::set<HostIndex> hosts_of_restart_;
-  Generation told_{};                       // the latest that the user was told of
+  std::optional<Disruption> unfinished_;   // why members that did not survive the drain had not finished
+  Generation reported_{};                  // the latest that the user was told of
   std::map<std::string, int> errors_told_;  // hosts that failed so, since the latest world was planned
   int slots_told_ = -1;                     // while hosts are gathered
   bool met_ = false;                        // all members are in the rendezvous

@@ -15,7 +15,7 @@ constexpr Duration to_say_goodbye = seconds(3);
 // All have ended, and who reads their last output has had the grace for it.
 constexpr Duration for_last_output = seconds(1);
 // When ending the ranks takes longer, the user is told why they end and what is waited for.
-constexpr Duration patience = seconds(1);
+constexpr Duration explain_after = seconds(1);
 // The same signal again within this is the same press of a key.
 constexpr Duration one_press = milliseconds(500);
 
@@ -174,7 +174,7 @@ void JobMachine::on(const DeadlinePassed& event) {
       return cause_is_known();
     case Deadline::steady:
       if (phase_ != Phase::running) return;
-      budget_.proved();
+      restarts_.proved();
       // The others have shown that they go on.
       if (!armed_.contains(Deadline::finish)) somebody_left_well_ = false;
       return;
@@ -223,7 +223,7 @@ void JobMachine::start_without_the_late() {
   for (std::uint32_t i = 0; i < roster_.size(); ++i) {
     if (roster_.at({i}).state != HostState::dialling) continue;
     const auto why =
-        fmt::format("{}: no answer within {}", host_name({i}), format_duration(first_patience()));
+        fmt::format("{}: no answer within {}", host_name({i}), format_duration(gathering_timeout()));
     const Error error{Code::unreachable, why, {}};
     tell(notice::HostsFailed{{{named({i}), error}}, false});
     roster_.change({i}, [&](HostEntry& it) { it.note = why; });
@@ -270,7 +270,7 @@ void JobMachine::drain(Outcome::Kind kind) {
   act(SignalWorkers{SIGTERM, false});
   arm(Deadline::grace, now_ + spec_.grace);
   // A signal was answered when it came.
-  if (kind != Outcome::Kind::user_signal) arm(Deadline::notice, now_ + patience);
+  if (kind != Outcome::Kind::user_signal) arm(Deadline::notice, now_ + explain_after);
   if (user_signals_ >= 2) kill_now();
 }
 

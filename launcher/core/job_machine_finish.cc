@@ -21,7 +21,7 @@ void JobMachine::finished_well() {
       // A world that has not met never will; in one that has, the others go on until one of them says
       // otherwise.
       if (world_.begun() && survivors_stay_ && !met_)
-        return trouble({.kind = Outcome::Kind::unfinished,
+        return disrupt({.kind = Outcome::Kind::unfinished,
                         .what = cause::RankFinished{finished_.value_or(RankRef{})},
                         .cause = CauseKind::rank_finished,
                         .planned = true});
@@ -42,28 +42,28 @@ void JobMachine::finished_well() {
 
 // A member failed, was lost, or asks for another world when some have finished. That costs nothing before it
 // is known whether the others need one.
-void JobMachine::finish_without(const Trouble& trouble) {
+void JobMachine::finish_without(const Disruption& disruption) {
   const bool all_well = world_.counts().finished_badly == 0;
-  const auto* lost = std::get_if<cause::HostLost>(&trouble.what);
+  const auto* lost = std::get_if<cause::HostLost>(&disruption.what);
   if (lost != nullptr && all_well) {  // whoever was there had finished
-    if (!trouble.planned) tell(notice::HostLost{lost->host, lost->reason, false, true});
+    if (!disruption.planned) tell(notice::HostLost{lost->host, lost->reason, false, true});
     return after_worker_change();
   }
   if (world_.begun() || !unfinished_) last_cause_.reset();
-  if (!trouble.planned && !owed_) owed_ = trouble;
+  if (!disruption.planned && !owed_) owed_ = disruption;
   blaming_ = false;
   survivors_stay_ = somebody_left_well_ = true;
-  changed_by_ = trouble.what;
-  begin_draining(trouble);
+  changed_by_ = disruption.what;
+  begin_draining(disruption);
 }
 
 // Nobody is left who has the state, and a new world would start over.
-void JobMachine::finish_alone(const Trouble& trouble) {
-  trouble_ = trouble;
-  if (trouble.planned) return nobody_is_left();
-  if (trouble.kind == Outcome::Kind::host_lost) verdict_.host = trouble.host;
-  if (trouble.kind != Outcome::Kind::worker_failed) verdict_.why = trouble.what;
-  end_because(trouble.kind);
+void JobMachine::finish_alone(const Disruption& disruption) {
+  disruption_ = disruption;
+  if (disruption.planned) return nobody_is_left();
+  if (disruption.kind == Outcome::Kind::host_lost) verdict_.host = disruption.host;
+  if (disruption.kind != Outcome::Kind::worker_failed) verdict_.why = disruption.what;
+  end_because(disruption.kind);
 }
 
 // In cooling. Who asks lives and needs another world; whoever else lives may be about to finish.
@@ -103,7 +103,7 @@ bool JobMachine::may_go_on_without() {
     count_cause({.cause = CauseKind::rank_finished, .planned = true});
     return true;
   }
-  if (!budget_.spend(now_)) {
+  if (!restarts_.spend(now_)) {
     verdict_.out_of_restarts = true;
     end_unfinished();
     return false;
@@ -111,8 +111,8 @@ bool JobMachine::may_go_on_without() {
   ++verdict_.restarts;
   restart_paid(owed->since);
   count_cause(*owed);
-  tell(notice::Restarting{world_.generation(), owed->what, false, Follows::others_go_on, budget_.spent(),
-                          spec_.elastic.limit.count, spec_.elastic.limit.window, was_up()});
+  tell(notice::Restarting{world_.generation(), owed->what, false, Follows::others_go_on, restarts_.spent(),
+                          restarts_.limit().count, restarts_.limit().window, was_up()});
   return true;
 }
 
@@ -125,7 +125,7 @@ void JobMachine::end_unfinished() {
       unfinished.unfinished.push_back(who(worker));
   verdict_.unfinished = world_.counts().survivors;
   if (!why || why->planned)
-    why = Trouble{.kind = Outcome::Kind::unfinished, .what = std::move(unfinished), .planned = true};
+    why = Disruption{.kind = Outcome::Kind::unfinished, .what = std::move(unfinished), .planned = true};
   if (why->kind == Outcome::Kind::host_lost) verdict_.host = why->host;
   verdict_.why = why->what;
   end_because(why->kind);

@@ -114,7 +114,7 @@ void JobMachine::on(const HostLost& event) {
       verdict_.why = cause::LinkLost{event.reason};
       verdict_.gave_us_up = event.gave_us_up;
       if (expected && told) tell(notice::HostLost{named(event.host), event.reason, false, true});
-      return trouble({Outcome::Kind::host_lost, cause::HostLost{named(event.host), event.reason},
+      return disrupt({Outcome::Kind::host_lost, cause::HostLost{named(event.host), event.reason},
                       told ? CauseKind::host_lost : CauseKind::hosts_left, expected, event.host,
                       event.heard});
     }

@@ -46,12 +46,12 @@ void JobMachine::on(const WorldBroken& event) {
   }
   // Who finishes may close its connections long before it ends.
   if (somebody_finished_well())
-    return trouble({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, true});
+    return disrupt({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, true});
   for (const auto rank : event.culprits) {
     const auto* worker = world_.member_at(rank);
     if (worker != nullptr && worker->state == WorkerState::spawned) world_.doom(worker->id, Fate::condemned);
   }
-  trouble({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, false});
+  disrupt({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, false});
 }
 
 void JobMachine::on(const MemberWaits& event) {
@@ -64,9 +64,9 @@ void JobMachine::on(const MemberWaits& event) {
 }
 
 void JobMachine::on(const WorldProgressed& event) {
-  if (event.generation != world_.generation() || told_ != world_.generation() || phase_ != Phase::running)
+  if (event.generation != world_.generation() || reported_ != world_.generation() || phase_ != Phase::running)
     return ignore("progress", "of another generation, or of one that is ending");
-  budget_.progressed();
+  restarts_.progressed();
 }
 
 // Everybody who lives has left the generation's work: the next one may form. Members that have ended are not
@@ -81,22 +81,22 @@ void JobMachine::reform_if_all_wait() {
   const bool ending = somebody_finished_well();
   if (counts.members_that_wait < alive) return program_ends() ? await_others(std::nullopt) : void();
   world_elastic_ = true;  // perhaps it never met, but who lives has shown it
-  if (announced_ && !broken_) return trouble(planned_change_);
+  if (announced_ && !broken_) return disrupt(planned_change_);
   // Each time one less asks.
   if (ending && !broken_)
-    return trouble({.kind = Outcome::Kind::unfinished,
+    return disrupt({.kind = Outcome::Kind::unfinished,
                     .what = cause::RankFinished{finished_.value_or(RankRef{})},
                     .cause = CauseKind::rank_finished,
                     .planned = true});
   // Nobody told them to: without a price they could ask for ever.
-  trouble({Outcome::Kind::hung, cause::WorldBroken{broken_}, CauseKind::world_broken, false});
+  disrupt({Outcome::Kind::hung, cause::WorldBroken{broken_}, CauseKind::world_broken, false});
 }
 
 // One that starts anew reads its data first: how long that may take is not what --start-timeout is for. It
 // has no limit of its own while --hang-timeout looks after the world.
 std::pair<Duration, Limit> JobMachine::time_to_load() const {
-  constexpr int patience = 10;
-  const auto usual = spec_.start_timeout * patience;
+  constexpr int factor = 10;
+  const auto usual = spec_.start_timeout * factor;
   const auto like_the_first = first_took_.value_or(Duration::zero()) * 2;
   if (like_the_first > usual) return {like_the_first, Limit::twice_the_first_start};
   return {usual, Limit::start_timeout_times_ten};
@@ -129,7 +129,7 @@ void JobMachine::members_late() {
     return;
   }
   // If all that live are there, and still the world has not met, they wait for one that ended without coming.
-  trouble({.kind = Outcome::Kind::hung,
+  disrupt({.kind = Outcome::Kind::hung,
            .what = cause::MembersMissing{std::move(late), world_.generation(), waited, limit},
            .cause = CauseKind::member_missing});
 }
@@ -204,7 +204,7 @@ void JobMachine::inspection_over() {
       for (const auto& [id, worker] : world_.all())
         if (worker.survives()) world_.doom(id, Fate::condemned);
   }
-  trouble({Outcome::Kind::hung, std::move(hung), CauseKind::hung, false});
+  disrupt({Outcome::Kind::hung, std::move(hung), CauseKind::hung, false});
 }
 
 // ---- by name
@@ -213,13 +213,13 @@ void JobMachine::on(const RestartWorld&) {
   if (!may_restart()) return ignore("restart", "nothing runs, or the program is ending");
   state_exists_ = false;  // the user wants it so, and need not be told that nobody has survived
   condemn_members();
-  trouble({Outcome::Kind::worker_failed, cause::RestartAsked{}, CauseKind::asked_for, true});
+  disrupt({Outcome::Kind::worker_failed, cause::RestartAsked{}, CauseKind::asked_for, true});
 }
 
 void JobMachine::on(const RestartWorker& event) {
   if (!may_restart(event.rank)) return ignore("restart worker", "it does not run, or the program is ending");
   world_.doom(world_.member_at(event.rank)->id, Fate::condemned);
-  trouble({Outcome::Kind::worker_failed, cause::RestartAsked{event.rank}, CauseKind::asked_for, true});
+  disrupt({Outcome::Kind::worker_failed, cause::RestartAsked{event.rank}, CauseKind::asked_for, true});
 }
 
 void JobMachine::on(const StopWorker& event) {
@@ -227,7 +227,7 @@ void JobMachine::on(const StopWorker& event) {
   const auto* worker = world_.member_at(event.rank);
   roster_.change(worker->seat.host, [](HostEntry& it) { ++it.stopped_slots; });
   world_.doom(worker->id, Fate::condemned);
-  trouble({Outcome::Kind::worker_failed, cause::StopAsked{event.rank}, CauseKind::asked_for, true});
+  disrupt({Outcome::Kind::worker_failed, cause::StopAsked{event.rank}, CauseKind::asked_for, true});
 }
 
 }  // namespace trainrun::core

@@ -58,7 +58,7 @@ void JobMachine::on(const ExchangeBroken& event) {
     world_.failed(worker->id,
                   {worker->id, rank, worker->seat.host, worker->pid, worker->status, worker->since},
                   worker->last_words);
-    return worker_trouble(worker->id);
+    return worker_disrupts(worker->id);
   }
   // The ranks in it got an error, and will say so and end.
   if (!ending && !for_a_rank) exchange_lost_ = ExchangeLoss{event.generation, now_, event.reason};

@@ -35,9 +35,8 @@ void JobMachine::tell_lost_host(HostIndex host, const std::string& reason, bool 
     if (verdict_.kind == Outcome::Kind::host_lost) verdict_.also_lost.push_back(host);
     return tell(notice::HostLost{named(host), reason, true, true});
   }
-  const bool first = failed_at_ == std::nullopt || !hosts_of_restart_.contains(host);
+  const bool first = !restarts_.take(host);
   if (!first) {
-    hosts_of_restart_.erase(host);
     count_cause({Outcome::Kind::host_lost, cause::LinkLost{reason}, CauseKind::host_lost, false, host});
   }
   tell(notice::HostLost{named(host), reason, !first, had_ranks});
@@ -94,7 +93,7 @@ std::vector<AwaitedHost> JobMachine::awaited_hosts() const {
 
 // Elastic jobs tell what they wait for in other words.
 void JobMachine::tell_connecting() {
-  notice::Connecting it{{}, now_ - began_, began_ + first_patience() - now_};
+  notice::Connecting it{{}, now_ - began_, began_ + gathering_timeout() - now_};
   for (const auto index : roster_.order())
     if (roster_.at(index).state == HostState::dialling) it.hosts.push_back(host_name(index));
   if (!it.hosts.empty()) tell(std::move(it));

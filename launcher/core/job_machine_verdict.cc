@@ -21,7 +21,7 @@ void JobMachine::settle_verdict() {
   auto all = failures();
   const bool victims =
       std::all_of(all.begin(), all.end(), [](const Failure& it) { return it.lost_peer || it.after_signal; });
-  if (victims && last_cause_ && failed_at_)
+  if (victims && last_cause_ && restarts_.since())
     all.push_back(*last_cause_);  // whom they lost is dismissed already
   if (somebody_left_well_) all.insert(all.end(), failed_before_.begin(), failed_before_.end());
   if (verdict_.kind == Outcome::Kind::worker_failed && !all.empty())

@@ -42,7 +42,7 @@ void JobMachine::on(const WorkerNotStarted& event) {
                       {event.worker, worker->seat.rank, worker->seat.host, 0, event.status, now_}, {});
       if (phase_ == Phase::cooling) return;
       if (phase_ == Phase::draining || event.status.cancelled()) return after_worker_change();
-      return worker_trouble(event.worker);
+      return worker_disrupts(event.worker);
     }
     case Phase::gathering:
       return ignore("worker not started", "none was ordered");
@@ -78,7 +78,7 @@ void JobMachine::on(const WorkerExited& event) {
       if (well && !finished_) finished_ = who(worker);
       if (worker.fate == Fate::asked_to_leave && (phase_ == Phase::forming || phase_ == Phase::running) &&
           in_place_now() && !(worker.status.success() && program_ends()))
-        return trouble(planned_change_);
+        return disrupt(planned_change_);
       // One that called MPI_Abort has failed before.
       if (!worker.failure && !event.status.success() && !ended_by_us(worker, event)) {
         world_.failed(event.worker,
@@ -113,7 +113,7 @@ void JobMachine::worker_failed(WorkerId id) {
   const auto& worker = world_.at(id);
   const bool others_go_on = in_place_now() || survivors_stay_;  // they do not follow it
   if (!worker.failure->lost_peer || !world_stands() || others_go_on || !cause_may_follow(worker))
-    return worker_trouble(id);
+    return worker_disrupts(id);
   if (!armed_.contains(Deadline::cause)) arm(Deadline::cause, now_ + dies_later);
 }
 
@@ -125,13 +125,13 @@ bool JobMachine::cause_may_follow(const Worker& victim) const {
 
 void JobMachine::cause_is_known() {
   const auto all = failures();
-  worker_trouble(all[first_cause(all)].worker);
+  worker_disrupts(all[first_cause(all)].worker);
 }
 
-void JobMachine::worker_trouble(WorkerId id) {
+void JobMachine::worker_disrupts(WorkerId id) {
   const auto& worker = world_.at(id);
   disarm(Deadline::cause);
-  trouble({Outcome::Kind::worker_failed, cause::RankFailed{who(worker), worker.status, worker.last_words},
+  disrupt({Outcome::Kind::worker_failed, cause::RankFailed{who(worker), worker.status, worker.last_words},
            CauseKind::rank_failed, false});
 }
 

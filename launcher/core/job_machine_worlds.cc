@@ -65,7 +65,7 @@ void JobMachine::tell_what_is_there(int slots) {
   if (std::exchange(slots_told_, slots) == slots) return;
   // Too few for the smallest world: without a --start-timeout of the user they are waited for even longer.
   const bool longer = world_size_on(spec_, slots) == 0 && !start_timeout_decides();
-  const auto limit = longer ? spec_.elastic.timeout : first_patience();
+  const auto limit = longer ? spec_.elastic.timeout : gathering_timeout();
   tell(notice::Gathering{slots, spec_.world_size(), began_ + limit - now_,
                          limit == spec_.elastic.timeout ? Limit::elastic_timeout : Limit::start_timeout});
 }
@@ -148,19 +148,16 @@ void JobMachine::tell_generation() {
                                   static_cast<int>(world_.placement().groups),
                                   std::exchange(changed_by_, std::nullopt)};
   if (survivors_stay_) formed.survivors = kept_;
-  if (failed_at_) formed.took = now_ - *failed_at_;
+  if (restarts_.since()) formed.took = now_ - *restarts_.since();
   count_lost_time();
   tell(std::move(formed));
-  told_ = world_.generation();
+  reported_ = world_.generation();
   arm(Deadline::steady, now_ + proves_itself);
   survivors_stay_ = false;
 }
 
 // Since the last restart began. Nothing, if no restart is under way.
-void JobMachine::count_lost_time() {
-  if (failed_at_) verdict_.lost_time += now_ - *failed_at_;
-  failed_at_.reset();
-}
+void JobMachine::count_lost_time() { verdict_.lost_time += restarts_.over(now_); }
 
 // ---- changes that are no failures
 
@@ -246,7 +243,7 @@ void JobMachine::settled() {
   change_world(describe_change(come, leave), come, leave);
 }
 
-JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
+JobMachine::Disruption JobMachine::describe_change(bool come, bool leave) const {
   cause::HostsChanged change;
   for (const auto& room : rooms(false))
     if (come && !has_live_members(room.host)) change.came.push_back(host_name(room.host));
@@ -264,8 +261,8 @@ JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
   return {Outcome::Kind::worker_failed, std::move(change), kind, true};
 }
 
-void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
-  if (!in_place_now()) return trouble(change);
+void JobMachine::change_world(const Disruption& change, bool come, bool leave) {
+  if (!in_place_now()) return disrupt(change);
   planned_change_ = change;
   Announce announce{world_.generation(), come, leave, {}};
   for (const auto id : leavers()) {
@@ -293,7 +290,7 @@ void JobMachine::dismiss_leavers() {
     if (!worker.survives() || !(worker.fate == Fate::asked_to_leave || roster_.at(worker.seat.host).leaving))
       continue;
     dismiss(id);
-    if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};
+    if (!unfinished_) unfinished_ = Disruption{.cause = CauseKind::hosts_left, .planned = true};
   }
 }
 
@@ -335,7 +332,7 @@ void JobMachine::grace_of_leavers_over() {
       world_.doom(id, Fate::condemned);
       any = true;
     }
-  if (any) trouble(planned_change_);
+  if (any) disrupt(planned_change_);
 }
 
 }  // namespace trainrun::core

@@ -12,8 +12,8 @@ namespace {
 
 using Counts = std::vector<std::uint64_t>;  // ranks a host
 
-constexpr std::uint64_t most_ranks = 1 << 20;
-constexpr std::size_t most_hosts_in_hint = 8;
+constexpr std::uint64_t max_ranks = 1 << 20;
+constexpr std::size_t max_hosts_in_hint = 8;
 
 std::uint64_t sum(const Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
@@ -31,7 +31,7 @@ void spread_evenly(std::uint64_t extra, Counts& counts) {
 
 // `-H a:5,b:4` for those counts; nothing for a list that nobody would retype.
 std::string host_list(const std::vector<Host>& hosts, const Counts& counts) {
-  if (hosts.size() > most_hosts_in_hint) return {};
+  if (hosts.size() > max_hosts_in_hint) return {};
   std::string out = "-H ";
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     const auto& host = hosts[i];
@@ -46,8 +46,7 @@ std::string host_list(const std::vector<Host>& hosts, const Counts& counts) {
 // The same for a file of hosts: only the counts that have to change.
 std::string lines_of_file(const JobSpec& job, const Counts& counts) {
   const auto& hosts = job.hosts.hosts;
-  if (hosts.size() > most_hosts_in_hint)
-    return fmt::format("give the hosts of {} more slots", job.slots_from);
+  if (hosts.size() > max_hosts_in_hint) return fmt::format("give the hosts of {} more slots", job.slots_from);
   std::string out;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (counts[i] == static_cast<std::uint64_t>(hosts[i].slots)) continue;
@@ -63,7 +62,7 @@ std::string what_needs(const JobSpec& job, std::uint64_t wanted) {
 
 // ": a 4, b 4"; nothing where one host says it all, or there are too many to read.
 std::string each_of(const std::vector<Host>& hosts) {
-  if (hosts.size() < 2 || hosts.size() > most_hosts_in_hint) return {};
+  if (hosts.size() < 2 || hosts.size() > max_hosts_in_hint) return {};
   std::string out;
   for (const auto& host : hosts)
     out += fmt::format("{} {} {}", out.empty() ? ":" : ",", host.name, host.slots);
@@ -97,7 +96,7 @@ Result<Counts> count_ranks(const JobSpec& job, std::uint64_t wanted) {
   }
   if (wanted == 0) wanted = sum(room);
   if (wanted == 0) return fail(Code::usage, "the hosts have no slot", "write -H name:slots");
-  if (wanted > most_ranks) return fail(Code::usage, fmt::format("more than {} ranks", most_ranks));
+  if (wanted > max_ranks) return fail(Code::usage, fmt::format("more than {} ranks", max_ranks));
 
   Counts counts(hosts.size(), 0);
   if (wanted > sum(room)) {

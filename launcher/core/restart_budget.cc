@@ -23,14 +23,20 @@ std::string_view flag_of(const RestartLimit& limit) {
 
 bool RestartBudget::spend(Instant now) {
   while (!taken_.empty() && now - taken_.front() > limit_.window) taken_.pop_front();
-  if (spent() >= limit_.count) return false;
+  if (!left(now)) return false;
   crashes_ = std::min(crashes_, spent()) + 1;
   taken_.push_back(now);
   return true;
 }
 
+bool RestartBudget::left(Instant now) const {
+  const auto within =
+      std::count_if(taken_.begin(), taken_.end(), [&](Instant at) { return now - at <= limit_.window; });
+  return within < limit_.count;
+}
+
 void RestartBudget::progressed() {
-  if (crashes_ == 0 || forgiven_ == patience) return;
+  if (crashes_ == 0 || forgiven_ == max_forgiven) return;
   crashes_ = 0;
   ++forgiven_;
 }

@@ -19,15 +19,16 @@ std::string_view flag_of(const RestartLimit& limit);
 
 class RestartBudget {
  public:
-  static constexpr int patience = 2;
+  static constexpr int max_forgiven = 2;
 
   explicit RestartBudget(const RestartLimit& limit) : limit_(limit) {}
 
+  [[nodiscard]] bool left(Instant now) const;
   // Takes one; false when none is left, and then nothing has changed.
   bool spend(Instant now);
   // The job works again: what was spent before makes no later restart wait. It stays spent. A job that works
-  // for some seconds each time is in a crash loop as well: this counts `patience` times until it has proved
-  // itself.
+  // for some seconds each time is in a crash loop as well: this counts `max_forgiven` times until it has
+  // proved itself.
   void progressed();
   // The job has worked for long enough to be in no crash loop.
   void proved() { crashes_ = forgiven_ = 0; }

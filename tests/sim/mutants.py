@@ -17,17 +17,17 @@ SCHEDULES, SEEDS = 30000, (1, 2, 3)
 # name: (file in launcher/core, text, replacement)
 MUTANTS = {
     "sweep_not_awaited": (
-        "job_machine_trouble.cc",
+        "job_machine_disruption.cc",
         "if (roster_.counts().sweeping > 0) return;",
         ""),
     "budget_without_limit": (
-        "restart_budget.cc", "if (spent() >= limit_.count) return false;", ""),
+        "restart_budget.cc", "return within < limit_.count;", "return within >= 0;"),
     "survivors_reversed": (
-        "job_machine_trouble.cc",
+        "job_machine_disruption.cc",
         "return std::pair(!a->has_state, a->seat.rank) < std::pair(!b->has_state, b->seat.rank);",
         "return std::pair(!a->has_state, b->seat.rank) < std::pair(!b->has_state, a->seat.rank);"),
     "newcomers_before_survivors": (
-        "job_machine_trouble.cc",
+        "job_machine_disruption.cc",
         "return std::pair(!a->has_state, a->seat.rank) < std::pair(!b->has_state, b->seat.rank);",
         "return std::pair(a->has_state, a->seat.rank) < std::pair(b->has_state, b->seat.rank);"),
     "workers_of_a_lost_host_live": (
@@ -57,14 +57,12 @@ MUTANTS = {
     "ordered_not_awaited": (
         "worker.cc", "return condemned() || member;", "return condemned();"),
     "replacements_are_free": (
-        "job_machine_trouble.cc", "return workers_of_restart_.erase(failure.worker) > 0;",
-        "static_cast<void>(failure); return true;"),
+        "restart_policy.cc", "return workers_.contains(worker);", "static_cast<void>(worker); return true;"),
     "hosts_are_free_for_ever": (
-        "job_machine_trouble.cc", "if (host_lost && hosts_of_restart_.erase(trouble.host) == 0) return false;",
-        "if (host_lost) return hosts_of_restart_.contains(trouble.host);"),
+        "restart_policy.cc", "if (question.lost && hosts_.erase(*question.lost) == 0) return;", "if (question.lost) return;"),
     "dismissed_have_finished": (
         "job_machine_worlds.cc",
-        "if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};", ""),
+        "if (!unfinished_) unfinished_ = Disruption{.cause = CauseKind::hosts_left, .planned = true};", ""),
     "healthy_hosts_given_up": (
         "job_machine_end.cc", "if (worker.awaited() && worker.killed()) bad.insert(worker.seat.host);",
         "if (worker.awaited() || worker.state == WorkerState::exited) bad.insert(worker.seat.host);"),
@@ -74,12 +72,12 @@ MUTANTS = {
         "job_machine_end.cc", "if (!roster_.at({i}).sweeping) continue;",
         "if (!roster_.at({i}).sweeping && world_.all_members(WorkerState::finished)) continue;"),
     "progress_forgives_nothing": (
-        "job_machine_members.cc", "budget_.progressed();", ""),
+        "job_machine_members.cc", "restarts_.progressed();", ""),
     "time_forgives_nothing": (
-        "job_machine_end.cc", "budget_.proved();", ""),
+        "job_machine_end.cc", "restarts_.proved();", ""),
     "back_off_after_a_plan": (
-        "job_machine_trouble.cc", "if (blaming_ && !culprit_rests && budget_.backoff() > Duration::zero()) {",
-        "if (budget_.backoff() > Duration::zero()) {"),
+        "job_machine_disruption.cc", "if (blaming_ && !culprit_rests && restarts_.backoff() > Duration::zero()) {",
+        "if (restarts_.backoff() > Duration::zero()) {"),
     "victims_are_blamed": (
         "outcome.cc", "[](const Failure& it) { return !it.lost_peer; }", "[](const Failure&) { return true; }"),
     "sudden_deaths_wait_their_turn": (
@@ -92,8 +90,8 @@ MUTANTS = {
     "cause_comes_too_late": (
         "job_machine_workers.cc", "if (armed_.contains(Deadline::cause) && !cause_may_follow(worker)) return cause_is_known();", ""),
     "plans_hide_failures": (
-        "job_machine_trouble.cc",
-        "if (trouble.kind != Outcome::Kind::host_lost || trouble.planned) return cause_is_known();", ""),
+        "job_machine_disruption.cc",
+        "if (disruption.kind != Outcome::Kind::host_lost || disruption.planned) return cause_is_known();", ""),
     "loaders_are_killed": (
         "job_machine_members.cc", "if (!worker.has_state && (spec_.elastic.hang_timeout || now_ < until)) {",
         "if (false) {"),

@@ -43,49 +43,53 @@ std::vector<const Worker*> JobMachine::staying() const {
   return std::move(some);
 }
 
-// In forming and running alone: a world that is drained already is not troubled again.
-void JobMachine::trouble(const Trouble& trouble) {
+// In forming and running alone: a world that is drained already is not disrupted again.
+void JobMachine::disrupt(const Disruption& disruption) {
   if (armed_.contains(Deadline::cause)) {
     // Of what comes while a failure waits for its cause only a lost host can be that.
-    if (trouble.kind != Outcome::Kind::host_lost || trouble.planned) return cause_is_known();
+    if (disruption.kind != Outcome::Kind::host_lost || disruption.planned) return cause_is_known();
     disarm(Deadline::cause);
   }
-  if (!elastic()) return end_because(trouble.kind);
+  if (!elastic()) return end_because(disruption.kind);
   if (horovod_ && in_place_now() && !program_ends()) {
     for (const auto& [id, worker] : world_.all())
       if (worker.member && !worker.has_state) world_.doom(id, Fate::condemned);
   }
   const bool survivors = world_.counts().survivors > 0;
   const bool in_place = in_place_now();
-  if (program_ends()) return survivors ? finish_without(trouble) : finish_alone(trouble);
-  const bool as_well = !trouble.planned && of_this_restart(trouble);
-  if (!trouble.planned && !as_well) {
+  if (program_ends()) return survivors ? finish_without(disruption) : finish_alone(disruption);
+  const auto question = question_of(disruption);
+  const auto decision = restarts_.decide(question, now_);
+  restarts_.apply(decision, question, now_);
+  using Decision = RestartPolicy::Decision;
+  const bool as_well = decision == Decision::same_restart;
+  if (decision == Decision::restart || decision == Decision::out_of_restarts) {
     if (world_.begun() || !unfinished_) last_cause_.reset();
-    if (!budget_.spend(now_)) {
+    if (decision == Decision::out_of_restarts) {
       verdict_.out_of_restarts = true;
-      verdict_.why = trouble.what;
-      return end_because(trouble.kind);
+      verdict_.why = disruption.what;
+      return end_because(disruption.kind);
     }
     ++verdict_.restarts;
-    restart_paid(trouble.since);
+    restart_paid(disruption.since);
   }
-  if (!as_well || trouble.kind == Outcome::Kind::host_lost) count_cause(trouble);
-  blaming_ = !trouble.planned && !as_well;
-  if (!as_well) changed_by_ = trouble.what;  // else the first failure stays the first
+  if (!as_well || disruption.kind == Outcome::Kind::host_lost) count_cause(disruption);
+  blaming_ = !disruption.planned && !as_well;
+  if (!as_well) changed_by_ = disruption.what;  // else the first failure stays the first
   survivors_stay_ = in_place && survivors;
   if (in_place && !survivors) tell_that_state_is_lost();
-  if (!trouble.planned) {
-    tell(notice::Restarting{world_.generation(), trouble.what, as_well, what_follows(trouble),
-                            as_well ? verdict_.restarts : budget_.spent(), spec_.elastic.limit.count,
-                            spec_.elastic.limit.window, was_up()});
+  if (!disruption.planned) {
+    tell(notice::Restarting{world_.generation(), disruption.what, as_well, what_follows(disruption),
+                            as_well ? verdict_.restarts : restarts_.spent(), restarts_.limit().count,
+                            restarts_.limit().window, was_up()});
   } else if (!was_up()) {
-    tell(notice::GenerationSkipped{world_.generation(), trouble.what});
+    tell(notice::GenerationSkipped{world_.generation(), disruption.what});
   }
   if (!survivors_stay_) {
     condemn_members();
     world_elastic_ = false;
   }
-  begin_draining(trouble);
+  begin_draining(disruption);
 }
 
 void JobMachine::condemn_members() {
@@ -93,46 +97,38 @@ void JobMachine::condemn_members() {
     if (worker.member) world_.doom(id, Fate::condemned);
 }
 
-// Ranks that are killed together, and hosts that lose power together, are noticed one after the other.
-bool JobMachine::of_this_restart(const Trouble& trouble) {
-  if (!failed_at_) return false;
-  const auto failed = failures();
-  const bool host_lost = trouble.kind == Outcome::Kind::host_lost;
-  if (!host_lost && (trouble.kind != Outcome::Kind::worker_failed || failed.empty())) return false;
-  if (host_lost && hosts_of_restart_.erase(trouble.host) == 0) return false;
-  return std::all_of(failed.begin(), failed.end(), [this](const Failure& failure) {
-    return workers_of_restart_.erase(failure.worker) > 0;
-  });
+RestartPolicy::Question JobMachine::question_of(const Disruption& disruption) const {
+  RestartPolicy::Question question{.planned = disruption.planned};
+  const bool host_lost = disruption.kind == Outcome::Kind::host_lost;
+  if (host_lost) question.lost = disruption.host;
+  if (host_lost || disruption.kind == Outcome::Kind::worker_failed)
+    question.failed.assign(world_.failed().begin(), world_.failed().end());
+  return question;
 }
 
 // What a host does that nobody hears of is lost, from its last sign of life on.
 void JobMachine::restart_paid(Instant since) {
-  if (!failed_at_) {
-    failed_at_ = since == Instant{} ? now_ : std::clamp(since, began_, now_);
-    workers_of_restart_.clear();
-    hosts_of_restart_.clear();
-  }
+  restarts_.begin(since == Instant{} ? now_ : std::clamp(since, began_, now_));
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member || roster_.at(worker.seat.host).state != HostState::ready) continue;
-    if (worker.state != WorkerState::finished && worker.state != WorkerState::exited)
-      workers_of_restart_.insert(id);
-    hosts_of_restart_.insert(worker.seat.host);
+    if (worker.state != WorkerState::finished && worker.state != WorkerState::exited) restarts_.cover(id);
+    restarts_.cover(worker.seat.host);
   }
 }
 
-Follows JobMachine::what_follows(const Trouble& trouble) const {
-  if (trouble.kind == Outcome::Kind::port_refused) return Follows::tries_again;
+Follows JobMachine::what_follows(const Disruption& disruption) const {
+  if (disruption.kind == Outcome::Kind::port_refused) return Follows::tries_again;
   if (!survivors_stay_) return Follows::all_start_anew;
   const bool all_live = world_.counts().survivors == world_.counts().members;
   return all_live ? Follows::all_go_on : Follows::others_go_on;
 }
 
 // A number that is skipped must not look like a line that was lost.
-bool JobMachine::was_up() const { return told_ == world_.generation(); }
+bool JobMachine::was_up() const { return reported_ == world_.generation(); }
 
-void JobMachine::count_cause(const Trouble& trouble) {
-  const auto cause = trouble.cause;
-  auto& causes = trouble.planned ? verdict_.changes : verdict_.causes;
+void JobMachine::count_cause(const Disruption& disruption) {
+  const auto cause = disruption.cause;
+  auto& causes = disruption.planned ? verdict_.changes : verdict_.causes;
   const auto it =
       std::find_if(causes.begin(), causes.end(), [&](const auto& one) { return one.first == cause; });
   if (it == causes.end())
@@ -141,17 +137,17 @@ void JobMachine::count_cause(const Trouble& trouble) {
     ++it->second;
 }
 
-void JobMachine::begin_draining(const Trouble& trouble) {
-  trouble_ = trouble;
+void JobMachine::begin_draining(const Disruption& disruption) {
+  disruption_ = disruption;
   then_ = Then::restart;
   drained_at_ = now_;
   kill_sent_ = swept_ = false;
   disarm(Deadline::leave);
   enter(Phase::draining);
   if (world_.begun())
-    act(EndGeneration{world_.generation(), trouble.planned ? std::nullopt : culprit(), trouble.what});
+    act(EndGeneration{world_.generation(), disruption.planned ? std::nullopt : culprit(), disruption.what});
   if (!survivors_stay_) {
-    drain_signal_ = trouble.planned ? spec_.elastic.leave_signal : SIGTERM;
+    drain_signal_ = disruption.planned ? spec_.elastic.leave_signal : SIGTERM;
     act(SignalWorkers{drain_signal_, false});
     arm(Deadline::grace, now_ + spec_.grace);
   } else {
@@ -245,30 +241,30 @@ void JobMachine::after_drain() {
   world_.end();
   enter(Phase::cooling);
   // Without the culprit there is no crash loop to slow down.
-  if (blaming_ && !culprit_rests && budget_.backoff() > Duration::zero()) {
-    tell(notice::BackingOff{budget_.backoff()});
-    arm(Deadline::backoff, now_ + budget_.backoff());
+  if (blaming_ && !culprit_rests && restarts_.backoff() > Duration::zero()) {
+    tell(notice::BackingOff{restarts_.backoff()});
+    arm(Deadline::backoff, now_ + restarts_.backoff());
   }
   try_form();
 }
 
 // Of members that do not live any more; nothing when all of them have finished well.
-std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
+std::optional<JobMachine::Disruption> JobMachine::why_unfinished() {
   std::vector<Failure> failures;
-  std::optional<Trouble> why;
+  std::optional<Disruption> why;
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member || worker.survives()) continue;
     if (worker.failure) failures.push_back(*worker.failure);
     if (worker.status.success() && !worker.condemned()) continue;
-    if (!why) why = trouble_;
-    if (worker.status.kind == ExitStatus::Kind::lost && !trouble_.planned)
-      why = Trouble{Outcome::Kind::host_lost, cause::LinkLost{worker.status.reason}, CauseKind::host_lost,
-                    false, worker.seat.host};
+    if (!why) why = disruption_;
+    if (worker.status.kind == ExitStatus::Kind::lost && !disruption_.planned)
+      why = Disruption{Outcome::Kind::host_lost, cause::LinkLost{worker.status.reason}, CauseKind::host_lost,
+                       false, worker.seat.host};
   }
   if (failures.empty()) return why;
   last_cause_ = failures[first_cause(failures)];
-  return Trouble{Outcome::Kind::worker_failed, cause::RankFailed{who(*last_cause_), last_cause_->status},
-                 CauseKind::rank_failed, false};
+  return Disruption{Outcome::Kind::worker_failed, cause::RankFailed{who(*last_cause_), last_cause_->status},
+                    CauseKind::rank_failed, false};
 }
 
 // The first cause alone is blamed: those that lost a peer are its victims. True when its host rests for it,
