@@ -353,6 +353,9 @@ class Resolver {
     if (!out_.job.only_ranks.empty()) {
       if (auto ok = check(Option::only_rank, out_.job.only_ranks.back()); !ok) return ok;
     }
+    if (!out_.job.only_local_ranks.empty()) {  // a local rank is no larger than the rank
+      if (auto ok = check(Option::local_ranks_filter, out_.job.only_local_ranks.back()); !ok) return ok;
+    }
     return check(Option::stdin_to, out_.job.stdin_to == StdinTo::rank ? out_.job.stdin_rank : 0);
   }
 
