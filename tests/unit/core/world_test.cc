@@ -73,7 +73,7 @@ TEST_CASE("World: what is counted follows each worker") {
     CHECK(world.counts().ended_well == 0);
   }
   SUBCASE("one fails") {
-    world.failed(bench.members[3], {.worker = bench.members[3], .rank = {3}, .host = {1}}, "no memory");
+    world.failed(bench.members[3], {bench.members[3], {3}, {1}, 7, ExitStatus::exited(1)}, "no memory");
     CHECK(world.failed() == std::set{bench.members[3]});
     CHECK(world.counts().alive_without_failure == 3);
     world.change(bench.members[3], [](Worker& worker) { worker.member = false; });
