@@ -325,6 +325,11 @@ void JobMachine::begin_world() {
   }
   BeginWorld begin{world_, {}, static_cast<std::uint32_t>(verdict_.restarts)};
   std::vector<StartWorker> starts;
+  const Shares shares(spec_, world_, [this](HostIndex index) {
+    const auto& host = hosts_.at(index.value);
+    const auto slots = elastic() ? std::max(0, slots_of(spec_, host.host)) : 0;
+    return Shares::Of{static_cast<std::uint32_t>(slots), host.facts.get()};
+  });
   for (const auto& seat : world_.seats) {
     const auto survivor = living.find({seat.host, seat.slot});
     if (survivor != living.end()) {
@@ -339,9 +344,7 @@ void JobMachine::begin_world() {
     workers_[last_worker_].seat = seat;
     workers_[last_worker_].since = now_;
     begin.workers.push_back(last_worker_);
-    const auto slots = elastic() ? std::max(0, slots_of(spec_, hosts_.at(seat.host.value).host)) : 0;
-    starts.push_back({last_worker_, world_.generation, seat.rank,
-                      std::max(seat.local_size, static_cast<std::uint32_t>(slots))});
+    starts.push_back({last_worker_, world_.generation, seat.rank, shares.of(seat)});
   }
   act(std::move(begin));
   for (const auto& [place, id] : living) dismiss(id);

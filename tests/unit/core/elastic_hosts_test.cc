@@ -94,7 +94,7 @@ TEST_SUITE("core.elastic hosts") {
     bench.drained();
     bench.form();
     CHECK(bench.count<StartWorker>(
-              [](const auto& it) { return it.generation.value == 2 && it.slots == 4; }) == 4);
+              [](const auto& it) { return it.generation.value == 2 && it.share.slots == 4; }) == 4);
   }
 
   TEST_CASE("a host that the user added stays, whatever the discovery lists, until he removes it") {
