@@ -186,7 +186,7 @@ std::string Steering::answer(const control::Command& command) {
     case Kind::restart_world:
       if (!machine.may_restart()) return not_now("ask again when a generation runs");
       controller_.event(core::RestartWorld{});
-      return control::ok_reply("all ranks start anew");
+      return control::ok_reply("restarting all ranks");
     case Kind::restart_worker:
     case Kind::stop_worker: {
       if (!machine.may_restart()) return not_now("ask again when a generation runs");
@@ -205,9 +205,9 @@ std::string Steering::answer(const control::Command& command) {
         controller_.event(core::StopWorker{rank});
       if (command.kind == Kind::stop_worker)
         return control::ok_reply(fmt::format("rank {} ends, and its slot is given up{}", command.rank,
-                                             alone ? "" : "; all ranks start anew"));
-      return control::ok_reply(alone ? fmt::format("rank {} starts anew", command.rank)
-                                     : "all ranks start anew: this program is not mended in place");
+                                             alone ? "" : "; restarting all ranks"));
+      return control::ok_reply(alone ? fmt::format("restarting rank {}", command.rank)
+                                     : "restarting all ranks: this program cannot recover in place");
     }
     case Kind::end:
       controller_.event(core::UserSignal{SIGTERM, true});
