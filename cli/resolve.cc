@@ -194,7 +194,7 @@ class Resolver {
     }
     if (job.transport == TransportKind::local) {
       for (const auto& host : choice_.hosts) {
-        if (is_this_host(host, inputs_)) continue;
+        if (inputs_.is_this_machine(host)) continue;
         return fail(Code::usage,
                     fmt::format("{} local: {} is not this host", settings_.get(Option::transport)->origin,
                                 quoted(host.name)),

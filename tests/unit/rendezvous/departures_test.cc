@@ -23,7 +23,8 @@ struct Trio : Scene {
 
 }  // namespace
 
-TEST_CASE("a rank that has left is told so when it joins again, whether or not the others have left as well") {
+TEST_CASE(
+    "a rank that has left is told so when it joins again, whether or not the others have left as well") {
   Scene scene(2);
   scene.join_all(2);
   scene.ask(0, Leave{});
