@@ -84,7 +84,7 @@ Result<void> check_started_once(const std::vector<EnvVar>& environment) {
 }
 
 Result<Allocation> read_allocation(std::string_view wanted, const Inputs& inputs,
-                                   const std::function<bool(const Host&)>& is_here) {
+                                   const hosts::IsThisMachine& is_here) {
   if (wanted.empty() || wanted == "slurm") {
     auto found = slurm(inputs);
     if (!found || !found->hosts.empty()) return found;
@@ -111,8 +111,7 @@ Result<Allocation> read_allocation(std::string_view wanted, const Inputs& inputs
 }
 
 std::optional<std::string> note_on_hosts_outside(const std::vector<Host>& named, const std::string& origin,
-                                                 const Inputs& inputs,
-                                                 const std::function<bool(const Host&)>& is_here) {
+                                                 const Inputs& inputs, const hosts::IsThisMachine& is_here) {
   const auto given = slurm(inputs);
   if (!given || given->hosts.empty()) return std::nullopt;
   // Slurm's names are often the first part of those in the DNS, and an address says nothing.

@@ -9,6 +9,7 @@
 
 #include "cli/config.h"
 #include "host-discovery/host.h"
+#include "host-discovery/this_machine.h"
 #include "launcher/base/error.h"
 
 namespace trainrun::cli {
@@ -24,15 +25,14 @@ struct Allocation {
 // the job is, not how many ranks it may have. Errors: a job whose list cannot be read, or a `system` that has
 // no job here.
 Result<Allocation> read_allocation(std::string_view system, const Inputs& inputs,
-                                   const std::function<bool(const Host&)>& is_here);
+                                   const hosts::IsThisMachine& is_here);
 
 // An error where srun runs several of us: the habit of writing `srun` before every program of a batch script.
 Result<void> check_started_once(const std::vector<EnvVar>& environment);
 
 // A line about hosts that were named inside a Slurm job and do not belong to it: they may be another job's.
 std::optional<std::string> note_on_hosts_outside(const std::vector<Host>& named, const std::string& origin,
-                                                 const Inputs& inputs,
-                                                 const std::function<bool(const Host&)>& is_here);
+                                                 const Inputs& inputs, const hosts::IsThisMachine& is_here);
 
 // A line about a job of PBS, LSF or Grid Engine whose list of hosts did not come with its number, as in a
 // shell that sudo, cron or a container made: for somebody who named no hosts.

@@ -273,7 +273,7 @@ Result<Request> read_request(const Inputs& inputs) {
   if (!settings->has(Option::hosts_from) &&
       (settings->has(Option::host) || settings->has(Option::hostfile))) {
     auto note = note_on_hosts_outside(resolved->job.hosts.hosts, resolved->hosts_origin, inputs,
-                                      [&](const Host& host) { return is_this_host(host, inputs); });
+                                      inputs.is_this_machine);
     if (note) out.notes.push_back(std::move(*note));
   }
   if (!settings->has(Option::hosts_from) && resolved->hosts_origin == "default") {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host-discovery/this_machine.h"
 #include "launcher/base/error.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/wire/facts.h"
@@ -35,7 +36,7 @@ struct Inputs {
   std::function<LocalFacts()> local_facts;  // called only when needed
   // Whose MPI a program's files say it is, and which libpmix would serve it. May be empty.
   std::function<ProgramMpi(const std::vector<std::string>& words, const std::string& directory)> mpi_of{};
-  std::function<bool(const std::string& host)> is_this_host;  // own names and addresses only, no DNS
+  hosts::IsThisMachine is_this_machine;
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
   std::function<std::string(const std::string& path)>
       first_line;  // of a script, 255 bytes at most; or nothing

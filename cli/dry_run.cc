@@ -10,6 +10,7 @@
 
 #include "cli/dry_run_elastic.h"
 #include "launcher/base/strings.h"
+#include "launcher/core/binding.h"
 #include "launcher/core/env_forward.h"
 #include "launcher/core/env_var.h"
 #include "launcher/core/preload.h"
@@ -134,7 +135,8 @@ core::WorldFacts placeholders(const JobSpec& job, const core::Placement& placeme
           .address = address(here),
           .pmix_everywhere = doors.pmix,
           .agent_store = ours,
-          .horovod_port = doors.horovod ? fmt::format("<opened on {} at start>", here) : std::string()};
+          .horovod_port = doors.horovod ? fmt::format("<opened on {} at start>", here) : std::string(),
+          .gpus = core::visible_gpus(job, seat.slot)};
 }
 
 // What a rank gets beyond the job's environment; values shown as they may be.

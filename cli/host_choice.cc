@@ -6,7 +6,6 @@
 
 #include "cli/allocation.h"
 #include "cli/program.h"
-#include "host-discovery/host_key.h"
 #include "host-discovery/host_list.h"
 #include "host-discovery/hostfile.h"
 #include "host-discovery/merge.h"
@@ -35,8 +34,7 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
   std::vector<Host> out;
   for (const auto& want : wanted) {
     const auto found = std::find_if(defined.begin(), defined.end(), [&](const Host& host) {
-      return hosts::name_key(host.name) == hosts::name_key(want.name) ||
-             (is_this_host(host, inputs) && is_this_host(want, inputs));
+      return hosts::mean_one_host(host, want, inputs.is_this_machine);
     });
     if (found == defined.end()) {
       std::vector<std::string> names;
@@ -78,13 +76,6 @@ Result<void> no_ports(const std::vector<Host>& hosts, const Settings& settings) 
 
 }  // namespace
 
-bool is_this_host(const Host& host, const Inputs& inputs) {
-  // A port of its own means a forwarded one (ssh -L, a container, a rented machine behind 127.0.0.1), and
-  // another user means a login.
-  const bool as_we_are = host.user.empty() || host.user == variable(inputs.environment, "USER");
-  return host.port == 0 && as_we_are && inputs.is_this_host(host.name);
-}
-
 // A public key alone will do: its other half may be in an ssh-agent. With a %, ssh makes the name of the
 // file.
 Result<void> key_is_there(const Settings& settings, const std::string& path, const Inputs& inputs) {
@@ -97,7 +88,7 @@ Result<void> key_is_there(const Settings& settings, const std::string& path, con
 }
 
 Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) {
-  const auto here = [&](const Host& host) { return is_this_host(host, inputs); };
+  const auto& here = inputs.is_this_machine;
   const int default_slots = settings.number(Option::slots_per_host, settings.number(Option::ppn, 1));
   const Setting* file = settings.get(Option::hostfile);
   const Setting* system = settings.get(Option::hosts_from);
@@ -135,12 +126,11 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
         std::any_of(wanted->begin(), wanted->end(), [](const Host& host) { return host.slots_given; });
     if (file != nullptr && !counted) choice.slots_from = choice.origin;
     const bool filter = !wanted->empty() && (file != nullptr || forced);
-    // To Horovod localhost and 127.0.0.1 are two hosts.
-    const bool by_name = settings.text(Option::compat, "") == "horovod";
-    const auto same = [&](const Host& host) { return !by_name && here(host); };
-    if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, same);
+    const auto mentions = settings.text(Option::compat, "") == "horovod" ? hosts::Mentions::of_one_name
+                                                                         : hosts::Mentions::of_one_machine;
+    if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, here, mentions);
     if (hosts && filter) {
-      auto chosen = hosts::merge_hosts(*wanted, 1, same);
+      auto chosen = hosts::merge_hosts(*wanted, 1, here, mentions);
       if (!chosen) return tl::unexpected(chosen.error());
       hosts = filtered(*hosts, *chosen, settings.get(Option::host)->origin, choice.origin, inputs);
     }
@@ -148,7 +138,6 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
   if (!hosts) return tl::unexpected(hosts.error());
   for (auto& host : *hosts) {
     if (!host.identity.empty()) host.identity = absolute_path(host.identity, inputs);
-    if (here(host)) host.user.clear();  // it names us: no login is needed
   }
   if (hosts->empty()) choice.origin = "default";
   choice.this_host_alone = std::all_of(hosts->begin(), hosts->end(), here);

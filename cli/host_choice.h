@@ -23,8 +23,6 @@ struct HostChoice {
 // --hosts-from none.
 Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs);
 
-bool is_this_host(const Host& host, const Inputs& inputs);
-
 // The key of --ssh-identity-file, at `path`: one that is not there would be noticed only as a login that
 // fails.
 Result<void> key_is_there(const Settings& settings, const std::string& path, const Inputs& inputs);

@@ -115,12 +115,7 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
 
   in.read_file = [](const std::string& path) { return read_file(path, largest_file); };
   in.local_facts = [variables = in.environment] { return local_facts(variables); };
-  // Each question reads the system anew, and a list of a thousand hosts asks some more than once.
-  in.is_this_host = [known = std::make_shared<std::map<std::string, bool>>()](const std::string& host) {
-    const auto [entry, fresh] = known->try_emplace(host, false);
-    if (fresh) entry->second = transport::is_this_host(host);
-    return entry->second;
-  };
+  in.is_this_machine = transport::is_this_machine;
   in.mpi_of = [variables = in.environment](const std::vector<std::string>& words,
                                            const std::string& directory) {
     const auto program = agent::recognise(words, directory, variables);

@@ -64,7 +64,7 @@ bool wants_json(const std::vector<std::string>& argv) {
 
 bool needs_no_login(const JobSpec& job, const Host& host, const Inputs& inputs) {
   return job.transport == TransportKind::local ||
-         (job.transport == TransportKind::automatic && is_this_host(host, inputs));
+         (job.transport == TransportKind::automatic && inputs.is_this_machine(host));
 }
 
 // What a start would do to get an agent running on `host`; empty when it needs no login.

@@ -202,8 +202,7 @@ bool names_no_hosts(const MpiLine& line, const Inputs& inputs) {
                             Option::config, Option::discover, Option::host_discovery_script}) {
     if (has(line, option) || !variable(inputs.environment, info(option).environment()).empty()) return false;
   }
-  const auto allocation =
-      read_allocation("", inputs, [&](const Host& host) { return is_this_host(host, inputs); });
+  const auto allocation = read_allocation("", inputs, inputs.is_this_machine);
   return allocation && allocation->hosts.empty();
 }
 

@@ -194,7 +194,7 @@ class Resolver {
     }
     if (job.transport == TransportKind::local) {
       for (const auto& host : choice_.hosts) {
-        if (is_this_host(host, inputs_)) continue;
+        if (inputs_.is_this_machine(host)) continue;
         return fail(Code::usage,
                     fmt::format("{} local: {} is not this host", settings_.get(Option::transport)->origin,
                                 quoted(host.name)),
@@ -352,6 +352,9 @@ class Resolver {
     };
     if (!out_.job.only_ranks.empty()) {
       if (auto ok = check(Option::only_rank, out_.job.only_ranks.back()); !ok) return ok;
+    }
+    if (!out_.job.only_local_ranks.empty()) {  // a local rank is no larger than the rank
+      if (auto ok = check(Option::local_ranks_filter, out_.job.only_local_ranks.back()); !ok) return ok;
     }
     return check(Option::stdin_to, out_.job.stdin_to == StdinTo::rank ? out_.job.stdin_rank : 0);
   }

@@ -1,4 +1,5 @@
-// When two mentions mean the same machine, and when the same host.
+// The same name: when two mentions of a host in lists, commands and answers mean one host. (Whether it is
+// this machine: this_machine.h. Whether two hosts turned out to be one machine: machines.h.)
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace trainrun::hosts {
 
-// Names of one machine have one key: case and a final dot do not matter.
+// Names of one host have one key: case, a final dot and the spelling of an address do not matter.
 std::string name_key(std::string_view name);
 
 // What a host is known by from one look to the next: name, user and port. Its slots and its private key may

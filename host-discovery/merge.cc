@@ -48,14 +48,17 @@ Result<void> add(Host& entry, const Host& again) {
 }  // namespace
 
 Result<std::vector<Host>> merge_hosts(std::vector<Host> hosts, int default_slots,
-                                      const std::function<bool(const Host&)>& is_this_host) {
-  const std::string this_host;  // a key that no name has
+                                      const IsThisMachine& is_this_machine, Mentions mentions) {
+  const std::string this_machine;  // a key that no name has
   std::vector<Host> merged;
   std::unordered_map<std::string, std::size_t> places;
   for (auto& host : hosts) {
     if (!host.slots_given) host.slots = default_slots;
+    const bool here = is_this_machine && is_this_machine(host);
+    if (here) host.user.clear();
+    const bool by_name = !here || mentions == Mentions::of_one_name;
     const auto [found, fresh] =
-        places.try_emplace(is_this_host(host) ? this_host : name_key(host.name), merged.size());
+        places.try_emplace(by_name ? name_key(host.name) : this_machine, merged.size());
     if (fresh) {
       merged.push_back(std::move(host));
     } else if (auto added = add(merged[found->second], host); !added) {
@@ -63,6 +66,11 @@ Result<std::vector<Host>> merge_hosts(std::vector<Host> hosts, int default_slots
     }
   }
   return merged;
+}
+
+bool mean_one_host(const Host& host, const Host& mention, const IsThisMachine& is_this_machine) {
+  return name_key(host.name) == name_key(mention.name) ||
+         (is_this_machine && is_this_machine(host) && is_this_machine(mention));
 }
 
 }  // namespace trainrun::hosts

@@ -62,17 +62,15 @@ bool Listing::removes(const Host& host) const {
   return false;
 }
 
-Result<void> Listing::tidy(int default_slots, const std::function<bool(const Host&)>& is_this_host) {
+Result<void> Listing::tidy(int default_slots, const IsThisMachine& is_this_machine) {
   if (!removed.empty()) std::erase_if(hosts, [this](const Host& host) { return removes(host); });
-  auto merged = merge_hosts(
-      std::move(hosts), default_slots, is_this_host ? is_this_host : [](const Host&) { return false; });
+  auto merged = merge_hosts(std::move(hosts), default_slots, is_this_machine);
   if (!merged) return tl::unexpected(merged.error());
   hosts = std::move(*merged);
   return {};
 }
 
-Result<Listing> parse_script(std::string_view text, int default_slots,
-                             const std::function<bool(const Host&)>& is_this_host) {
+Result<Listing> parse_script(std::string_view text, int default_slots, const IsThisMachine& is_this_machine) {
   const auto at = [](std::size_t line, const Error& error) {
     return fail(error.code, fmt::format("line {}: {}", line, error.message), error.hint);
   };
@@ -96,6 +94,7 @@ Result<Listing> parse_script(std::string_view text, int default_slots,
     if (count > most_hosts) return at(number, {Code::config, fmt::format("more than {} hosts", most_hosts)});
     for (auto& host : *hosts) {
       if (host.slots == 0) {
+        if (is_this_machine && is_this_machine(host)) host.user.clear();  // as that of the host that it means
         listing.removed.insert(host_key(host));
       } else {
         listing.hosts.push_back(std::move(host));
@@ -103,7 +102,8 @@ Result<Listing> parse_script(std::string_view text, int default_slots,
     }
   }
   if (cutter.inside_comment()) return at(comment_line, {Code::config, "'/*' without its '*/'"});
-  if (auto tidied = listing.tidy(default_slots, is_this_host); !tidied) return tl::unexpected(tidied.error());
+  if (auto tidied = listing.tidy(default_slots, is_this_machine); !tidied)
+    return tl::unexpected(tidied.error());
   return listing;
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "host-discovery/host.h"
+#include "host-discovery/this_machine.h"
 #include "launcher/base/error.h"
 
 namespace trainrun::hosts {
@@ -36,12 +37,12 @@ struct Listing {
 
   [[nodiscard]] bool removes(const Host& host) const;
   // Hosts that `removed` names are dropped, and mentions of one host become one (merge.h).
-  Result<void> tidy(int default_slots, const std::function<bool(const Host&)>& is_this_host);
+  Result<void> tidy(int default_slots, const IsThisMachine& is_this_machine);
 };
 
-// `default_slots` is for hosts without a count. `is_this_host` knows the names of this machine; all that it
-// knows are one host (merge.h). Errors read `line 3: ...`. Limits: most_output, 64 KiB a line, 65536 hosts.
+// `default_slots` is for hosts without a count. All that is this machine are one host (merge.h); without
+// `is_this_machine` nothing is. Errors read `line 3: ...`. Limits: most_output, 64 KiB a line, 65536 hosts.
 Result<Listing> parse_script(std::string_view text, int default_slots,
-                             const std::function<bool(const Host&)>& is_this_host = {});
+                             const IsThisMachine& is_this_machine = {});
 
 }  // namespace trainrun::hosts

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "host-discovery/machines.h"
 #include "launcher/base/exit_code.h"
 #include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
@@ -71,17 +72,17 @@ int check_in_loop(const JobSpec& job, bool json) {
                  if (job.verbose > 0) output::print_line(stderr, "trainrun: " + text);
                }});
   all = &fleet;
-  std::set<HostIndex> hosts;
-  for (const auto& seat : placement->seats) hosts.insert(seat.host);
-  open = hosts.size();
+  std::set<HostIndex> wanted;
+  for (const auto& seat : placement->seats) wanted.insert(seat.host);
+  open = wanted.size();
   io::Timer deadline(loop);
   deadline.arm(io::Loop::now() + job.start_timeout, [&] { loop.stop(); });
-  for (const auto host : hosts) fleet.dial(host);
+  for (const auto host : wanted) fleet.dial(host);
   loop.run();
 
   std::vector<output::HostCheck> in_order;
-  std::map<std::string, HostIndex> places;
-  for (const auto host : hosts) {
+  hosts::Machines machines;
+  for (const auto host : wanted) {
     if (!checks.contains(host)) {
       const auto patience = format_duration(job.start_timeout);
       checks[host] = {name(host),
@@ -91,9 +92,9 @@ int check_in_loop(const JobSpec& job, bool json) {
                        "see whether the host is up"}};
     }
     // A session that has ended is no neighbour to the fleet.
-    if (auto& check = checks[host]; check.facts && !check.facts->place.empty() && !may_share_a_machine(job)) {
-      const auto other = places.try_emplace(check.facts->place, host).first->second;
-      if (other != host) check = {name(host), std::nullopt, {}, same_machine(job, host, other)};
+    if (auto& check = checks[host]; check.facts && !may_share_a_machine(job)) {
+      if (const auto other = machines.note(host, check.facts->place))
+        check = {name(host), std::nullopt, {}, same_machine(job, host, *other)};
     }
     in_order.push_back(checks[host]);
   }

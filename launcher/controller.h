@@ -89,7 +89,7 @@ class Controller {
   [[nodiscard]] RendezvousHub::Events members();
   void ranks_wait(Generation generation, const std::set<Rank>& came, const std::string& where);
   [[nodiscard]] std::vector<core::AbsentWorker> with_last_words(const std::vector<WorkerId>& workers) const;
-  void cannot_bind(const core::StartWorker& order, const Error& error);
+  void cannot_start(const core::StartWorker& order, const Error& error);
   void ask_port(HostIndex host, Generation generation);
   void port_held(HostIndex host, const wire::PortHeld& held);
   void use_port();

@@ -46,7 +46,7 @@ void Controller::introduce_world(HostIndex host, const core::StartWorker& order)
   if (introduced_[host] == order.generation) return;
   introduced_[host] = order.generation;
   auto& session = fleet_.at(host);
-  session.send(core::introduction(job_, world_, host, session.facts(), order.slots, restarts_, mapping_));
+  session.send(core::introduction(job_, world_, order, session.facts(), restarts_, mapping_));
 }
 
 void Controller::aborted(HostIndex host, const wire::Aborted& abort) {

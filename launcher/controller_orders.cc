@@ -188,6 +188,7 @@ void Controller::perform(const core::StartWorker& order) {
   world.restart_count = restarts_;
   world.all_new = all_new_;
   world.pmix_everywhere = pmix_everywhere_;
+  world.gpus = order.share.gpus;
 
   const auto& program = job_.programs[seat.program];
   wire::Start start;
@@ -196,11 +197,8 @@ void Controller::perform(const core::StartWorker& order) {
   start.argv = program.argv;
   start.directory = program.directory;
   start.env = core::worker_env(job_, world_, order.rank, world, &session.facts());
-  if (auto cpus = core::cpus_for(job_, session.facts(), seat.slot, order.slots)) {
-    start.cpus = std::move(*cpus);
-  } else {
-    return cannot_bind(order, cpus.error());
-  }
+  if (order.share.lacks) return cannot_start(order, *order.share.lacks);
+  start.cpus = order.share.cpus;
   if (job_.report_bindings)
     console_.say(fmt::format("rank {} on {}: {}", order.rank.value, job_.hosts.hosts[seat.host.value].name,
                              core::binding_words(start.cpus, session.facts())));
@@ -217,8 +215,8 @@ void Controller::perform(const core::StartWorker& order) {
   session.send(start);
 }
 
-// With --oversubscribe more ranks may come to a host than it has slots.
-void Controller::cannot_bind(const core::StartWorker& order, const Error& error) {
+// With --oversubscribe more ranks may come to a machine than it has slots.
+void Controller::cannot_start(const core::StartWorker& order, const Error& error) {
   const auto& host = job_.hosts.hosts[world_.seats[order.rank.value].host.value].name;
   console_.say(fmt::format("{}: {} (try: {})", host, error.message, error.hint));
   loop_.post([this, worker = order.worker] {

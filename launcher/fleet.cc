@@ -53,10 +53,7 @@ std::string way_to(const JobSpec& job, const Host& host) {
 
 TransportKind transport_kind(const JobSpec& job, const Host& host) {
   if (job.transport != TransportKind::automatic) return job.transport;
-  // A port or another user's name of its own means another sshd, even on this address (a container, a port
-  // forward).
-  if (host.port != 0 || !host.user.empty()) return TransportKind::ssh;
-  return transport::is_this_host(host.name) ? TransportKind::local : TransportKind::ssh;
+  return transport::is_this_machine(host) ? TransportKind::local : TransportKind::ssh;
 }
 
 Fleet::Fleet(io::Loop& loop, const JobSpec& job, core::Placement first, std::string key, Handlers handlers)
@@ -271,13 +268,14 @@ Error same_machine(const JobSpec& job, HostIndex host, HostIndex other) {
 }
 
 Result<void> Fleet::is_a_host_of_its_own(HostIndex host) {
+  if (may_share_a_machine(job_)) return {};
   const auto& place = sessions_.at(host)->facts().place;
-  if (place.empty() || may_share_a_machine(job_)) return {};
-  const auto other = places_.try_emplace(place, host).first->second;
-  const auto* there = find(other);
-  if (other != host && there->state() == Session::State::ready && there->facts().place == place)
-    return tl::unexpected(same_machine(job_, host, other));
-  places_[place] = host;
+  auto other = machines_.note(host, place);
+  if (other && find(*other)->state() != Session::State::ready) {  // lost since, or told to stop
+    machines_.forget(*other);
+    other = machines_.note(host, place);
+  }
+  if (other) return tl::unexpected(same_machine(job_, host, *other));
   return {};
 }
 

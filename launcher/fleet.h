@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host-discovery/machines.h"
 #include "launcher/core/addresses.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/placement.h"
@@ -73,7 +74,7 @@ class Fleet {
   std::string key_;
   Handlers handlers_;
   std::map<HostIndex, std::unique_ptr<Session>> sessions_;
-  std::map<std::string, HostIndex> places_;        // HostFacts::place, and who was found there
+  hosts::Machines machines_;                       // where those that were reached turned out to be
   std::map<HostIndex, std::uint32_t> dials_;       // how often each was dialled
   std::vector<HostIndex> wanted_;                  // to be dialled in the next turn
   std::vector<std::unique_ptr<Session>> retired_;  // until the callback that may run in one is over

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "host-discovery/host_key.h"
 #include "launcher/base/strings.h"
 #include "launcher/control/server.h"
 #include "launcher/discovery/discovery.h"
@@ -40,9 +41,10 @@ Error too_few(const std::string& how) {
 
 // As it is before it is added (again): nothing when it is not in the list.
 std::optional<int> known_host(const core::JobMachine& machine, Host& wanted) {
+  const auto key = hosts::host_key(wanted);
   for (const auto& view : machine.hosts()) {
     const auto& host = view.host;
-    if (host.name != wanted.name || host.user != wanted.user || host.port != wanted.port) continue;
+    if (hosts::host_key(host) != key) continue;
     if (!wanted.slots_given) wanted.slots = host.slots;  // as many as it has
     if (!view.listed || view.leaves || view.used_again) return std::nullopt;
     return host.slots - view.stopped;
@@ -73,9 +75,7 @@ Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, S
     discovery_ = std::make_unique<Discovery>(
         loop, job.elastic.discovery,
         Discovery::Context{job.id, job.world_size(), job.elastic.min_np, job.elastic.max_np,
-                           [](const Host& host) {
-                             return host.port == 0 && host.user.empty() && transport::is_this_host(host.name);
-                           }},
+                           transport::is_this_machine},
         std::move(surroundings.environment),
         Discovery::Handlers{
             [this](const HostSet& hosts) { controller_.event(core::HostsDiscovered{hosts.hosts}); },
@@ -165,11 +165,11 @@ std::string Steering::answer(const control::Command& command) {
     case Kind::remove_host: {
       if (!machine.still_changes()) return not_now({});
       for (const auto& host : machine.hosts()) {
-        if (host.host.name != command.host.name) continue;
+        if (hosts::name_key(host.host.name) != hosts::name_key(command.host.name)) continue;
         if (!command.force && host.listed && !machine.holds_without(host.index))
           return control::error_reply(too_few("without " + host.host.name));
         controller_.event(core::RemoveHost{command.host.name});
-        return control::ok_reply(fmt::format("{} leaves", command.host.name));
+        return control::ok_reply(fmt::format("{} leaves", host.host.name));
       }
       return control::error_reply({Code::usage,
                                    fmt::format("the job has no host {}", quoted(command.host.name)),
@@ -178,6 +178,7 @@ std::string Steering::answer(const control::Command& command) {
     case Kind::add_host: {
       if (!machine.still_changes()) return not_now({});
       auto host = command.host;
+      if (transport::is_this_machine(host)) host.user.clear();  // as in lists: it needs no login
       const auto words = words_of_adding(known_host(machine, host), host);
       controller_.event(core::AddHosts{{host}});
       return control::ok_reply(words);
@@ -185,7 +186,7 @@ std::string Steering::answer(const control::Command& command) {
     case Kind::restart_world:
       if (!machine.may_restart()) return not_now("ask again when a generation runs");
       controller_.event(core::RestartWorld{});
-      return control::ok_reply("all ranks start anew");
+      return control::ok_reply("restarting all ranks");
     case Kind::restart_worker:
     case Kind::stop_worker: {
       if (!machine.may_restart()) return not_now("ask again when a generation runs");
@@ -204,9 +205,9 @@ std::string Steering::answer(const control::Command& command) {
         controller_.event(core::StopWorker{rank});
       if (command.kind == Kind::stop_worker)
         return control::ok_reply(fmt::format("rank {} ends, and its slot is given up{}", command.rank,
-                                             alone ? "" : "; all ranks start anew"));
-      return control::ok_reply(alone ? fmt::format("rank {} starts anew", command.rank)
-                                     : "all ranks start anew: this program is not mended in place");
+                                             alone ? "" : "; restarting all ranks"));
+      return control::ok_reply(alone ? fmt::format("restarting rank {}", command.rank)
+                                     : "restarting all ranks: this program cannot recover in place");
     }
     case Kind::end:
       controller_.event(core::UserSignal{SIGTERM, true});

@@ -35,6 +35,10 @@ Outbox Table::apply(std::uint32_t connection, const Request& request, Instant no
     refuse(waiter, FailureKind::stale,
            fmt::format("generation {} is not the current one, which is {}", request.generation,
                        world_.generation));
+  } else if (has_left(request)) {
+    refuse(waiter, FailureKind::invalid,
+           fmt::format("{} has left the world of generation {} already; a rank meets it once",
+                       name_ranks({*std::get<Join>(request.body).rank}), world_.generation));
   } else if (verdict_) {
     if (std::holds_alternative<Watch>(request.body))
       answer(waiter, Over{*verdict_});
@@ -49,6 +53,14 @@ Outbox Table::apply(std::uint32_t connection, const Request& request, Instant no
     std::visit([&](const auto& body) { handle(body, waiter, now); }, request.body);
   }
   return take();
+}
+
+// A join of a rank that was here and went in order. It is told so whether or not the others have gone as well:
+// by another error an elastic program would take its own second start for a failure of the world.
+bool Table::has_left(const Request& request) const {
+  const auto* join = std::get_if<Join>(&request.body);
+  return join != nullptr && join->rank && *join->rank < world_.size &&
+         seats_.state(*join->rank) == SeatState::left;
 }
 
 void Table::handle(const Join& join, Waiter waiter, Instant now) {

@@ -68,6 +68,7 @@ class Table {
   [[nodiscard]] Generation generation() const { return {world_.generation}; }
   [[nodiscard]] const std::optional<Verdict>& verdict() const { return verdict_; }
   // All members came and left again.
+  [[nodiscard]] bool has_left(const Request& request) const;
   [[nodiscard]] bool everybody_left() const;
   // One line for people: who has not joined, or not left, as far as that is known.
   [[nodiscard]] std::string outstanding() const;

@@ -6,9 +6,10 @@
 
 namespace trainrun::core {
 
-wire::World introduction(const JobSpec& job, const Placement& placement, HostIndex host,
-                         const wire::HostFacts& facts, std::uint32_t slots, std::uint32_t restarts,
-                         const std::string& mapping) {
+wire::World introduction(const JobSpec& job, const Placement& placement, const StartWorker& one,
+                         const wire::HostFacts& facts, std::uint32_t restarts, const std::string& mapping) {
+  const auto& its = placement.seats[one.rank.value];
+  const auto first_slot = one.share.slot - its.slot;  // of this host, on a machine that has two names
   wire::World world;
   world.generation = placement.generation;
   world.restarts = restarts;
@@ -19,10 +20,11 @@ wire::World introduction(const JobSpec& job, const Placement& placement, HostInd
     world.hosts[seat.group_rank] = job.hosts.hosts[seat.host.value].name;
     world.host_of_rank.push_back(seat.group_rank);
     world.program_of_rank.push_back(static_cast<std::uint32_t>(seat.program));
-    if (seat.host != host) continue;
+    if (seat.host != its.host) continue;
     world.here = seat.group_rank;
     world.oversubscribed = seat.local_size > usable_cores(facts);
-    world.cpus.push_back(cpus_for(job, facts, seat.slot, slots).value_or(std::vector<std::uint32_t>{}));
+    world.cpus.push_back(
+        cpus_for(job, facts, first_slot + seat.slot, one.share.slots).value_or(std::vector<std::uint32_t>{}));
   }
   const bool bound =
       std::any_of(world.cpus.begin(), world.cpus.end(), [](const auto& cpus) { return !cpus.empty(); });

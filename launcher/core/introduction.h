@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "launcher/core/job_action.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/placement.h"
 #include "launcher/wire/facts.h"
@@ -11,9 +12,8 @@
 
 namespace trainrun::core {
 
-// For `host`, whose cores are divided among so many `slots`. `mapping` is that of process_mapping.h.
-wire::World introduction(const JobSpec& job, const Placement& placement, HostIndex host,
-                         const wire::HostFacts& facts, std::uint32_t slots, std::uint32_t restarts,
-                         const std::string& mapping);
+// For the host of one of its ranks, which is about to be started. `mapping` is that of process_mapping.h.
+wire::World introduction(const JobSpec& job, const Placement& placement, const StartWorker& one,
+                         const wire::HostFacts& facts, std::uint32_t restarts, const std::string& mapping);
 
 }  // namespace trainrun::core

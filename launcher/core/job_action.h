@@ -10,6 +10,7 @@
 #include "launcher/core/notice.h"
 #include "launcher/core/outcome.h"
 #include "launcher/core/placement.h"
+#include "launcher/core/share.h"
 
 namespace trainrun::core {
 
@@ -46,9 +47,9 @@ struct StartWorker {
   WorkerId worker;
   Generation generation;
   Rank rank;
-  std::uint32_t slots = 1;  // among which the cores of its host are divided; the seat's slot is one of them
+  Share share{};  // of its machine; one that lacks something is not started: the body says so, and answers
   TRAINRUN_RECORD("start worker") {
-    v("worker", worker), v("generation", generation), v("rank", rank), v("slots", slots);
+    v("worker", worker), v("generation", generation), v("rank", rank), v("share", share);
   }
 };
 // To workers on every ready host, all when none is named; `deep` reaches daemons and grandchildren too (only

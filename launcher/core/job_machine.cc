@@ -308,6 +308,11 @@ void JobMachine::begin_world() {
   }
   BeginWorld begin{world_.placement(), {}, static_cast<std::uint32_t>(verdict_.restarts)};
   std::vector<StartWorker> starts;
+  const Shares shares(spec_, world_.placement(), [this](HostIndex index) {
+    const auto& host = roster_.at(index);
+    const auto slots = elastic() ? std::max(0, slots_of(spec_, host.host)) : 0;
+    return Shares::Of{static_cast<std::uint32_t>(slots), host.facts.get()};
+  });
   for (const auto& seat : world_.seats()) {
     const auto survivor = living.find({seat.host, seat.slot});
     if (survivor != living.end()) {
@@ -322,9 +327,7 @@ void JobMachine::begin_world() {
     }
     const auto id = world_.order(seat, now_);
     begin.workers.push_back(id);
-    const auto slots = elastic() ? std::max(0, slots_of(spec_, roster_.at(seat.host).host)) : 0;
-    starts.push_back(
-        {id, world_.generation(), seat.rank, std::max(seat.local_size, static_cast<std::uint32_t>(slots))});
+    starts.push_back({id, world_.generation(), seat.rank, shares.of(seat)});
   }
   world_.begin(begin.workers);
   act(std::move(begin));

@@ -231,8 +231,22 @@ void JobMachine::leave_host(HostIndex index, const std::string& reason, bool by_
 }
 
 void JobMachine::on(const HostLeaving& event) {
-  if (!still_changes()) return ignore("host leaving", "the job does not change any more");
-  leave_host(event.host, event.reason, false);
+  if (still_changes()) return leave_host(event.host, event.reason, false);
+  if (elastic()) return ignore("host leaving", "the job does not change any more");
+  switch (phase_) {
+    case Phase::gathering:
+    case Phase::forming:
+    case Phase::running:
+      // The agent still serves, so its ranks have their grace, and what they say is heard.
+      verdict_.host = event.host;
+      verdict_.why = cause::HostLeaves{named(event.host), event.reason, false};
+      return end_because(Outcome::Kind::host_lost);
+    case Phase::draining:
+    case Phase::cooling:
+    case Phase::closing:
+    case Phase::done:
+      return ignore("host leaving", "the job is ending");
+  }
 }
 
 void JobMachine::on(const RemoveHost& event) {

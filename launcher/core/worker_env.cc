@@ -207,9 +207,7 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
   const auto& seat = placement.seats[rank.value];
   Env env;
   add_defaults(env, job, placement, seat, world, facts);
-  if (job.gpus_per_rank > 0) {
-    env["CUDA_VISIBLE_DEVICES"] = env["HIP_VISIBLE_DEVICES"] = visible_gpus(job, seat.slot);
-  }
+  if (job.gpus_per_rank > 0) env["CUDA_VISIBLE_DEVICES"] = env["HIP_VISIBLE_DEVICES"] = world.gpus;
   add_no_proxy(env, job);
   for (const auto& [name, value] : job.programs[seat.program].env) env[name] = value;
   add_torchelastic(env, job, placement, seat, world);

@@ -27,6 +27,7 @@ struct WorldFacts {
   bool agent_store = false;      // MASTER_ADDR and MASTER_PORT are of a store for torch that we hold
   std::string horovod_port{};    // of its rendezvous on this rank's host; empty: it is not offered
   std::string job_directory{};   // private, on this rank's host; empty: not known
+  std::string gpus{};            // core::Share::gpus of this rank
 };
 
 // The variables of one rank that the job's environment (job.env) lacks or has otherwise, sorted by name.
@@ -52,8 +53,8 @@ struct WorldFacts {
 std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, Rank rank,
                                const WorldFacts& world, const wire::HostFacts* facts);
 
-// Whether the ranks find a PMI-1 server on this descriptor of theirs.
 constexpr int pmi_descriptor = 20;  // io::spawn_fourth
+// Whether the ranks find a PMI-1 server on this descriptor of theirs.
 bool offers_pmi(const JobSpec& job, const WorldFacts& world);
 // Whether helpers of the agents serve them by PMIx: on all hosts or on none, since ranks wait for each other.
 bool offers_pmix(const JobSpec& job, const WorldFacts& world);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host-discovery/host.h"
+#include "host-discovery/this_machine.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/io/loop.h"
 
@@ -24,7 +25,7 @@ class Discovery {
   struct Context {
     std::string job_id{};
     int np = 0, min_np = 0, max_np = 0;
-    std::function<bool(const Host&)> is_this_host{};  // names of this machine mean one host; may be empty
+    hosts::IsThisMachine is_this_machine{};  // all that is, is one host; may be empty
   };
 
   // `environment` is the launcher's, NAME=VALUE each. Handlers are called from the loop, never from within a

@@ -13,24 +13,25 @@
 namespace trainrun {
 namespace {
 
-using IsThisHost = std::function<bool(const Host&)>;
+using hosts::IsThisMachine;
 
-Result<hosts::Listing> tidied(std::vector<Host> hosts, int default_slots, const IsThisHost& is_this_host) {
+Result<hosts::Listing> tidied(std::vector<Host> hosts, int default_slots,
+                              const IsThisMachine& is_this_machine) {
   hosts::Listing listing{std::move(hosts)};
-  if (auto done = listing.tidy(default_slots, is_this_host); !done) return tl::unexpected(done.error());
+  if (auto done = listing.tidy(default_slots, is_this_machine); !done) return tl::unexpected(done.error());
   return listing;
 }
 
-Question script(const DiscoverySpec& spec, const IsThisHost& is_this_host) {
+Question script(const DiscoverySpec& spec, const IsThisMachine& is_this_machine) {
   return {.asked = "the script " + quoted(spec.source),
           .command = spec.source,
-          .read = [slots = spec.default_slots, is_this_host](std::string_view output) {
-            return hosts::parse_script(output, slots, is_this_host);
+          .read = [slots = spec.default_slots, is_this_machine](std::string_view output) {
+            return hosts::parse_script(output, slots, is_this_machine);
           }};
 }
 
-Question file(const DiscoverySpec& spec, const IsThisHost& is_this_host) {
-  auto question = script(spec, is_this_host);
+Question file(const DiscoverySpec& spec, const IsThisMachine& is_this_machine) {
+  auto question = script(spec, is_this_machine);
   question.asked = "cat " + quoted(spec.source);
   question.command = "exec cat -- \"$1\"";
   // "-" would be cat's word for its stdin.
@@ -39,7 +40,7 @@ Question file(const DiscoverySpec& spec, const IsThisHost& is_this_host) {
   return question;
 }
 
-Result<Question> dns(const DiscoverySpec& spec, const IsThisHost& is_this_host) {
+Result<Question> dns(const DiscoverySpec& spec, const IsThisMachine& is_this_machine) {
   auto item = hosts::parse_host_item(spec.source);
   if (!item) return tl::unexpected(item.error());
   if (item->size() != 1) {
@@ -51,17 +52,17 @@ Result<Question> dns(const DiscoverySpec& spec, const IsThisHost& is_this_host) 
                   .arguments = {item->front().name},
                   .advice = "does the name have an address now?",
                   .read = [model = item->front(), slots = spec.default_slots,
-                           is_this_host](std::string_view output) -> Result<hosts::Listing> {
+                           is_this_machine](std::string_view output) -> Result<hosts::Listing> {
                     auto addresses = read_addresses(output);
                     if (!addresses) return tl::unexpected(addresses.error());
                     std::vector<Host> hosts(addresses->size(), model);
                     for (std::size_t i = 0; i < hosts.size(); ++i) hosts[i].name = std::move((*addresses)[i]);
-                    return tidied(std::move(hosts), slots, is_this_host);
+                    return tidied(std::move(hosts), slots, is_this_machine);
                   }};
 }
 
 Result<Question> slurm(const DiscoverySpec& spec, const std::vector<std::string>& environment,
-                       const IsThisHost& is_this_host) {
+                       const IsThisMachine& is_this_machine) {
   const auto lookup = [environment](std::string_view name) -> std::optional<std::string> {
     for (const auto& each : environment) {
       if (each.size() > name.size() && each[name.size()] == '=' && each.starts_with(name))
@@ -81,13 +82,13 @@ Result<Question> slurm(const DiscoverySpec& spec, const std::vector<std::string>
   return Question{.asked = "squeue -j " + *job,
                   .command = "exec squeue -h -j \"$1\" -o %N",
                   .arguments = {*job},
-                  .read = [lookup, spec, is_this_host](std::string_view output) -> Result<hosts::Listing> {
+                  .read = [lookup, spec, is_this_machine](std::string_view output) -> Result<hosts::Listing> {
                     auto hosts = hosts::live_slurm_hosts(output, lookup);
                     if (!hosts) return tl::unexpected(hosts.error());
                     if (spec.default_slots_given) {
                       for (auto& host : *hosts) host.slots_given = false;
                     }
-                    return tidied(std::move(*hosts), spec.default_slots, is_this_host);
+                    return tidied(std::move(*hosts), spec.default_slots, is_this_machine);
                   }};
 }
 
@@ -113,16 +114,16 @@ Result<std::vector<std::string>> read_addresses(std::string_view output) {
 }
 
 Result<Question> make_question(const DiscoverySpec& spec, const std::vector<std::string>& environment,
-                               std::function<bool(const Host&)> is_this_host) {
+                               hosts::IsThisMachine is_this_machine) {
   switch (spec.kind) {
     case DiscoveryKind::script:
-      return script(spec, is_this_host);
+      return script(spec, is_this_machine);
     case DiscoveryKind::file:
-      return file(spec, is_this_host);
+      return file(spec, is_this_machine);
     case DiscoveryKind::dns:
-      return dns(spec, is_this_host);
+      return dns(spec, is_this_machine);
     case DiscoveryKind::slurm:
-      return slurm(spec, environment, is_this_host);
+      return slurm(spec, environment, is_this_machine);
     case DiscoveryKind::none:
       break;
   }

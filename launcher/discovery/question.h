@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host-discovery/script.h"
+#include "host-discovery/this_machine.h"
 #include "launcher/base/error.h"
 #include "launcher/core/job_spec.h"
 
@@ -26,7 +27,7 @@ struct Question {
 // `environment` is the launcher's, NAME=VALUE each. Errors: a source that can never be asked (a DNS name that
 // is none, no Slurm job).
 Result<Question> make_question(const DiscoverySpec& spec, const std::vector<std::string>& environment,
-                               std::function<bool(const Host&)> is_this_host);
+                               hosts::IsThisMachine is_this_machine);
 
 // Lines of `getent ahosts` -> addresses, each once and sorted, since a resolver's order changes from answer
 // to answer. IPv4 alone where there is any: a machine with both would be two hosts.

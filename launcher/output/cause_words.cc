@@ -53,10 +53,10 @@ struct CauseWords {
   std::string operator()(const cause::PortRefused& it) const { return it.error.message; }
   std::string operator()(const cause::ExchangeLost& it) const { return it.reason; }
   std::string operator()(const cause::WorldBroken& it) const {
-    return it.reason.value_or("all ranks gave their world up");
+    return it.reason.value_or("all ranks gave up on this world");
   }
   std::string operator()(const cause::MembersMissing& it) const {
-    return fmt::format("{} did not come to generation {} within {} ({})",
+    return fmt::format("{} did not join generation {} within {} ({})",
                        it.late.empty() ? "a member that ended" : list_names(names(it.late)),
                        it.generation.value, format_duration(it.waited), to_string(it.limit));
   }
@@ -65,7 +65,7 @@ struct CauseWords {
     return fmt::format("{} finished, {} did not", name(it.who), list_names(names(it.unfinished)));
   }
   std::string operator()(const cause::Hung& it) const {
-    auto out = fmt::format("no sign of life of any rank for {}", format_duration(it.silence));
+    auto out = fmt::format("no sign of life from any rank for {}", format_duration(it.silence));
     if (it.stopped.empty()) return out;
     return out + fmt::format(": {} {} stopped", list_names(names(it.stopped)),
                              it.stopped.size() == 1 ? "is" : "are");

@@ -26,9 +26,9 @@ const char* words_of(Follows follows) {
     case Follows::tries_again:
       return "trying again";
     case Follows::all_start_anew:
-      return "all ranks start anew";
+      return "restarting all ranks";
     case Follows::all_go_on:
-      return "all go on together";
+      return "all ranks go on";
     case Follows::others_go_on:
       return "the others go on without it";
   }
@@ -37,10 +37,10 @@ const char* words_of(Follows follows) {
 
 // A number that is skipped must not look like a line that was lost.
 std::string not_up(Generation generation) {
-  return fmt::format("generation {} did not come up: ", generation.value);
+  return fmt::format("generation {} did not start: ", generation.value);
 }
 
-// "dialling gpu2; gpu3 rests for 4.0 s; ", or nothing.
+// "dialling gpu2; gpu3 cools down for 4.0 s; ", or nothing.
 std::string what_is_awaited(const std::vector<AwaitedHost>& hosts) {
   std::vector<std::string> dialling, later;
   for (const auto& it : hosts) {
@@ -53,7 +53,7 @@ std::string what_is_awaited(const std::vector<AwaitedHost>& hosts) {
         later.push_back(fmt::format("{} left, and is asked again in {}", host, format_duration(it.in)));
         break;
       case AwaitedHost::What::rests:
-        later.push_back(fmt::format("{} rests for {}", host, format_duration(it.in)));
+        later.push_back(fmt::format("{} cools down for {}", host, format_duration(it.in)));
         break;
       case AwaitedHost::What::retried:
         later.push_back(fmt::format("{} is tried again in {}", host, format_duration(it.in)));
@@ -115,10 +115,10 @@ struct NoticeWords {
     return {fmt::format("waiting {} before the next start", format_duration(it.wait))};
   }
   Lines operator()(const notice::StateLost&) const {
-    return {"no rank survived: the world starts anew from the program's own checkpoint"};
+    return {"no rank survived: restarting all ranks from the program's own checkpoint"};
   }
   Lines operator()(const notice::Gathering& it) const {
-    return {fmt::format("{} of {} are there: waiting up to {} for more hosts ({})", it.slots,
+    return {fmt::format("{} of {} are available: waiting up to {} for more hosts ({})", it.slots,
                         counted(it.wanted, "slot"), format_duration(it.wait), to_string(it.limit))};
   }
   Lines operator()(const notice::Connecting& it) const {
@@ -161,7 +161,7 @@ struct NoticeWords {
     const auto why =
         it.again ? std::string("one of its ranks failed again")
                  : fmt::format("{} of its ranks failed within {}", it.failures, format_duration(it.window));
-    return {fmt::format("{} rests for {}: {}", it.host.name, format_duration(it.rest), why)};
+    return {fmt::format("{} cools down for {}: {}", it.host.name, format_duration(it.rest), why)};
   }
   Lines operator()(const notice::HostLeaves& it) const {
     return {fmt::format("{} leaves: {}", it.host.name, leaving(it.reason, it.by_user))};
@@ -199,10 +199,10 @@ struct NoticeWords {
                         name_of(it.second.family))};
   }
   Lines operator()(const notice::MpiCannotMeet& it) const {
-    return {fmt::format("MPI ranks can exchange nothing any more: {}", it.reason)};
+    return {fmt::format("MPI ranks can no longer exchange data: {}", it.reason)};
   }
   Lines operator()(const notice::RanksSilent& it) const {
-    return {fmt::format("no sign of life of any rank for {}: looking at what they do",
+    return {fmt::format("no sign of life from any rank for {}: inspecting all ranks",
                         format_duration(it.silence))};
   }
   Lines operator()(const notice::RanksAbsent& it) const {
@@ -224,7 +224,7 @@ struct NoticeWords {
                         it.waits_in, list_names(absent, most))};
   }
   Lines operator()(const notice::RanksAlive&) const {
-    return {"a rank gave a sign of life while they were looked at: the job goes on"};
+    return {"a rank showed a sign of life meanwhile: the job goes on"};
   }
   Lines operator()(const notice::RankInspected& it) const {
     return {fmt::format("  {}: {}", name(it.who), it.evidence)};
@@ -262,7 +262,7 @@ struct NoticeWords {
   }
   Lines operator()(const notice::ProcessesStuck& it) const {
     return {
-        fmt::format("{}: processes do not end even by SIGKILL (stuck in the kernel, or another user's?); "
+        fmt::format("{}: processes survived SIGKILL (stuck in the kernel, or another user's?); "
                     "giving up on them",
                     it.host.name)};
   }

@@ -50,9 +50,9 @@ class Control(ElasticTest):
     def test_restart(self):
         job = self.start("-np", 2, *RESTARTS, *self.train())
         self.await_generation(job, 1)
-        self.assertIn("all ranks start anew", self.ctl("restart"))
+        self.assertIn("restarting all ranks", self.ctl("restart"))
         self.await_generation(job, 2)
-        self.assertIn("all ranks start anew: this program", self.ctl("restart", 1))
+        self.assertIn("restarting all ranks: this program", self.ctl("restart", 1))
         self.await_generation(job, 3)
         self.assertIn("there is no rank 2", self.ctl("restart", 2, rc=2))
         self.finish()

@@ -11,7 +11,7 @@ class Restart(ElasticLabTest):
         self.begin()
         self.strike(self.workers_of("node2")[0])
         self.await_generation(self.job, 2, 6)
-        self.end([0, 1], r"rank [23] on node2 was killed by SIGKILL; all ranks start anew",
+        self.end([0, 1], r"rank [23] on node2 was killed by SIGKILL; restarting all ranks",
                  "generation 2: 6 ranks on 3 hosts", r"1 restart .*rank failed 1")
 
     def test_a_worker_that_exits_with_1(self):

@@ -59,7 +59,7 @@ class Restarts(ElasticTest):
         self.finish()
         done = self.assertEnds(job.wait(), 0)
         self.assertInOrder(done.err, "generation 1: 2 ranks on 1 host$",
-                           r"rank 1 on \S+ was killed by SIGKILL.*all ranks start anew \(restart 1 of 10 in 1h00m\)",
+                           r"rank 1 on \S+ was killed by SIGKILL.*restarting all ranks \(restart 1 of 10 in 1h00m\)",
                            r"generation 2: 2 ranks on 1 host; [\d.]+ s$",
                            r"2 generations; 1 restart \(rank failed 1\), [\d.]+ s lost$")
         self.assertEqual(done.err.count("was killed by SIGKILL"), 1, done)
@@ -70,7 +70,7 @@ class Restarts(ElasticTest):
             with self.subTest(worker=verb):
                 done = self.run_job("-np", 2, *RESTARTS, WORKER, "before", 2, "on", 1, *verb.split(), "--",
                                     *self.train()[1:], "then", *self.train(3)[1:])
-                self.assertSays(self.assertEnds(done, 0), rf"rank 1 on \S+ {words}.*start anew",
+                self.assertSays(self.assertEnds(done, 0), rf"rank 1 on \S+ {words}.*restarting all ranks",
                                 r"1 restart \(rank failed 1\)")
                 for name in ("starts", "checkpoint", "lockstep.1", "lockstep.2"):
                     if os.path.exists(f"{self.folder}/{name}"):  # rank 0 may have been ended before it made one
@@ -91,7 +91,7 @@ class Restarts(ElasticTest):
         for limit in (("--reset-limit", 0), ("--max-restarts", 0)):
             done = self.run_job("-np", 2, *RESTARTS, *limit, WORKER, "on", 1, "exit", 7, "--", "wait")
             self.assertSays(self.assertEnds(done, 7), r"none is allowed")
-            self.assertQuietOn(done, "start anew", "generation 2")
+            self.assertQuietOn(done, "restarting all ranks", "generation 2")
 
     def test_only_from_the_second_restart_on_it_waits(self):
         done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", 2, WORKER, "on", 1, "exit", 7, "--", "wait")
@@ -160,7 +160,7 @@ class Restarts(ElasticTest):
         done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", 1, WORKER, "exit", 0,
                             env={"TRAINRUN_FAULT": "agent.port=fail:98"})
         self.assertInOrder(self.assertEnds(done, 75).err,
-                           "generation 1 did not come up: .*MASTER_PORT: Address already in use; trying again .restart 1 of 1",
+                           "generation 1 did not start: .*MASTER_PORT: Address already in use; trying again .restart 1 of 1",
                            "cannot reserve a port for MASTER_PORT", "try +widen --port-range", "none is left: 1")
 
 
@@ -172,8 +172,8 @@ class Hangs(ElasticTest):
         self.await_generation(job, 2)
         self.finish()
         done = self.assertEnds(job.wait(), 0)
-        self.assertInOrder(done.err, "no sign of life of any rank for", r"  rank \d on \S+: state ",
-                           r"no sign of life .*: rank 1 on \S+ is stopped; all ranks start anew",
+        self.assertInOrder(done.err, "no sign of life from any rank for", r"  rank \d on \S+: state ",
+                           r"no sign of life .*: rank 1 on \S+ is stopped; restarting all ranks",
                            "generation 2: 2 ranks on 1 host", r"\(hung 1\)")
         self.assertSays(done, r"rank 1 on \S+: state T", r"rank 0 on \S+: state [SR]")
         self.assertGenerationsFit([0, 1])
@@ -181,7 +181,7 @@ class Hangs(ElasticTest):
     def test_the_one_that_the_others_wait_for_is_named(self):
         done = self.run_job("-np", 3, "--hang-timeout", "1s", "sh", "-c",
                             "echo up; [ $RANK = 1 ] && exec sleep 600; while :; do :; done")
-        self.assertInOrder(self.assertEnds(done, 124).err, "no sign of life of any rank for",
+        self.assertInOrder(self.assertEnds(done, 124).err, "no sign of life from any rank for",
                            r"rank 1 does something else than the others: it sleeps .last output \S+ s ago., "
                            "and each of ranks 0 and 2 uses its CPU")
         self.assertSays(done, r"rank 2 on \S+: state R, .*, last output \S+ s ago")
@@ -190,10 +190,10 @@ class Hangs(ElasticTest):
         script = self.write("odd.py", "import os, threading, time\nprint('up', flush=True)\n"
                             "time.sleep(600) if os.environ['RANK'] == '2' else threading.Event().wait()\n")
         done = self.run_job("-np", 4, "--hang-timeout", "1s", "/usr/bin/python3", script)
-        self.assertInOrder(self.assertEnds(done, 124).err, "looking at what they do",
+        self.assertInOrder(self.assertEnds(done, 124).err, "inspecting all ranks",
                            r"rank 2 does something else than the others: it .* and each of ranks 0, 1 and 3 ",
                            r"  rank 0 on \S+: state S", r"  rank 1 on \S+: state S", r"  rank 2 on \S+: state S",
-                           r"  rank 3 on \S+: state S", "no sign of life of any rank for .* after the start")
+                           r"  rank 3 on \S+: state S", "no sign of life from any rank for .* after the start")
 
     def test_one_that_spins_in_another_function_of_mpi_is_named(self):
         if not shutil.which("gdb"):
@@ -211,7 +211,7 @@ class Hangs(ElasticTest):
 
     def test_with_no_restart_left_a_hang_ends_the_job(self):
         job = self.start("-np", 2, *RESTARTS, "--hang-timeout", "1s", "--reset-limit", 0, WORKER, "wait")
-        self.assertSays(self.assertEnds(job.wait(), 124), "no sign of life of any rank", "--hang-timeout")
+        self.assertSays(self.assertEnds(job.wait(), 124), "no sign of life from any rank", "--hang-timeout")
 
     def test_a_slow_start_and_slow_steps_are_no_hang(self):
         done = self.run_job("-np", 2, *RESTARTS, "--hang-timeout", "1s", *self.train(4, 600))
@@ -250,7 +250,7 @@ class Hosts(ElasticTest):
         os.mkdir(late)
         done = self.assertEnds(job.wait(), 0)
         self.assertInOrder(done.err, f"alpha: no usable directory '{late}': No such file.*; trying again .try: make it there",
-                           "0 of 2 slots are there: waiting up to", "generation 1: 2 ranks on 1 host$")
+                           "0 of 2 slots are available: waiting up to", "generation 1: 2 ranks on 1 host$")
         self.assertEqual(done.err.count("no usable directory"), 1, "a failure that repeats is no news")
 
     def test_a_file_of_hosts_grows_and_shrinks_the_world(self):
@@ -322,7 +322,7 @@ class Hosts(ElasticTest):
     def test_a_start_that_waits_for_hosts_says_so(self):
         self.write("hosts", "alpha:1\n")
         job = self.elastic("--discover", f"file:{self.folder}/hosts", "--discovery-interval", "100ms")
-        job.wait_for("1 of 2 slots are there: waiting up to .* for more hosts", stream="err")
+        job.wait_for("1 of 2 slots are available: waiting up to .* for more hosts", stream="err")
         self.write("hosts", "alpha:2\n")
         self.await_generation(job, 1)
         self.finish()

@@ -194,7 +194,7 @@ class Worst(InPlaceTest):
         for workers in self.first.values():
             for process in workers:
                 self.strike(process)
-        done = self.end("no rank survived: the world starts anew from the program's own checkpoint",
+        done = self.end("no rank survived: restarting all ranks from the program's own checkpoint",
                         "6 ranks on 3 hosts")
         self.assertIn("going on after epoch", done.out)
 

@@ -121,7 +121,8 @@ class State:
 
 def run(state, train, op_timeout=None, init_timeout=None):
     """Calls train(world), again after each failure that another world can mend, and returns what it returns. Raises
-    Removed, which ends the process with 0 unless it is caught, when the job has no more use for it."""
+    Removed, which ends the process with 0 unless it is caught, when the job has no more use for it. Once in a program: what it
+    returns from has left the world, and a second call is Invalid."""
     membership, world = ctypes.c_void_p(), None
     plain = _library.options(op_timeout, init_timeout)
     check(lib.trc_elastic_new(ctypes.byref(plain), ctypes.byref(membership)))

@@ -31,7 +31,9 @@ cli::Inputs inputs_of(std::string_view text) {
   in.job_id = "0123456789abcdef";
   in.read_file = [content = std::string(text)](const std::string&) -> Result<std::string> { return content; };
   in.local_facts = [] { return cli::LocalFacts{.cores = 4, .gpus = 0}; };
-  in.is_this_host = [](const std::string& host) { return host == "localhost" || host == "here"; };
+  in.is_this_machine = [ours = hosts::ThisMachine({.host_name = "here"})](const Host& host) {
+    return ours.is(host);
+  };
   in.first_line = [line = std::string(text.substr(0, text.find('\n')))](const std::string& path) {
     return path.size() % 2 == 0 ? line : std::string();
   };

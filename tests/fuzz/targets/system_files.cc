@@ -2,10 +2,10 @@
 // the table of connections, /etc/hosts.
 #include <arpa/inet.h>
 
+#include "host-discovery/this_machine.h"
 #include "launcher/agent/out_of_memory.h"
 #include "launcher/agent/peer_owner.h"
 #include "launcher/agent/process_stat.h"
-#include "launcher/transport/own_names.h"
 #include "tests/fuzz/check.h"
 
 using namespace trainrun;
@@ -36,7 +36,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   peer.sin_port = htons(0x1234);
   peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (agent::owner_in(text, peer, 80)) accepted();
-  if (transport::OwnNames("here", {"10.0.0.1"}, text).has("gpu1")) accepted();
-  static_cast<void>(transport::OwnNames("here.site", {"10.0.0.1", "fd00::1"}, text).has(text.substr(0, 300)));
+  const auto machine = [&text](const char* name, std::vector<std::string> addresses) {
+    return hosts::ThisMachine(
+        {.host_name = name, .addresses = std::move(addresses), .hosts_file = std::string(text)});
+  };
+  if (machine("here", {"10.0.0.1"}).has_name("gpu1")) accepted();
+  static_cast<void>(machine("here.site", {"10.0.0.1", "fd00::1"}).has_name(text.substr(0, 300)));
   return 0;
 }

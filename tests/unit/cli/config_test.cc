@@ -323,6 +323,8 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"-np", "2", "--only-rank", "2", "./train"},
        "--only-rank: there is no rank 2; the job has ranks 0 to 1"},
       {{"-np", "1", "--stdin", "4", "./train"}, "--stdin: there is no rank 4; the job has rank 0 only"},
+      {{"-np", "2", "--local-ranks-filter", "0,5", "./train"},
+       "--local-ranks-filter: there is no rank 5; the job has ranks 0 to 1"},
       {{"--hostfile", "nope", "./train"}, "--hostfile: /home/u/nope: No such file or directory"},
       {{"--hostfile", "hosts.txt", "-H", "gpu3", "./train"},
        "-H: host 'gpu3' is not among the hosts of hosts.txt | did you mean gpu1?"},

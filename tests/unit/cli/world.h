@@ -46,8 +46,13 @@ struct World {
       return found->second;
     };
     in.local_facts = [this] { return ++facts_asked, facts; };
-    in.is_this_host = [](const std::string& host) {
-      return host == "localhost" || host == "here" || host == "::1";
+    in.is_this_machine = [this](const trainrun::Host& host) {
+      const auto user = [this] {
+        for (const auto& [name, value] : environment)
+          if (name == "USER") return value;
+        return std::string();
+      };
+      return trainrun::hosts::ThisMachine({.host_name = "here", .user = user}).is(host);
     };
     in.is_executable = [this](const std::string& path) { return executables.contains(path); };
     in.is_file = [this](const std::string& path) {

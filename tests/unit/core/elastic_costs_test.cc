@@ -163,7 +163,7 @@ TEST_SUITE("core.elastic costs") {
       bench.form();
     };
     for (int i = 0; i < 3; ++i) fail_on_gpu2();
-    CHECK(bench.has_said("gpu2 rests for 10.0 s: 3 of its ranks failed within 10m00s"));
+    CHECK(bench.has_said("gpu2 cools down for 10.0 s: 3 of its ranks failed within 10m00s"));
     CHECK(bench.seats() == "0.0 0.1 1.0 1.1");
     bench.pass(Deadline::hosts);
     bench.ready(2);
@@ -173,7 +173,7 @@ TEST_SUITE("core.elastic costs") {
     REQUIRE(bench.ranks() == 6);
     bench.end(bench.at(5), ExitStatus::exited(7));
     bench.drained();
-    CHECK(bench.has_said("gpu2 rests for 20.0 s: one of its ranks failed again"));
+    CHECK(bench.has_said("gpu2 cools down for 20.0 s: one of its ranks failed again"));
     CHECK_FALSE(bench.armed.contains(Deadline::backoff));
     bench.form();
     CHECK(bench.ranks() == 4);

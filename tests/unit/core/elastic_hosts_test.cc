@@ -94,7 +94,7 @@ TEST_SUITE("core.elastic hosts") {
     bench.drained();
     bench.form();
     CHECK(bench.count<StartWorker>(
-              [](const auto& it) { return it.generation.value == 2 && it.slots == 4; }) == 4);
+              [](const auto& it) { return it.generation.value == 2 && it.share.slots == 4; }) == 4);
   }
 
   TEST_CASE("a host that the user added stays, whatever the discovery lists, until he removes it") {
@@ -151,7 +151,8 @@ TEST_SUITE("core.elastic hosts") {
     SUBCASE("no host") {
       Bench bench(1, OnFailure::restart_world, empty);
       bench.tell(HostsDiscovered{});
-      CHECK(bench.has_said("0 of 2 slots are there: waiting up to 5.0 s for more hosts (--start-timeout)"));
+      CHECK(
+          bench.has_said("0 of 2 slots are available: waiting up to 5.0 s for more hosts (--start-timeout)"));
       bench.pass(Deadline::start);
       REQUIRE(bench.outcome);
       CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
@@ -166,7 +167,8 @@ TEST_SUITE("core.elastic hosts") {
         spec.start_timeout_given = false;
       });
       bench.tell(HostsDiscovered{});
-      CHECK(bench.has_said("0 of 2 slots are there: waiting up to 9m59s for more hosts (--elastic-timeout)"));
+      CHECK(bench.has_said(
+          "0 of 2 slots are available: waiting up to 9m59s for more hosts (--elastic-timeout)"));
       bench.pass(Deadline::start);
       CHECK(bench.has_said("giving up in 9m54s (--elastic-timeout)"));
       bench.pass(Deadline::world);
@@ -183,7 +185,8 @@ TEST_SUITE("core.elastic hosts") {
       });
       bench.tell(HostsDiscovered{{Bench::host(0)}});
       bench.ready(0);
-      CHECK(bench.has_said("2 of 4 slots are there: waiting up to 5.0 s for more hosts (--start-timeout)"));
+      CHECK(
+          bench.has_said("2 of 4 slots are available: waiting up to 5.0 s for more hosts (--start-timeout)"));
     }
   }
 

@@ -43,7 +43,7 @@ TEST_SUITE("core.elastic joining") {
       CHECK(bench.count<SignalWorkers>([&](const auto& it) { return it.workers == std::vector{newcomer}; }) ==
             1);
       CHECK(bench.has_said(
-          "rank 3 on gpu1 did not come to generation 2 within 40.0 s (ten times --start-timeout)"));
+          "rank 3 on gpu1 did not join generation 2 within 40.0 s (ten times --start-timeout)"));
     }
     SUBCASE("it ends well without coming, and nobody waits for it") {
       bench.end(newcomer, ExitStatus::exited(0));

@@ -93,7 +93,7 @@ TEST_SUITE("core.elastic") {
     bench.drained();
     bench.form();
     CHECK(bench.has_said("no rank survived"));
-    CHECK(bench.has_said("exited with code 1 as well; all ranks start anew (still restart 1)"));
+    CHECK(bench.has_said("exited with code 1 as well; restarting all ranks (still restart 1)"));
     CHECK(bench.ranks() == 2);
   }
 

@@ -116,7 +116,7 @@ TEST_SUITE("core.elastic together") {
       bench.pass(Deadline::settle);
     bench.ordered.clear();
     bench.drained();
-    CHECK(bench.has_said("gpu1 lost (no answer for 10.0 s); all ranks start anew (restart 1 of 1"));
+    CHECK(bench.has_said("gpu1 lost (no answer for 10.0 s); restarting all ranks (restart 1 of 1"));
     CHECK(bench.has_said("gpu2 lost"));
     CHECK(bench.has_said("as well"));
     CHECK(bench.machine->restarts() == 1);
@@ -149,7 +149,7 @@ TEST_SUITE("core.elastic together") {
     bench.all_running();
     for (const auto index : {2u, 0u, 1u}) bench.lose(index);
     for (const auto* words :
-         {"gpu2 lost (no answer for 10.0 s); all ranks start anew",
+         {"gpu2 lost (no answer for 10.0 s); restarting all ranks",
           "gpu0 lost as well (no answer for 10.0 s)", "gpu1 lost as well (no answer for 10.0 s)"})
       CHECK(bench.has_said(words));
     bench.tell(UserSignal{SIGTERM});

@@ -59,8 +59,8 @@ TEST_SUITE("core.elastic words") {
     bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
     const auto worker = bench.ordered.at(0);
     bench.tell(WorkerNotStarted{worker, ExitStatus::not_started(SpawnStage::exec, ENOENT)});
-    CHECK(bench.has_said("generation 1 did not come up: rank 0 on gpu0 "));
-    CHECK(bench.has_said("; all ranks start anew (restart 1 of 10"));
+    CHECK(bench.has_said("generation 1 did not start: rank 0 on gpu0 "));
+    CHECK(bench.has_said("; restarting all ranks (restart 1 of 10"));
   }
 
   TEST_CASE("a refused port is tried again at the price of a restart, and the last refusal ends the job") {
@@ -87,7 +87,7 @@ TEST_SUITE("core.elastic words") {
     Bench bench(1, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.limit.count = 1; });
     bench.all_running(true);
     for (std::uint32_t rank : {0u, 1u}) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
-    CHECK(bench.has_said("all ranks gave their world up; all go on together (restart 1 of 1"));
+    CHECK(bench.has_said("all ranks gave up on this world; all ranks go on (restart 1 of 1"));
     bench.form(true);
     CHECK(bench.generation() == 2);
     for (std::uint32_t rank : {0u, 1u}) bench.tell(MemberWaits{Generation{2}, bench.at(rank)});
@@ -144,7 +144,7 @@ TEST_SUITE("core.elastic words") {
     }
     SUBCASE("long") {
       bench.tell(WorkerExited{bench.at(1), ExitStatus::exited(1), bench.now, {}, {}, std::string(5000, 'x')});
-      CHECK(bench.has_said("(" + std::string(100, 'x') + "...); all ranks start anew"));
+      CHECK(bench.has_said("(" + std::string(100, 'x') + "...); restarting all ranks"));
     }
   }
 

@@ -159,7 +159,7 @@ TEST_SUITE("core.first_cause") {
     bench.end(bench.at(1), ExitStatus::exited(1), true);
     CHECK(bench.phase() == Phase::running);
     bench.end(bench.at(3), ExitStatus::exited(7));
-    CHECK(bench.has_said("rank 3 on gpu1 exited with code 7; all ranks start anew (restart 1 of"));
+    CHECK(bench.has_said("rank 3 on gpu1 exited with code 7; restarting all ranks (restart 1 of"));
     bench.drained();
     bench.form();
     CHECK(bench.machine->restarts() == 1);
@@ -171,7 +171,7 @@ TEST_SUITE("core.first_cause") {
     bench.end(bench.at(1), ExitStatus::exited(1), true);
     bench.tell(RestartWorld{});
     CHECK(bench.machine->restarts() == 1);
-    CHECK(bench.has_said("rank 1 on gpu0 exited with code 1; all ranks start anew"));
+    CHECK(bench.has_said("rank 1 on gpu0 exited with code 1; restarting all ranks"));
   }
 
   TEST_CASE(

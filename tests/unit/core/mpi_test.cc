@@ -176,7 +176,7 @@ TEST_SUITE("mpi") {
     ElasticBench bench(2);
     bench.all_running();
     bench.tell(WorkerAborted{bench.at(1), 7, bench.now, {}, "no data"});
-    CHECK(bench.has_said("rank 1 on gpu0 called MPI_Abort with code 7; all ranks start anew"));
+    CHECK(bench.has_said("rank 1 on gpu0 called MPI_Abort with code 7; restarting all ranks"));
     bench.end(bench.at(1), ExitStatus::exited(7));
     bench.drained();
     bench.form();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "launcher/core/binding.h"
 #include "launcher/core/dialects.h"
 #include "launcher/core/placement.h"
 
@@ -32,7 +33,10 @@ wire::HostFacts gpu2() {
 }
 
 Env env_of(const JobSpec& job, std::uint32_t rank, const wire::HostFacts* facts) {
-  const auto env = worker_env(job, *place(job, {1}), {rank}, world(), facts);
+  const auto placement = *place(job, {1});
+  auto found = world();
+  found.gpus = visible_gpus(job, placement.seats[rank].slot);
+  const auto env = worker_env(job, placement, {rank}, found, facts);
   CHECK(std::is_sorted(env.begin(), env.end()));
   return {env.begin(), env.end()};
 }

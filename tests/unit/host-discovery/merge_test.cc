@@ -58,9 +58,34 @@ TEST_CASE("user, port and identity hold for all mentions, and must not contradic
   }
 }
 
+TEST_CASE("this machine needs no login, so that me@ is no contradiction") {
+  const auto merged =
+      merge_hosts({{.name = "me", .user = "a"}, {.name = "x", .user = "a"}, {.name = "me"}}, 1, this_machine);
+  REQUIRE(merged.has_value());
+  const std::vector<Host> expected{{.name = "me", .slots = 2}, {.name = "x", .user = "a", .slots = 1}};
+  CHECK(*merged == expected);
+}
+
+TEST_CASE("as mentions of one name, two names of this machine are two hosts") {
+  const auto merged = merge_hosts({{.name = "me", .user = "a"}, {.name = "127.0.0.1"}, {.name = "ME."}}, 1,
+                                  this_machine, Mentions::of_one_name);
+  REQUIRE(merged.has_value());
+  const std::vector<Host> expected{{.name = "me", .slots = 2}, {.name = "127.0.0.1", .slots = 1}};
+  CHECK(*merged == expected);
+}
+
+TEST_CASE("a mention means a host by its name, or as this machine under another") {
+  const auto me = Host{.name = "me"};
+  CHECK(mean_one_host({.name = "gpu1"}, {.name = "GPU1."}, this_machine));
+  CHECK(mean_one_host({.name = "fd00::5"}, {.name = "FD00:0::5"}, this_machine));
+  CHECK(mean_one_host(me, {.name = "127.0.0.1"}, this_machine));
+  CHECK_FALSE(mean_one_host(me, {.name = "gpu1"}, this_machine));
+  CHECK_FALSE(mean_one_host({.name = "gpu1"}, {.name = "gpu2"}, this_machine));
+}
+
 TEST_CASE("a contradiction between two names of this machine says that they are one") {
-  const auto refused =
-      merge_hosts({{.name = "me", .user = "a"}, {.name = "127.0.0.1", .user = "b"}}, 1, this_machine);
+  const auto refused = merge_hosts(
+      {{.name = "me", .identity = "/a"}, {.name = "127.0.0.1", .identity = "/b"}}, 1, this_machine);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message.find("'me' and '127.0.0.1' are the same machine") == 0);
 }

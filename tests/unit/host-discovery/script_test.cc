@@ -167,6 +167,8 @@ TEST_CASE("limits: bytes of the answer, of a line, number of hosts") {
 TEST_CASE("names of this machine are one host") {
   const auto here = [](const Host& host) { return host.name == "localhost" || host.name == "gpu1"; };
   CHECK(shown(parse_script("localhost:2\ngpu2:1\ngpu1:2\n", 1, here)) == "localhost:4 gpu2:1");
+  CHECK(shown(parse_script("me@localhost:2\nlocalhost:1\n", 1, here)) == "localhost:3");
+  CHECK(shown(parse_script("localhost:2\ngpu2:1\n!me@localhost\n", 1, here)) == "gpu2:1");
 }
 
 TEST_CASE("the nodes that a Slurm job still has, with the counts that its environment knows") {

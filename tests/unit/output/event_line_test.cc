@@ -75,7 +75,7 @@ TEST_SUITE("output.event_line") {
     CHECK(json["follows"] == "all_start_anew");
     CHECK(json["window"] == 3600.0);
     CHECK(json["text"] ==
-          "rank 3 on gpu1 was killed by SIGKILL; all ranks start anew (restart 1 of 10 in 1h00m)");
+          "rank 3 on gpu1 was killed by SIGKILL; restarting all ranks (restart 1 of 10 in 1h00m)");
   }
 
   TEST_CASE("what is not there is left out, and bytes that are no text do not break the line") {

@@ -82,18 +82,18 @@ TEST_SUITE("output.words") {
     CHECK(lines(it) == Lines{"gpu2 lost (gone); the others go on without it (restart 2 of 10 in 1h00m)"});
     it.was_up = false;
     it.follows = Follows::all_start_anew;
-    CHECK(lines(it) ==
-          Lines{"generation 2 did not come up: gpu2 lost (gone); all ranks start anew (restart 2 "
-                "of 10 in 1h00m)"});
+    CHECK(lines(it) == Lines{"generation 2 did not start: gpu2 lost (gone); restarting all ranks (restart 2 "
+                             "of 10 in 1h00m)"});
     it.as_well = true;
-    CHECK(lines(it) == Lines{"gpu2 lost (gone) as well; all ranks start anew (still restart 2)"});
+    CHECK(lines(it) == Lines{"gpu2 lost (gone) as well; restarting all ranks (still restart 2)"});
   }
 
   TEST_CASE("hosts that are waited for are told by what they wait for") {
     using What = AwaitedHost::What;
     CHECK(lines(notice::WaitingForHosts{
               1, 4, {{gpu1, What::rests, seconds(4)}, {gpu2, What::dialled}}, seconds(60)}) ==
-          Lines{"waiting for hosts: 1 slot of the 4 that the smallest world needs; dialling gpu2; gpu1 rests "
+          Lines{"waiting for hosts: 1 slot of the 4 that the smallest world needs; dialling gpu2; gpu1 cools "
+                "down "
                 "for 4.0 s; giving up in 1m00s (--elastic-timeout)"});
     CHECK(lines(notice::WaitingForHosts{0, 2, {}, seconds(60)})[0].find("needs; giving up in") !=
           std::string::npos);

@@ -23,6 +23,28 @@ struct Trio : Scene {
 
 }  // namespace
 
+TEST_CASE(
+    "a rank that has left is told so when it joins again, whether or not the others have left as well") {
+  Scene scene(2);
+  scene.join_all(2);
+  scene.ask(0, Leave{});
+  const auto refused = [&scene] {
+    scene.told.clear();
+    scene.ask(5, Join{0, "h", "", 1000});
+    return scene.only_a<Failure>(5);
+  };
+  const auto first = refused();
+  CHECK(first.kind == FailureKind::invalid);
+  CHECK(first.message == "rank 0 has left the world of generation 1 already; a rank meets it once");
+  scene.ask(1, Leave{});
+  REQUIRE(scene.table.verdict());
+  CHECK(refused().kind == FailureKind::invalid);
+  CHECK(refused().message == first.message);
+  scene.told.clear();
+  scene.ask(6, Join{9, "h", "", 1000});
+  CHECK(scene.only_a<Failure>(6).kind == FailureKind::over);
+}
+
 TEST_CASE("one that leaves at the close of its connection is there until then, and the others are told") {
   Trio scene;
   scene.ask(0, Leave{true});
