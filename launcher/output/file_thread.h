@@ -2,8 +2,8 @@
 // gone, a frozen disk), or a terminal that is not ours to open. It then holds up the output that is meant for
 // it, and nothing else. Pings and signals go on, and no rank is blamed.
 //
-// What waits counts as backlog, by which ranks are held back in the end (ARCHITECTURE 8). Bytes of one file
-// stay in order. All members are called on the loop's thread. The thread is started by the first write.
+// What waits counts as backlog, by which ranks are held back in the end (launcher/README.md). Bytes of one
+// file stay in order. All members are called on the loop's thread. The thread is started by the first write.
 #pragma once
 
 #include <cstddef>
