@@ -115,6 +115,7 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
 
   in.read_file = [](const std::string& path) { return read_file(path, largest_file); };
   in.local_facts = [variables = in.environment] { return local_facts(variables); };
+  in.local_cpus = [] { return agent::read_host_facts({.topology = true}).cpus; };
   // Each question reads the system anew, and a list of a thousand hosts asks some more than once.
   in.is_this_host = [known = std::make_shared<std::map<std::string, bool>>()](const std::string& host) {
     const auto [entry, fresh] = known->try_emplace(host, false);

@@ -196,7 +196,7 @@ void Controller::perform(const core::StartWorker& order) {
   start.argv = program.argv;
   start.directory = program.directory;
   start.env = core::worker_env(job_, world_, order.rank, world, &session.facts());
-  if (auto cpus = core::cpus_for(job_, session.facts(), seat.slot, order.slots)) {
+  if (auto cpus = core::cpus_of(job_, session.facts(), seat, order.slots)) {
     start.cpus = std::move(*cpus);
   } else {
     return cannot_bind(order, cpus.error());

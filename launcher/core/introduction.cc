@@ -22,7 +22,7 @@ wire::World introduction(const JobSpec& job, const Placement& placement, HostInd
     if (seat.host != host) continue;
     world.here = seat.group_rank;
     world.oversubscribed = seat.local_size > usable_cores(facts);
-    world.cpus.push_back(cpus_for(job, facts, seat.slot, slots).value_or(std::vector<std::uint32_t>{}));
+    world.cpus.push_back(cpus_of(job, facts, seat, slots).value_or(std::vector<std::uint32_t>{}));
   }
   const bool bound =
       std::any_of(world.cpus.begin(), world.cpus.end(), [](const auto& cpus) { return !cpus.empty(); });

@@ -207,6 +207,8 @@ class JobMachine {
     Instant since{};                           // host_lost: when it was last heard
   };
   void trouble(const Trouble& trouble);
+  [[nodiscard]] bool may_go_on_without_it(const Trouble& trouble) const;
+  void go_on_without_it(const Trouble& trouble);
   void worker_failed(WorkerId id);
   void worker_trouble(WorkerId id);
   [[nodiscard]] bool cause_may_follow(const Worker& victim) const;

@@ -9,6 +9,7 @@ namespace trainrun::core {
 bool JobMachine::in_place_now() const {
   switch (spec_.elastic.on_failure) {
     case OnFailure::abort:
+    case OnFailure::ignore:
     case OnFailure::restart_world:
       return false;
     case OnFailure::automatic:
@@ -54,6 +55,7 @@ void JobMachine::trouble(const Trouble& trouble) {
     if (trouble.kind != Outcome::Kind::host_lost || trouble.planned) return cause_is_known();
     disarm(Deadline::cause);
   }
+  if (may_go_on_without_it(trouble)) return go_on_without_it(trouble);
   if (!elastic()) return end_because(trouble.kind);
   if (horovod_ && in_place_now() && !program_ends()) {
     for (auto& [id, worker] : workers_)
@@ -92,6 +94,34 @@ void JobMachine::trouble(const Trouble& trouble) {
     world_elastic_ = false;
   }
   begin_draining(trouble);
+}
+
+// --on-failure ignore. A rank that called MPI_Abort means all of them, and one that could not be started
+// none.
+bool JobMachine::may_go_on_without_it(const Trouble& trouble) const {
+  if (spec_.elastic.on_failure != OnFailure::ignore || !world_stands()) return false;
+  const auto* failed = std::get_if<cause::RankFailed>(&trouble.what);
+  if (trouble.kind != Outcome::Kind::host_lost && failed == nullptr) return false;
+  if (failed != nullptr && (failed->status.kind == ExitStatus::Kind::aborted ||
+                            failed->status.kind == ExitStatus::Kind::not_started))
+    return false;
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
+    const auto& worker = it.second;
+    if (!worker.member || worker.failure) return false;
+    return worker.state == WorkerState::ordered || worker.state == WorkerState::spawned ||
+           worker.status.success();
+  });
+}
+
+void JobMachine::go_on_without_it(const Trouble& trouble) {
+  const auto left = std::count_if(workers_.begin(), workers_.end(), [](const auto& it) {
+    const auto& worker = it.second;
+    return worker.member && !worker.failure &&
+           (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned);
+  });
+  verdict_.why.reset();
+  tell(notice::FailureIgnored{trouble.what, static_cast<int>(left), static_cast<int>(world_.seats.size())});
+  after_worker_change();
 }
 
 // Ranks that are killed together, and hosts that lose power together, are noticed one after the other.
