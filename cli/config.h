@@ -34,6 +34,8 @@ struct Inputs {
   std::string directory;  // the caller's, absolute
   std::function<Result<std::string>(const std::string& path)> read_file;
   std::function<LocalFacts()> local_facts;  // called only when needed
+  // With all that is known of them. May be empty.
+  std::function<std::vector<wire::CpuFact>()> local_cpus{};
   // Whose MPI a program's files say it is, and which libpmix would serve it. May be empty.
   std::function<ProgramMpi(const std::vector<std::string>& words, const std::string& directory)> mpi_of{};
   hosts::IsThisMachine is_this_machine;

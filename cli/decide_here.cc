@@ -14,15 +14,21 @@ namespace trainrun::cli {
 
 namespace {
 
+core::Seat seat_of(std::uint32_t slot) {
+  core::Seat seat;
+  seat.slot = slot;
+  return seat;
+}
+
 Result<void> suits(const JobSpec& job, const core::Placement& placement, HostIndex host,
                    const wire::HostFacts& facts) {
   if (const auto address = core::address_of(host, {{host, &facts}}, job);
       !address && !job.network_interface.empty())
     return tl::unexpected(address.error());
   const Host& machine = job.hosts.hosts[host.value];
-  const auto check = [&](std::uint32_t rank, std::uint32_t ranks) -> Result<void> {
+  const auto check = [&](const core::Seat& seat, std::uint32_t ranks) -> Result<void> {
     auto good = core::gpus_suffice(job, facts, ranks);
-    if (const auto cpus = core::cpus_for(job, facts, rank, ranks); good && !cpus)
+    if (const auto cpus = core::cpus_of(job, facts, seat, ranks); good && !cpus)
       good = tl::unexpected(cpus.error());
     if (!good) good.error().message = fmt::format("{}: {}", machine.name, good.error().message);
     return good;
@@ -30,13 +36,13 @@ Result<void> suits(const JobSpec& job, const core::Placement& placement, HostInd
   if (job.elastic.enabled()) {  // any of its slots may come to hold a rank
     const auto slots = static_cast<std::uint32_t>(core::slots_of(job, machine));
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-      if (auto good = check(slot, slots); !good) return good;
+      if (auto good = check(seat_of(slot), slots); !good) return good;
     }
     return {};
   }
   for (const auto& seat : placement.seats) {
     if (seat.host != host) continue;
-    if (auto good = check(seat.local_rank, seat.local_size); !good) return good;
+    if (auto good = check(seat, seat.local_size); !good) return good;
   }
   return {};
 }

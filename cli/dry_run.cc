@@ -27,8 +27,9 @@ constexpr std::string_view redacted = "<redacted>";
 constexpr std::size_t longest_shown = 2000;  // of one value, in the text
 constexpr std::size_t line_width = 110;
 
-const char* name_of(MapBy map_by) {
-  switch (map_by) {
+const char* mapping_of(const JobSpec& job) {
+  if (!job.rank_file.empty()) return "rankfile";
+  switch (job.map_by) {
     case MapBy::slot:
       return "slot";
     case MapBy::host:
@@ -45,6 +46,8 @@ const char* name_of(BindTo bind_to) {
       return "none";
     case BindTo::core:
       return "core";
+    case BindTo::l3cache:
+      return "l3cache";
     case BindTo::numa:
       return "numa";
     case BindTo::socket:
@@ -58,6 +61,9 @@ const char* name_of(BindTo bind_to) {
 std::string binding_rule(const JobSpec& job) {
   const auto cores =
       fmt::format("{} core{} of its own", std::max(job.cpus_per_rank, 1), job.cpus_per_rank > 1 ? "s" : "");
+  const bool by_file = std::any_of(job.rank_file.begin(), job.rank_file.end(),
+                                   [](const RankPlace& place) { return !place.cores.empty(); });
+  if (by_file) return "each rank gets the cores of its line in the rank file";
   switch (job.bind_to) {
     case BindTo::none:
       return "none";
@@ -66,11 +72,15 @@ std::string binding_rule(const JobSpec& job) {
                                    : "each rank gets a socket, where the host has a core for each";
     case BindTo::core:
       return fmt::format("each rank gets {}, ranks are spread over the host's NUMA nodes", cores);
+    case BindTo::l3cache:
     case BindTo::numa:
     case BindTo::socket: {
-      const auto* domain = job.bind_to == BindTo::numa ? "NUMA node" : "socket";
+      const auto* domain = job.bind_to == BindTo::numa      ? "NUMA node"
+                           : job.bind_to == BindTo::l3cache ? "L3 cache"
+                                                            : "socket";
       if (job.cpus_per_rank == 0)
-        return fmt::format("each rank gets a {}, shared where ranks are more", domain);
+        return fmt::format("each rank gets a{} {}, shared where ranks are more",
+                           job.bind_to == BindTo::l3cache ? "n" : "", domain);
       return fmt::format("each rank gets {} inside one {}", cores, domain);
     }
   }
@@ -217,7 +227,7 @@ void print_hosts(std::string& out, const JobSpec& job, const core::Placement& pl
   const auto by_host = ranks_by_host(placement);
   out += fmt::format("{} rank{} on {} host{}, mapped by {}\n\nhosts\n", placement.seats.size(),
                      placement.seats.size() == 1 ? "" : "s", placement.groups,
-                     placement.groups == 1 ? "" : "s", name_of(job.map_by));
+                     placement.groups == 1 ? "" : "s", mapping_of(job));
   for (std::uint32_t i = 0; i < job.hosts.hosts.size(); ++i) {
     const auto& host = job.hosts.hosts[i];
     const auto ranks = by_host.find(i);
@@ -368,7 +378,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
                     {"world_size", placement.seats.size()},
                     {"programs", programs},
                     {"hosts", hosts},
-                    {"map_by", name_of(job.map_by)},
+                    {"map_by", mapping_of(job)},
                     {"ranks_per_host", job.ppr},
                     {"oversubscribe", job.oversubscribe},
                     {"binding",

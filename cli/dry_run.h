@@ -12,10 +12,11 @@
 //   hosts[]      name (as written), slots, user, port, identity (empty, 0, empty: ssh's own choice),
 //                ranks[] (rank numbers), remote_command (what the login shell there is given; empty: no
 //                login)
-//   map_by       "slot", "host" or "ppr"; ranks_per_host (0: the slots), oversubscribe
-//   binding      bind_to ("none", "core", "numa", "socket", "auto"), cpus_per_rank, gpus_per_rank (0: not
+//   map_by       "slot", "host", "ppr" or "rankfile"; ranks_per_host (0: the slots), oversubscribe
+//   binding      bind_to ("none", "core", "l3cache", "numa", "socket", "auto"), cpus_per_rank, gpus_per_rank
+//   (0: not
 //                given), rule (a sentence)
-//   elastic      null: the job ends at its first failure; else on_failure ("auto", "restart-world",
+//   elastic      null: nothing is started anew; else on_failure ("auto", "restart-world",
 //                "in-place"), min_np, max_np, spares, discovery {kind ("none", "script", "file", "dns",
 //                "slurm"), source, default_slots, interval}, reset_limit {count, window (null: the whole
 //                job)}, cooldown {min, max}, elastic_timeout, settle, hang_timeout (null: none), leave_signal

@@ -22,6 +22,8 @@ const char* name_of(OnFailure policy) {
       return "restart-world";
     case OnFailure::in_place:
       return "in-place";
+    case OnFailure::ignore:
+      return "ignore";
   }
   return "";
 }
@@ -36,6 +38,8 @@ const char* meaning_of(OnFailure policy) {
       return "all ranks stop, and start again from their checkpoint";
     case OnFailure::in_place:
       return "survivors keep their process, the failed rank is replaced";
+    case OnFailure::ignore:
+      return "the other ranks go on";
   }
   return "";
 }

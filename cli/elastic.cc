@@ -116,13 +116,15 @@ Result<OnFailure> read_policy(const Settings& settings) {
   if (setting->value == "restart-world") return OnFailure::restart_world;
   if (setting->value == "in-place") return OnFailure::in_place;
   if (setting->value == "auto") return OnFailure::automatic;
+  const bool ignores = setting->value == "ignore";
   if (const auto option = changes_the_world(settings)) {
     return fail(Code::usage,
-                fmt::format("{} ends the job at the first failure, and {} is for a job that goes on",
-                            said(settings, Option::on_failure), said(settings, *option)),
+                fmt::format("{} {}, and {} is for a job that {}", said(settings, Option::on_failure),
+                            ignores ? "starts no rank anew" : "ends the job at the first failure",
+                            said(settings, *option), ignores ? "does" : "goes on"),
                 "drop one of them; --on-failure auto is the default of an elastic job");
   }
-  return OnFailure::abort;
+  return ignores ? OnFailure::ignore : OnFailure::abort;
 }
 
 // torchrun's hosts, each with --nproc-per-node ranks.
@@ -260,7 +262,8 @@ std::vector<std::string> notes_on_idle_flags(const Settings& settings, const Ela
   if (!elastic.enabled()) {
     say(given({Option::reset_limit, Option::max_restarts, Option::blacklist_cooldown_range, Option::spares,
                Option::elastic_timeout, Option::settle, Option::leave_signal}),
-        settings.has(Option::on_failure)
+        elastic.on_failure == OnFailure::ignore ? "--on-failure ignore starts no rank anew"
+        : settings.has(Option::on_failure)
             ? "--on-failure abort ends the job at its first failure"
             : "the job ends at its first failure; --min-np, --max-restarts or a discovery make it elastic");
   }

@@ -109,9 +109,8 @@ constexpr Foreign foreign[] = {
     {"rank-by", "write --map-by slot or host: ranks follow the order of placement"},
     {"bynode", "write --map-by host"},
     {"byslot", "write --map-by slot"},
-    {"npersocket", "there is none: ranks are counted by host, with --ppn N; --bind-to socket binds them"},
-    {"rankfile", "there is none: the order of hosts in -H or --hostfile is the order of ranks"},
-    {"rf", "there is none: the order of hosts in -H or --hostfile is the order of ranks"},
+    {"npersocket", "write --map-by ppr:N:socket"},
+    {"skip-launch-node", "write --nolocal"},
     // Hydra
     {"genv", "write -x NAME=VALUE"},
     {"genvall", "write --env all"},

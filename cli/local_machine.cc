@@ -116,6 +116,7 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
   in.read_file = [](const std::string& path) { return read_file(path, largest_file); };
   in.local_facts = [variables = in.environment] { return local_facts(variables); };
   in.is_this_machine = transport::is_this_machine;
+  in.local_cpus = [] { return agent::read_host_facts({.topology = true}).cpus; };
   in.mpi_of = [variables = in.environment](const std::vector<std::string>& words,
                                            const std::string& directory) {
     const auto program = agent::recognise(words, directory, variables);

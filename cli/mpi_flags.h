@@ -30,20 +30,22 @@ enum class How : std::uint8_t {
   bind_to,       // --bind-to WHAT[:QUALIFIERS]
   map_by,        // --map-by WHAT[:QUALIFIERS]
   rank_by,       // only the order that is ours
-  ppr,           // N:node
+  ppr,           // N:node, N:socket, ...
+  per_socket,    // N
   parameter,     // NAME VALUE for the environment, `value` before the name
   variable,      // NAME VALUE for one program
   variables,     // NAME,NAME,... for one program
   all_variable,  // the same for all programs
   all_variables,
-  prefix,        // a directory with bin and lib
-  cpus,          // cores of a rank, which are bound
-  directory,     // what stands before a ':'
-  starter,       // Hydra's -launcher
-  batch_system,  // Hydra's -rmk
-  gpus,          // GPUs of a rank; "auto" is all
-  programs,      // a file that holds them; it is read before all others
-  show_hosts,    // before the start
+  prefix,           // a directory with bin and lib
+  cpus,             // cores of a rank, which are bound
+  directory,        // what stands before a ':'
+  starter,          // Hydra's -launcher
+  batch_system,     // Hydra's -rmk
+  fault_tolerance,  // Open MPI 5's --with-ft ulfm
+  gpus,             // GPUs of a rank; "auto" is all
+  programs,         // a file that holds them; it is read before all others
+  show_hosts,       // before the start
   show_ranks,
 };
 

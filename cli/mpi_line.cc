@@ -198,8 +198,9 @@ bool names_hosts_in_a_file(const MpiLine& line, const Inputs& inputs) {
 
 // Hosts that a file or a discovery would name count as named.
 bool names_no_hosts(const MpiLine& line, const Inputs& inputs) {
-  for (const auto option : {Option::host, Option::hostfile, Option::hosts_from, Option::ppn, Option::map_by,
-                            Option::config, Option::discover, Option::host_discovery_script}) {
+  for (const auto option :
+       {Option::host, Option::hostfile, Option::hosts_from, Option::ppn, Option::map_by, Option::rankfile,
+        Option::config, Option::discover, Option::host_discovery_script}) {
     if (has(line, option) || !variable(inputs.environment, info(option).environment()).empty()) return false;
   }
   const auto allocation = read_allocation("", inputs, inputs.is_this_machine);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "cli/program.h"
+#include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
 
@@ -53,6 +54,8 @@ class Reader {
         return refuse("ranks follow the order of placement: write --map-by slot or --map-by node");
       case How::ppr:
         return per(value_);
+      case How::per_socket:
+        return per(value_ + ":socket");
       case How::parameter:
         return parameter();
       case How::variable:
@@ -89,6 +92,13 @@ class Reader {
       case How::gpus:
         if (is_one_of(value_, {"auto", "AUTO"})) return {};
         return put(Option::gpus_per_rank, value_);
+      case How::fault_tolerance:
+        if (is_one_of(lower(value_), {"no", "none", "false", "0"})) return {};
+        if (!is_one_of(lower(value_), {"ulfm", "mpi", "yes", "true", "1"}))
+          return refuse("write --with-ft ulfm");
+        put(Option::export_name, "OMPI_MCA_mpi_ft_enable=1");
+        out_.for_all = true;
+        return put(Option::on_failure, "ignore");
       case How::programs:
       case How::none:
       case How::show_hosts:
@@ -107,8 +117,8 @@ class Reader {
     std::string ours = what;
     if (is_one_of(what, {"hwthread", "l1cache", "l2cache", "l1", "l2", "l1dcache"})) {
       ours = "core";
-    } else if (is_one_of(what, {"l3cache", "l3"})) {
-      ours = "numa";
+    } else if (what == "l3") {
+      ours = "l3cache";
     } else if (what == "package") {
       ours = "socket";
     } else if (is_one_of(what, {"board", "machine"})) {
@@ -128,10 +138,9 @@ class Reader {
     }
     if (ours == "auto") {
       note("ranks are bound as by default: to nothing where they share cores");
-    } else if (ours != what && what != "package") {
-      note(ours == "none"   ? "a whole host: ranks are not bound"
-           : ours == "core" ? "ranks are bound to cores, with all hardware threads of them"
-                            : "ranks are bound to NUMA nodes");
+    } else if (ours != what && !is_one_of(what, {"package", "l3"})) {
+      note(ours == "none" ? "a whole host: ranks are not bound"
+                          : "ranks are bound to cores, with all hardware threads of them");
     }
     return put(Option::bind_to, ours);
   }
@@ -152,6 +161,12 @@ class Reader {
     }
     if (what.starts_with("ppr:")) {
       if (auto ok = per(what.substr(4)); !ok) return ok;
+    } else if (what == "rankfile") {  // the path keeps its case
+      constexpr std::string_view key = "file=";
+      const auto at = lower(value_).find(key);
+      if (at == std::string::npos || at + key.size() == value_.size())
+        return refuse("write rankfile:file=FILE, or -rankfile FILE");
+      return put(Option::rankfile, value_.substr(at + key.size()));
     } else if (is_one_of(what, {"node", "host"})) {
       put(Option::map_by, "host");
     } else if (is_one_of(what, {"slot", "hwthread", "core", "socket", "package", "numa", "board", "l1cache",
@@ -159,7 +174,8 @@ class Reader {
       put(Option::map_by, "slot");
     } else if (!what.empty()) {
       return refuse(
-          "write slot, node or ppr:N:node; the order of hosts in -H or the host file is that of ranks");
+          "write slot, node, ppr:N:node or ppr:N:socket; the order of hosts in -H or the host file is that "
+          "of ranks");
     }
     for (const auto& word : qualifiers) {
       if (word.starts_with("pe=")) {
@@ -179,11 +195,12 @@ class Reader {
   }
 
   Result<void> per(const std::string& count_and_place) {
-    const auto colon = count_and_place.find(':');
-    const auto place = colon == std::string::npos ? "" : count_and_place.substr(colon + 1);
-    if (is_one_of(place, {"node", "host"}) && is_count(count_and_place.substr(0, colon)))
-      return put(Option::map_by, fmt::format("ppr:{}:host", count_and_place.substr(0, colon)));
-    return refuse("ranks are counted by host: write ppr:N:node; --bind-to socket or numa binds them");
+    const auto way = parse_map_by("ppr:" + lower(count_and_place));
+    if (!way || way->by != MapBy::ppr)
+      return refuse("write N and node, socket, numa, l3cache or core, as in ppr:2:socket");
+    constexpr std::string_view names[] = {"host", "socket", "numa", "l3cache", "core"};
+    return put(Option::map_by,
+               fmt::format("ppr:{}:{}", way->count, names[static_cast<std::size_t>(way->part)]));
   }
 
   Result<void> parameter() {

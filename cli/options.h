@@ -22,6 +22,8 @@ enum class Option : std::uint8_t {
   slots_per_host,
   ppn,
   map_by,
+  rankfile,
+  nolocal,
   oversubscribe,
   bind_to,
   report_bindings,
@@ -104,7 +106,7 @@ enum class Type : std::uint8_t {
   path,         // a file or directory of this machine, relative to the caller's directory
   sink,         // a path, or fd:N
   hosts,        // a host list; several add up
-  map_by,       // slot, host, ppr:N:host
+  map_by,       // slot, host, ppr:N:PART
   ranks,        // 0,2-3
   stdin_to,     // RANK, all, none
   export_name,  // NAME or NAME=VALUE; several add up

@@ -8,6 +8,7 @@
 #include "cli/elastic.h"
 #include "cli/forward.h"
 #include "cli/host_choice.h"
+#include "cli/mapping.h"
 #include "cli/program.h"
 #include "cli/program_search.h"
 #include "cli/torch_words.h"
@@ -82,16 +83,10 @@ class Resolver {
       const auto target = settings_.text(option, "");
       return parse_descriptor(target) ? target : path(option);
     };
-    if (const auto way = parse_map_by(settings_.text(Option::map_by, "slot"))) {
-      job.map_by = way->by;
-      job.ppr = way->per_host;
-    }
     job.oversubscribe = settings_.flag(Option::oversubscribe);
-    constexpr std::pair<std::string_view, BindTo> binds[] = {{"none", BindTo::none},
-                                                             {"core", BindTo::core},
-                                                             {"numa", BindTo::numa},
-                                                             {"socket", BindTo::socket},
-                                                             {"auto", BindTo::automatic}};
+    constexpr std::pair<std::string_view, BindTo> binds[] = {
+        {"none", BindTo::none}, {"core", BindTo::core},     {"l3cache", BindTo::l3cache},
+        {"numa", BindTo::numa}, {"socket", BindTo::socket}, {"auto", BindTo::automatic}};
     job.bind_to = choice(Option::bind_to, binds);
     job.report_bindings = settings_.flag(Option::report_bindings);
     job.cpus_per_rank = settings_.number(Option::cpus_per_rank, 0);
@@ -172,8 +167,6 @@ class Resolver {
       if (!chosen) return tl::unexpected(chosen.error());
       choice_ = std::move(*chosen);
     }
-    out_.hosts_origin = choice_.origin;
-    out_.this_host_alone = choice_.this_host_alone;
     // Those of Slurm were always taken in silence, and scripts read what their jobs print.
     if (!choice_.batch_system.empty() && (choice_.batch_system != "Slurm" || out_.job.verbose > 0)) {
       std::vector<std::string> names;
@@ -182,16 +175,9 @@ class Resolver {
                                        list_names(names)));
     }
     JobSpec& job = out_.job;
-    if (const Setting* ppn = settings_.get(Option::ppn)) {
-      const int count = settings_.number(Option::ppn, 0);
-      if (job.map_by == MapBy::ppr && job.ppr != count) {
-        return fail(Code::usage,
-                    fmt::format("{} {} and {} {} disagree", ppn->origin, count,
-                                settings_.get(Option::map_by)->origin, settings_.text(Option::map_by, "")),
-                    "keep one of them");
-      }
-      job.ppr = count;
-    }
+    if (auto ok = read_mapping(settings_, inputs_, choice_, job, out_.notes); !ok) return ok;
+    out_.hosts_origin = choice_.origin;
+    out_.this_host_alone = choice_.this_host_alone;
     if (job.transport == TransportKind::local) {
       for (const auto& host : choice_.hosts) {
         if (inputs_.is_this_machine(host)) continue;

@@ -54,21 +54,21 @@ std::optional<Complaint> check_duration(const OptionInfo& row, std::string_view 
 // What other launchers bind to, and this one does not.
 std::string advice_on_binding(std::string_view text) {
   if (text == "hwthread") return "write --bind-to core: a rank has all hardware threads of its core";
-  if (text.ends_with("cache")) return "write --bind-to numa, or --cpus-per-rank N";
+  if (text.ends_with("cache")) return "write --bind-to l3cache or core, or --cpus-per-rank N";
   if (text == "board" || text == "package") return "write --bind-to socket";
   return {};
 }
 
 // What mpirun maps by, and this one does not.
 Complaint about_mapping(std::string_view text) {
-  Complaint out{"slot, host or ppr:N:host"};
+  Complaint out{"slot, host or ppr:N:PART"};
   const auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
   if (has(":PE=") || has(":pe=")) {
     out.hint = "write --cpus-per-rank N for PE=N";
   } else if (has(":OVERSUBSCRIBE") || has(":oversubscribe")) {
     out.hint = "write --oversubscribe beside --map-by slot or host";
   } else if (text.starts_with("ppr:")) {
-    out.hint = "ranks are counted by host: write ppr:N:host; --bind-to socket or numa binds them there";
+    out.hint = "write N, from 1, and host, socket, numa, l3cache or core, as in ppr:2:socket";
   } else if (has("core") || has("socket") || has("numa") || has("cache") || has("hwthread") ||
              has("package")) {
     out.hint = "write --map-by slot or host, and --bind-to core, numa or socket for the place on a host";
@@ -248,15 +248,26 @@ std::optional<bool> parse_bool(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<HostPart> parse_part(std::string_view text) {
+  constexpr std::pair<std::string_view, HostPart> words[] = {
+      {"host", HostPart::host},      {"node", HostPart::host}, {"socket", HostPart::socket},
+      {"package", HostPart::socket}, {"numa", HostPart::numa}, {"l3cache", HostPart::l3cache},
+      {"l3", HostPart::l3cache},     {"core", HostPart::core},
+  };
+  for (const auto& [word, part] : words)
+    if (text == word) return part;
+  return std::nullopt;
+}
+
 std::optional<MapWay> parse_map_by(std::string_view text) {
   if (text == "slot") return MapWay{MapBy::slot};
   if (text == "host" || text == "node") return MapWay{MapBy::host};
   const auto words = split(text, ':');
-  if (words.size() != 3 || words[0] != "ppr" || (words[2] != "host" && words[2] != "node"))
-    return std::nullopt;
+  if (words.size() != 3 || words[0] != "ppr") return std::nullopt;
+  const auto part = parse_part(words[2]);
   const auto count = parse_unsigned<std::uint32_t>(words[1]);
-  if (!count || *count < 1 || *count > 65536) return std::nullopt;
-  return MapWay{MapBy::ppr, static_cast<int>(*count)};
+  if (!part || !count || *count < 1 || *count > 65536) return std::nullopt;
+  return MapWay{MapBy::ppr, static_cast<int>(*count), *part};
 }
 
 std::optional<std::vector<int>> parse_ranks(std::string_view text) {

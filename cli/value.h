@@ -20,8 +20,10 @@ std::optional<bool> parse_bool(std::string_view text);  // true false yes no on 
 
 struct MapWay {
   MapBy by = MapBy::slot;
-  int per_host = 0;  // of ppr:N:host; else 0
+  int count = 0;  // of ppr:N:PART; else 0
+  HostPart part = HostPart::host;
 };
+std::optional<HostPart> parse_part(std::string_view text);  // "host", "node", "socket", "package", ...
 std::optional<MapWay> parse_map_by(std::string_view text);
 
 // "0,2-3" -> {0,2,3}: sorted, each once, at most a million.

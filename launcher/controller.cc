@@ -49,6 +49,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
               [this](HostIndex host, Session::Loss loss) {
                 rendezvous_.host_gone(host);
                 event(core::HostLost{host, std::move(loss.reason), loss.heard, loss.gave_us_up, loss.closed});
+                lost_to_exchange(host);
               },
               [this](HostIndex host, const wire::Frame& frame) { message(host, frame); },
               [this](HostIndex host, const wire::Stopped& stopped) {
@@ -235,7 +236,8 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory,
                            words.empty() ? std::string{} : words.back(), message->signalled,
                            core::sounds_like_lost_peer(words), raised});
-  if (!status.success()) return;
+  // The others of a job that goes on without it are not to wait for it either.
+  if (!status.success() && job_.elastic.on_failure != OnFailure::ignore) return;
   if (const auto* seat = seat_on(host, message->worker))
     perform(exchange_.left(world_.generation, seat->rank));
   rendezvous_.member_left(world_.generation);

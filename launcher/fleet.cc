@@ -217,7 +217,7 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   setup.faults = fault::configured();
   const bool may_grow = job_.elastic.discovery.kind != DiscoveryKind::none;
   setup.want_addresses = hosts > 1 || may_grow || !job_.network_interface.empty();
-  setup.want_topology = job_.bind_to != BindTo::none || job_.report_bindings;
+  setup.want_topology = core::needs_topology(job_);
   setup.env = job_.env;
   const auto look_for = [&](const std::string& path, const Program& program, const std::string& script) {
     for (std::size_t i = 0; i < setup.programs.size(); ++i)
@@ -295,6 +295,10 @@ Result<void> Fleet::suits(HostIndex host) {
                                  [host](const auto& one) { return one.host == host; });
   if (seat == first_.seats.end()) return {};
   if (const auto good = core::slots_suit(job_, facts, seat->local_size); !good) return named(good.error());
+  for (const auto& one : first_.seats) {
+    if (job_.rank_file.empty() || one.host != host) continue;
+    if (const auto cpus = core::cpus_of(job_, facts, one, one.local_size); !cpus) return named(cpus.error());
+  }
   return {};
 }
 

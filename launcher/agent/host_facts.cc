@@ -31,6 +31,13 @@ std::uint32_t number_in(const std::string& path, std::uint32_t otherwise) {
   return parse_unsigned<std::uint32_t>(trim(small_file(path))).value_or(otherwise);
 }
 
+// Of "0-3,8".
+std::uint32_t first_in(const std::string& path, std::uint32_t otherwise) {
+  const auto list = small_file(path);
+  return parse_unsigned<std::uint32_t>(std::string_view(list).substr(0, list.find_first_of(",-\n")))
+      .value_or(otherwise);
+}
+
 std::vector<std::uint32_t> allowed_cpus() {
   // The mask may be longer than cpu_set_t on large machines: grow until the kernel is content.
   for (std::size_t bits = 1024; bits <= (1u << 20); bits *= 2) {
@@ -56,9 +63,7 @@ std::vector<wire::CpuFact> read_cpus(bool topology) {
     const auto base = fmt::format("/sys/devices/system/cpu/cpu{}/", cpu);
     if (threads) {
       // The first of a core's siblings names the core: unlike core_id it is unique on the host.
-      const auto siblings = small_file(base + "topology/thread_siblings_list");
-      const auto end = siblings.find_first_of(",-\n");
-      fact.core = parse_unsigned<std::uint32_t>(std::string_view(siblings).substr(0, end)).value_or(cpu);
+      fact.core = first_in(base + "topology/thread_siblings_list", cpu);
     }
     if (topology) {
       fact.socket = number_in(base + "topology/physical_package_id", 0);
@@ -68,6 +73,7 @@ std::vector<wire::CpuFact> read_cpus(bool topology) {
           break;
         }
       }
+      fact.l3 = first_in(base + "cache/index3/shared_cpu_list", fact.numa);
     }
     facts.push_back(fact);
   }

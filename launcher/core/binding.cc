@@ -4,48 +4,42 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <set>
 #include <tuple>
 
 #include "launcher/base/strings.h"
 #include "launcher/core/env_var.h"
+#include "launcher/core/host_parts.h"
 
 namespace trainrun::core {
 namespace {
 
-struct Core {
-  std::uint32_t domain = 0;  // NUMA node or socket
-  std::vector<std::uint32_t> cpus;
-};
-using Domain = std::vector<Core>;
+using Cpus = std::vector<std::uint32_t>;
 
-// Cores by NUMA node (or socket), in the kernel's order.
-std::vector<Domain> domains_of(const wire::HostFacts& facts, bool by_socket) {
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Core> cores;
-  for (const auto& cpu : facts.cpus) {
-    const auto domain = by_socket ? cpu.socket : cpu.numa;
-    auto& core = cores[{domain, by_socket ? cpu.numa : cpu.socket, cpu.core}];
-    core.domain = domain;
-    core.cpus.push_back(cpu.cpu);
+// What ranks are spread over or bound to.
+HostPart part_of(BindTo bind_to) {
+  switch (bind_to) {
+    case BindTo::socket:
+      return HostPart::socket;
+    case BindTo::l3cache:
+      return HostPart::l3cache;
+    case BindTo::none:
+    case BindTo::core:
+    case BindTo::numa:
+    case BindTo::automatic:
+      break;
   }
-  std::vector<Domain> domains;
-  for (auto& [key, core] : cores) {
-    if (domains.empty() || domains.back().front().domain != core.domain) domains.emplace_back();
-    domains.back().push_back(std::move(core));
-  }
-  return domains;
+  return HostPart::numa;
 }
 
-std::vector<std::uint32_t> cpus_of(Domain::const_iterator first, Domain::const_iterator last) {
-  std::vector<std::uint32_t> cpus;
-  for (; first != last; ++first) cpus.insert(cpus.end(), first->cpus.begin(), first->cpus.end());
-  std::sort(cpus.begin(), cpus.end());
-  return cpus;
+tl::unexpected<Error> tells_no_cores() {
+  return fail(Code::usage, "the host does not tell its cores, so ranks cannot be bound",
+              "use --bind-to none");
 }
 
 // One rank to each domain in turn while it has room for `each` cores more: ranks a domain.
-std::vector<std::size_t> spread(std::size_t ranks, std::size_t each, const std::vector<Domain>& domains) {
+std::vector<std::size_t> spread(std::size_t ranks, std::size_t each, const std::vector<Part>& domains) {
   std::vector<std::size_t> shares(domains.size(), 0);
   for (bool any = true; ranks > 0 && any;) {
     any = false;
@@ -99,19 +93,11 @@ std::string binding_words(const std::vector<std::uint32_t>& cpus, const wire::Ho
                      counted(static_cast<int>(all.size()), "core"));
 }
 
-Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::HostFacts& facts,
-                                            std::uint32_t local_rank, std::uint32_t local_size) {
-  const BindTo bind_to = binding_of(job, facts, local_size);
-  if (bind_to == BindTo::none) return std::vector<std::uint32_t>{};
-  auto domains = domains_of(facts, bind_to == BindTo::socket);
-  if (domains.empty()) {
-    return fail(Code::usage, "the host does not tell its cores, so ranks cannot be bound",
-                "use --bind-to none");
-  }
-  if (bind_to != BindTo::core && job.cpus_per_rank == 0) {
-    const auto& whole = domains[std::size_t{local_rank} * domains.size() / local_size];
-    return cpus_of(whole.begin(), whole.end());
-  }
+namespace {
+
+// So many cores of its own for each of a host's ranks, out of `domains`.
+Result<Cpus> cores_of_its_own(const JobSpec& job, BindTo bind_to, std::vector<Part> domains,
+                              std::uint32_t local_rank, std::uint32_t local_size) {
   const auto each = static_cast<std::size_t>(std::max(job.cpus_per_rank, 1));
   std::size_t cores = 0;
   for (const auto& domain : domains) cores += domain.size();
@@ -128,8 +114,8 @@ Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::Host
     for (const auto& domain : domains) sizes.push_back(domain.size());
     return fail(Code::usage,
                 fmt::format("{} with {} each do not fit into {}s of {} cores", counted(local_size, "rank"),
-                            counted(static_cast<std::int64_t>(each), "core"),
-                            bind_to == BindTo::numa ? "NUMA node" : "socket", fmt::join(sizes, ", ")),
+                            counted(static_cast<std::int64_t>(each), "core"), name_of(part_of(bind_to)),
+                            fmt::join(sizes, ", ")),
                 "lower --cpus-per-rank, or use --bind-to core");
   }
   if (shares.empty()) {  // enough cores, but some rank has to straddle two NUMA nodes
@@ -142,7 +128,101 @@ Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::Host
   std::size_t domain = 0, index = local_rank;
   while (index >= shares[domain]) index -= shares[domain++];
   const auto first = domains[domain].begin() + static_cast<std::ptrdiff_t>(index * each);
-  return cpus_of(first, first + static_cast<std::ptrdiff_t>(each));
+  return cpus_in(Part(first, first + static_cast<std::ptrdiff_t>(each)));
+}
+
+// Of the ranks that share `inside`, a part of the host or all of it.
+Result<Cpus> cpus_within(const JobSpec& job, const wire::HostFacts& facts, const wire::HostFacts& inside,
+                         std::uint32_t local_rank, std::uint32_t local_size) {
+  const BindTo bind_to = binding_of(job, inside, local_size);
+  if (bind_to == BindTo::none) return Cpus{};
+  if (inside.cpus.empty()) return tells_no_cores();
+  const auto part = part_of(bind_to);
+  if (bind_to == BindTo::core || job.cpus_per_rank > 0)
+    return cores_of_its_own(job, bind_to, parts_of(inside.cpus, part), local_rank, local_size);
+  auto domains = parts_of(facts.cpus, part);  // one may be larger than what ranks were counted by
+  std::erase_if(domains, [&](const Part& domain) {
+    const auto cpus = cpus_in(domain);
+    return std::none_of(inside.cpus.begin(), inside.cpus.end(), [&](const wire::CpuFact& cpu) {
+      return std::binary_search(cpus.begin(), cpus.end(), cpu.cpu);
+    });
+  });
+  return cpus_in(domains[std::size_t{local_rank} * domains.size() / local_size]);
+}
+
+// --map-by ppr:N:PART: the host's ranks fill its parts one after the other.
+Result<Cpus> cpus_by_part(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t local_rank,
+                          std::uint32_t local_size) {
+  const auto& [part, ranks, expected] = job.per_part;
+  const auto parts = parts_of(facts.cpus, part);
+  const auto each = static_cast<std::uint32_t>(std::max(ranks, 1));
+  if (parts.size() != static_cast<std::size_t>(expected)) {
+    return fail(Code::usage,
+                fmt::format("it has {}, and ranks were counted for hosts with {}, as the launcher's own has",
+                            counted(static_cast<std::int64_t>(parts.size()), name_of(part)), expected),
+                fmt::format("write --map-by ppr:{}:node for the ranks that such a host is to get",
+                            std::max<std::size_t>(each * parts.size(), 1)));
+  }
+  const auto index = local_rank / each;
+  if (index >= parts.size())
+    return fail(Code::usage, fmt::format("{} a {} are fewer than {} on a host with {}", each, name_of(part),
+                                         counted(local_size, "rank"), expected));
+  auto inside = facts;
+  const auto own = cpus_in(parts[index]);
+  std::erase_if(inside.cpus, [&](const wire::CpuFact& cpu) {
+    return !std::binary_search(own.begin(), own.end(), cpu.cpu);
+  });
+  return cpus_within(job, facts, inside, local_rank % each, std::min(each, local_size - index * each));
+}
+
+// What a line of --rankfile names.
+Result<Cpus> cpus_named(const std::vector<CoreRange>& ranges, const wire::HostFacts& facts) {
+  if (facts.cpus.empty()) return tells_no_cores();
+  Cpus cpus;
+  for (const auto& [socket, first, last] : ranges) {
+    const auto parts = parts_of(facts.cpus, socket < 0 ? HostPart::host : HostPart::socket);
+    const auto index = static_cast<std::size_t>(std::max(socket, 0));
+    if (index >= parts.size())
+      return fail(Code::usage,
+                  fmt::format("it has no socket {}: {}", socket,
+                              parts.size() == 1 ? "there is socket 0 only"
+                                                : fmt::format("there are 0 to {}", parts.size() - 1)),
+                  "sockets of --rankfile are counted from 0");
+    const auto& cores = parts[index];
+    const bool all = last == std::numeric_limits<std::uint32_t>::max();
+    if (first >= cores.size() || (!all && last >= cores.size()))
+      return fail(Code::usage,
+                  fmt::format("{} has no core {}: {} may be used",
+                              socket < 0 ? "it" : fmt::format("socket {}", socket), all ? first : last,
+                              counted(static_cast<std::int64_t>(cores.size()), "core")),
+                  "cores of --rankfile are counted from 0, as lstopo --logical does");
+    const auto end = all ? cores.size() : std::size_t{last} + 1;
+    for (auto core = std::size_t{first}; core < end; ++core)
+      cpus.insert(cpus.end(), cores[core].cpus.begin(), cores[core].cpus.end());
+  }
+  std::sort(cpus.begin(), cpus.end());
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  return cpus;
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::HostFacts& facts,
+                                            std::uint32_t local_rank, std::uint32_t local_size) {
+  if (job.per_part.part != HostPart::host) return cpus_by_part(job, facts, local_rank, local_size);
+  return cpus_within(job, facts, facts, local_rank, local_size);
+}
+
+Result<std::vector<std::uint32_t>> cpus_of(const JobSpec& job, const wire::HostFacts& facts, const Seat& seat,
+                                           std::uint32_t slots) {
+  if (seat.rank.value < job.rank_file.size() && !job.rank_file[seat.rank.value].cores.empty())
+    return cpus_named(job.rank_file[seat.rank.value].cores, facts);
+  return cpus_for(job, facts, seat.slot, slots);
+}
+
+bool needs_topology(const JobSpec& job) {
+  return job.bind_to != BindTo::none || job.report_bindings || job.per_part.part != HostPart::host ||
+         !job.rank_file.empty();
 }
 
 std::uint32_t usable_cores(const wire::HostFacts& facts) {
@@ -198,6 +278,7 @@ Result<void> processes_suffice(const wire::HostFacts& facts, std::uint32_t ranks
 Result<void> slots_suit(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t slots) {
   if (const auto processes = processes_suffice(facts, slots); !processes) return processes;
   if (const auto gpus = gpus_suffice(job, facts, slots); !gpus) return gpus;
+  if (!job.rank_file.empty()) return {};  // it says itself which ranks have which cores
   for (std::uint32_t slot = 0; slot < slots; ++slot)
     if (const auto cpus = cpus_for(job, facts, slot, slots); !cpus) return tl::unexpected(cpus.error());
   return {};

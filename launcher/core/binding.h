@@ -7,6 +7,7 @@
 
 #include "launcher/base/error.h"
 #include "launcher/core/job_spec.h"
+#include "launcher/core/ranks.h"
 #include "launcher/wire/facts.h"
 
 namespace trainrun::core {
@@ -14,12 +15,22 @@ namespace trainrun::core {
 // The logical CPUs for one rank of a host, ascending; empty: no binding.
 //   core          cpus_per_rank cores (1 if not given) of its own, with all their hardware threads
 //   automatic     see binding_of(); not bound where the host does not tell its cores
-//   numa, socket  a whole NUMA node or socket, shared by the ranks that fall on it; with cpus_per_rank that
+//   l3cache, numa, socket  a whole one of these, shared by the ranks that fall on it; with cpus_per_rank that
 //                 many cores of its own inside one
 // Ranks are spread over the NUMA nodes (sockets for `socket`) as evenly as their cores allow, neighbours
-// staying together. An Error (Code::usage, without the host's name) counts what is missing.
+// staying together. Where ranks are counted by parts of a host (--map-by ppr:N:socket), each is bound inside
+// its own, or to what holds that; a host with another number of them than job.per_part says is an error.
+// An Error (Code::usage, without the host's name) counts what is missing.
 Result<std::vector<std::uint32_t>> cpus_for(const JobSpec& job, const wire::HostFacts& facts,
                                             std::uint32_t local_rank, std::uint32_t local_size);
+
+// The same for a seat of a world, `slots` being those of its host; a line of --rankfile that names cores
+// takes precedence.
+Result<std::vector<std::uint32_t>> cpus_of(const JobSpec& job, const wire::HostFacts& facts, const Seat& seat,
+                                           std::uint32_t slots);
+
+// Whether it takes more of a host's CPUs than their number to place and bind its ranks.
+bool needs_topology(const JobSpec& job);
 
 // What --bind-to auto comes to on a host with so many ranks of the job.
 BindTo binding_of(const JobSpec& job, const wire::HostFacts& facts, std::uint32_t local_size);

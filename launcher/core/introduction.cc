@@ -23,8 +23,9 @@ wire::World introduction(const JobSpec& job, const Placement& placement, const S
     if (seat.host != its.host) continue;
     world.here = seat.group_rank;
     world.oversubscribed = seat.local_size > usable_cores(facts);
-    world.cpus.push_back(
-        cpus_for(job, facts, first_slot + seat.slot, one.share.slots).value_or(std::vector<std::uint32_t>{}));
+    auto sits = seat;
+    sits.slot += first_slot;
+    world.cpus.push_back(cpus_of(job, facts, sits, one.share.slots).value_or(std::vector<std::uint32_t>{}));
   }
   const bool bound =
       std::any_of(world.cpus.begin(), world.cpus.end(), [](const auto& cpus) { return !cpus.empty(); });

@@ -183,6 +183,8 @@ class JobMachine {
     Instant since{};                           // host_lost: when it was last heard
   };
   void disrupt(const Disruption& disruption);
+  [[nodiscard]] bool may_go_on_without_it(const Disruption& disruption) const;
+  void go_on_without_it(const Disruption& disruption);
   void worker_failed(WorkerId id);
   void worker_disrupts(WorkerId id);
   [[nodiscard]] bool cause_may_follow(const Worker& victim) const;

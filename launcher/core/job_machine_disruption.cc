@@ -9,6 +9,7 @@ namespace trainrun::core {
 bool JobMachine::in_place_now() const {
   switch (spec_.elastic.on_failure) {
     case OnFailure::abort:
+    case OnFailure::ignore:
     case OnFailure::restart_world:
       return false;
     case OnFailure::automatic:
@@ -50,6 +51,7 @@ void JobMachine::disrupt(const Disruption& disruption) {
     if (disruption.kind != Outcome::Kind::host_lost || disruption.planned) return cause_is_known();
     disarm(Deadline::cause);
   }
+  if (may_go_on_without_it(disruption)) return go_on_without_it(disruption);
   if (!elastic()) return end_because(disruption.kind);
   if (horovod_ && in_place_now() && !program_ends()) {
     for (const auto& [id, worker] : world_.all())
@@ -90,6 +92,28 @@ void JobMachine::disrupt(const Disruption& disruption) {
     world_elastic_ = false;
   }
   begin_draining(disruption);
+}
+
+// --on-failure ignore. A rank that called MPI_Abort means all of them, and one that could not be started
+// none.
+bool JobMachine::may_go_on_without_it(const Disruption& disruption) const {
+  if (spec_.elastic.on_failure != OnFailure::ignore || !world_stands()) return false;
+  const auto* failed = std::get_if<cause::RankFailed>(&disruption.what);
+  if (disruption.kind != Outcome::Kind::host_lost && failed == nullptr) return false;
+  if (failed != nullptr && (failed->status.kind == ExitStatus::Kind::aborted ||
+                            failed->status.kind == ExitStatus::Kind::not_started))
+    return false;
+  if (world_.counts().alive_without_failure > 0) return true;
+  return std::any_of(world_.all().begin(), world_.all().end(), [](const auto& it) {
+    const auto& worker = it.second;
+    return worker.member && !worker.failure && worker.status.success();
+  });
+}
+
+void JobMachine::go_on_without_it(const Disruption& disruption) {
+  verdict_.why.reset();
+  tell(notice::FailureIgnored{disruption.what, world_.counts().alive_without_failure, world_.size()});
+  after_worker_change();
 }
 
 void JobMachine::condemn_members() {

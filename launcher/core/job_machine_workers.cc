@@ -111,7 +111,9 @@ void JobMachine::on(const WorkerExited& event) {
 // as long as it may follow.
 void JobMachine::worker_failed(WorkerId id) {
   const auto& worker = world_.at(id);
-  const bool others_go_on = in_place_now() || survivors_stay_;  // they do not follow it
+  // They do not follow it.
+  const bool others_go_on =
+      in_place_now() || survivors_stay_ || spec_.elastic.on_failure == OnFailure::ignore;
   if (!worker.failure->lost_peer || !world_stands() || others_go_on || !cause_may_follow(worker))
     return worker_disrupts(id);
   if (!armed_.contains(Deadline::cause)) arm(Deadline::cause, now_ + dies_later);

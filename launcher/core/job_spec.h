@@ -16,7 +16,9 @@ namespace trainrun {
 enum class MapBy : std::uint8_t { slot, host, ppr };
 // automatic: as Open MPI's mpirun binds: a core up to 2 ranks, else a socket, and none on a host that has
 // fewer cores than ranks.
-enum class BindTo : std::uint8_t { none, core, numa, socket, automatic };
+enum class BindTo : std::uint8_t { none, core, l3cache, numa, socket, automatic };
+// What ranks may be counted by.
+enum class HostPart : std::uint8_t { host, socket, numa, l3cache, core };
 enum class Tag : std::uint8_t { automatic, none, rank, host };  // automatic: rank when there is more than one
 enum class StdinTo : std::uint8_t { rank, all, none };
 enum class EnvPolicy : std::uint8_t { by_default, all, none };
@@ -32,7 +34,8 @@ enum class TransportKind : std::uint8_t { automatic, local, ssh, openssh };
 //   abort          the job ends
 //   restart_world  all workers stop, and a new generation starts from the program's own checkpoint
 //   in_place       survivors keep their process; the failed slot is filled anew
-enum class OnFailure : std::uint8_t { abort, automatic, restart_world, in_place };
+//   ignore         the others go on, fewer (MPI's ULFM); only when all have failed has the job
+enum class OnFailure : std::uint8_t { abort, automatic, restart_world, in_place, ignore };
 // Where the list of hosts comes from while the job runs.
 enum class DiscoveryKind : std::uint8_t { none, script, file, dns, slurm };
 
@@ -95,7 +98,9 @@ struct Elastic {
   std::optional<Duration> hang_timeout;  // no sign of life of any rank for so long: the world hangs
   int leave_signal = 15;                 // what workers get on a host that will leave; SIGTERM
 
-  [[nodiscard]] bool enabled() const { return on_failure != OnFailure::abort; }
+  [[nodiscard]] bool enabled() const {
+    return on_failure != OnFailure::abort && on_failure != OnFailure::ignore;
+  }
 };
 
 // --preload (decision 0026): Python ranks are forked from a process that has imported already.
@@ -104,6 +109,30 @@ struct PreloadSpec {
   std::vector<std::string> modules{};
 
   [[nodiscard]] bool wanted() const { return automatic || !modules.empty(); }
+};
+
+// --map-by ppr:N:PART: so many ranks for each such part of a host. Every host is taken to have as many of
+// them as the launcher's own, and refused where it has others.
+struct PerPart {
+  HostPart part = HostPart::host;
+  int ranks = 0;
+  int parts = 0;  // of a host
+};
+
+// Cores by their place on the host, counted from 0: of one socket, or of all. `last` may lie beyond the end.
+struct CoreRange {
+  std::int32_t socket = -1;  // -1: of all sockets, one after the other
+  std::uint32_t first = 0, last = 0;
+
+  friend bool operator==(const CoreRange&, const CoreRange&) = default;
+};
+
+// A rank's line in --rankfile.
+struct RankPlace {
+  std::uint32_t host = 0;          // index in JobSpec::hosts
+  std::vector<CoreRange> cores{};  // that it is bound to; empty: as --bind-to says
+
+  friend bool operator==(const RankPlace&, const RankPlace&) = default;
 };
 
 // Under which of Linux's policies ranks run (core/scheduling.h).
@@ -125,7 +154,10 @@ struct JobSpec {
   std::vector<std::string> not_forwarded{};  // names that stayed behind, for the one line that says so
 
   MapBy map_by = MapBy::slot;
-  int ppr = 0;  // --map-by ppr:N:host, --ppn; 0: no limit but the slots
+  int ppr = 0;       // --map-by ppr:N:host, --ppn; 0: no limit but the slots
+  PerPart per_part;  // of ppr:N:socket and its like; ppr is what they come to on a host
+  std::vector<RankPlace>
+      rank_file{};  // --rankfile, by rank: the first of them are taken; empty: there is none
   bool oversubscribe = false;
   BindTo bind_to = BindTo::none;
   bool report_bindings = false;

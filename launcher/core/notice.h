@@ -219,6 +219,12 @@ struct MpiMixed {
   MpiPart first, second;
   TRAINRUN_RECORD("mpi mixed") { v("first", first), v("second", second); }
 };
+// --on-failure ignore: so many of the world's ranks are left.
+struct FailureIgnored {
+  Cause cause;
+  int left = 0, ranks = 0;
+  TRAINRUN_RECORD("failure ignored") { v("cause", cause), v("left", left), v("ranks", ranks); }
+};
 struct MpiCannotMeet {
   Generation generation;
   std::string reason;
@@ -318,16 +324,15 @@ struct Leftovers {
 
 }  // namespace notice
 
-using Notice =
-    std::variant<notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting,
-                 notice::Finishing, notice::GenerationSkipped, notice::BackingOff, notice::StateLost,
-                 notice::Gathering, notice::Connecting, notice::WaitingForHosts, notice::HostLost,
-                 notice::HostLostAtEnd, notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited,
-                 notice::HostRests, notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted,
-                 notice::SlotsKept, notice::MpiFound, notice::MpiMixed, notice::MpiCannotMeet,
-                 notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive, notice::RankInspected,
-                 notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
-                 notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
+using Notice = std::variant<
+    notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting, notice::Finishing,
+    notice::GenerationSkipped, notice::BackingOff, notice::StateLost, notice::Gathering, notice::Connecting,
+    notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd, notice::HostsFailed,
+    notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests, notice::HostLeaves, notice::HostsFound,
+    notice::HostsUnlisted, notice::SlotsKept, notice::MpiFound, notice::MpiMixed, notice::FailureIgnored,
+    notice::MpiCannotMeet, notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive,
+    notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
+    notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
 
 // For whoever follows the machine itself: nobody else wants to see it.
 bool is_detail(const Notice& notice);

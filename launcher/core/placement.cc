@@ -137,6 +137,30 @@ Result<void> check_slots(const JobSpec& job, const Counts& counts) {
   return {};
 }
 
+// The parts of an MPMD job take ranks in their order.
+Placement with_programs(const JobSpec& job, Placement placement) {
+  std::size_t seat = 0;
+  for (std::size_t part = 0; part < job.programs.size() && job.world_size() > 0; ++part) {
+    for (int i = 0; i < job.programs[part].np; ++i) placement.seats[seat++].program = part;
+  }
+  placement.groups = number_seats(placement.seats);
+  return placement;
+}
+
+// --rankfile: each rank where its line says, whatever slots its host has.
+Result<Placement> place_by_file(const JobSpec& job, std::uint64_t wanted, Generation generation) {
+  if (wanted == 0) wanted = job.rank_file.size();
+  if (wanted > job.rank_file.size())
+    return fail(Code::usage,
+                fmt::format("{} {}, and the rank file has lines for {}", what_needs(job, wanted),
+                            s(wanted, "rank"), job.rank_file.size()),
+                fmt::format("add a line for rank {}, or lower -np", job.rank_file.size()));
+  Placement placement{generation, {}, 0};
+  for (std::uint32_t rank = 0; rank < wanted; ++rank)
+    placement.seats.push_back(Seat{.rank = {rank}, .host = {job.rank_file[rank].host}});
+  return with_programs(job, std::move(placement));
+}
+
 }  // namespace
 
 Result<Placement> place(const JobSpec& job, Generation generation) {
@@ -150,6 +174,7 @@ Result<Placement> place(const JobSpec& job, Generation generation) {
     }
     wanted += static_cast<std::uint64_t>(program.np);
   }
+  if (!job.rank_file.empty()) return place_by_file(job, wanted, generation);
   const auto counts = count_ranks(job, wanted);
   if (!counts) return tl::unexpected(counts.error());
   if (auto checked = check_slots(job, *counts); !checked) return tl::unexpected(checked.error());
@@ -171,12 +196,7 @@ Result<Placement> place(const JobSpec& job, Generation generation) {
       for (std::uint64_t i = 0; i < (*counts)[host]; ++i) seat_on(host);
     }
   }
-  std::size_t seat = 0;
-  for (std::size_t part = 0; part < job.programs.size() && wanted > 0; ++part) {
-    for (int i = 0; i < job.programs[part].np; ++i) placement.seats[seat++].program = part;
-  }
-  placement.groups = number_seats(placement.seats);
-  return placement;
+  return with_programs(job, std::move(placement));
 }
 
 }  // namespace trainrun::core

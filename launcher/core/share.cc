@@ -29,7 +29,9 @@ Share Shares::of(const Seat& seat) const {
   Share share{part.first + seat.slot, slots_[part.machine]};
   share.gpus = visible_gpus(job_, share.slot);
   if (part.facts == nullptr) return share;
-  auto cpus = cpus_for(job_, *part.facts, share.slot, share.slots);
+  auto sits = seat;
+  sits.slot = share.slot;
+  auto cpus = cpus_of(job_, *part.facts, sits, share.slots);
   if (cpus) {
     share.cpus = std::move(*cpus);
   } else {

@@ -8,13 +8,14 @@
 namespace trainrun {
 
 constexpr bool is_known(MapBy it) { return it <= MapBy::ppr; }
+constexpr bool is_known(HostPart it) { return it <= HostPart::core; }
 constexpr bool is_known(BindTo it) { return it <= BindTo::automatic; }
 constexpr bool is_known(Tag it) { return it <= Tag::host; }
 constexpr bool is_known(StdinTo it) { return it <= StdinTo::none; }
 constexpr bool is_known(Compat it) { return it <= Compat::horovod; }
 constexpr bool is_known(TorchStore it) { return it <= TorchStore::trainrun; }
 constexpr bool is_known(TransportKind it) { return it <= TransportKind::openssh; }
-constexpr bool is_known(OnFailure it) { return it <= OnFailure::in_place; }
+constexpr bool is_known(OnFailure it) { return it <= OnFailure::ignore; }
 constexpr bool is_known(Scheduling it) { return it <= Scheduling::normal; }
 constexpr bool is_known(DiscoveryKind it) { return it <= DiscoveryKind::slurm; }
 
@@ -40,6 +41,21 @@ template <class V>
 void fields_of(PreloadSpec& it, V& v) {
   auto& [automatic, modules] = it;
   v("automatic", automatic), v("modules", modules);
+}
+template <class V>
+void fields_of(PerPart& it, V& v) {
+  auto& [part, ranks, parts] = it;
+  v("part", part), v("ranks", ranks), v("parts", parts);
+}
+template <class V>
+void fields_of(CoreRange& it, V& v) {
+  auto& [socket, first, last] = it;
+  v("socket", socket), v("first", first), v("last", last);
+}
+template <class V>
+void fields_of(RankPlace& it, V& v) {
+  auto& [host, cores] = it;
+  v("host", host), v("cores", cores);
 }
 template <class V>
 void fields_of(Redirect& it, V& v) {
@@ -79,14 +95,15 @@ void fields_of(Elastic& it, V& v) {
 }
 template <class V>
 void fields_of(JobSpec& it, V& v) {
-  auto& [id, hosts, slots_from, programs, env, inherit_all, not_forwarded, map_by, ppr, oversubscribe,
-         bind_to, report_bindings, cpus_per_rank, gpus_per_rank, compat, pmix_library, torch_store, preload,
-         role, virtual_local_rank, scheduling, transport, ssh, network_interface, master_port, ports, timeout,
-         start_timeout, grace, host_timeout, tag, timestamp, output_directory, only_ranks, only_local_ranks,
-         redirects, events, journal, elastic, pty, stdin_to, stdin_rank, quiet, start_timeout_given,
-         verbose] = it;
+  auto& [id, hosts, slots_from, programs, env, inherit_all, not_forwarded, map_by, ppr, per_part, rank_file,
+         oversubscribe, bind_to, report_bindings, cpus_per_rank, gpus_per_rank, compat, pmix_library,
+         torch_store, preload, role, virtual_local_rank, scheduling, transport, ssh, network_interface,
+         master_port, ports, timeout, start_timeout, grace, host_timeout, tag, timestamp, output_directory,
+         only_ranks, only_local_ranks, redirects, events, journal, elastic, pty, stdin_to, stdin_rank, quiet,
+         start_timeout_given, verbose] = it;
   v("id", id), v("hosts", hosts), v("slots_from", slots_from), v("programs", programs), v("env", env);
   v("inherit_all", inherit_all), v("not_forwarded", not_forwarded), v("map_by", map_by), v("ppr", ppr);
+  v("per_part", per_part), v("rank_file", rank_file);
   v("oversubscribe", oversubscribe), v("bind_to", bind_to), v("report_bindings", report_bindings);
   v("cpus_per_rank", cpus_per_rank), v("gpus_per_rank", gpus_per_rank), v("compat", compat);
   v("pmix_library", pmix_library), v("torch_store", torch_store), v("preload", preload);

@@ -198,6 +198,10 @@ struct NoticeWords {
                         verb(it.first), name_of(it.first.family), name(it.second, it.first), verb(it.second),
                         name_of(it.second.family))};
   }
+  Lines operator()(const notice::FailureIgnored& it) const {
+    return {fmt::format("{}: the job goes on, {} of {} are left (--on-failure ignore)", words(it.cause),
+                        it.left, counted(it.ranks, "rank"))};
+  }
   Lines operator()(const notice::MpiCannotMeet& it) const {
     return {fmt::format("MPI ranks can no longer exchange data: {}", it.reason)};
   }

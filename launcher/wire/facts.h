@@ -12,10 +12,11 @@ namespace trainrun::wire {
 struct CpuFact {  // one logical CPU that the agent may use
   std::uint32_t cpu = 0, core = 0, socket = 0,
                 numa = 0;  // numbers as the kernel gives them; core is unique a host
+  std::uint32_t l3 = 0;    // the first CPU of those that share its third-level cache, or numa
 
   template <class V>
   void fields(V& v) {
-    v("cpu", cpu), v("core", core), v("socket", socket), v("numa", numa);
+    v("cpu", cpu), v("core", core), v("socket", socket), v("numa", numa), v("l3", l3);
   }
   friend bool operator==(const CpuFact&, const CpuFact&) = default;
 };

@@ -1,5 +1,7 @@
 """What a worker is given: its place in the world, its environment, directory and open files."""
+import json
 import os
+import re
 import unittest
 
 from harness import TRAINRUN, WORKER, LocalTest, main, told
@@ -152,6 +154,24 @@ class Environment(LocalTest):
         done = self.assertEnds(self.run_job("-np", 2, "--bind-to", "core", "sh", "-c",
                                             "grep Cpus_allowed_list /proc/self/status"), 0)
         self.assertEqual(len({line.split()[-1] for line in done.out.splitlines()}), 2, done.out)
+
+    def test_a_rank_file_and_parts_of_the_host_place_and_bind_ranks(self):
+        first = str(min(os.sched_getaffinity(0)))
+        with open(self.folder + "/ranks", "w", encoding="ascii") as file:
+            file.write("rank 0=localhost slot=0\nrank 1=localhost slot=*\n")
+        show = ("sh", "-c", "echo $RANK $(grep Cpus_allowed_list /proc/self/status)")
+        done = self.assertEnds(self.run_job("--rankfile", "ranks", *show), 0)
+        cpus = dict(re.findall(r"^(?:\[\d\] )?(\d) Cpus_allowed_list: (\S+)$", done.out, re.M))
+        self.assertIn(first, re.split("[,-]", cpus["0"])[0], done)
+        self.assertEqual(len(cpus), 2, done)
+        plan = json.loads(self.assertEnds(self.run_job("--dry-run", "--json", "--rankfile", "ranks", *show), 0).out)
+        self.assertEqual((plan["map_by"], plan["world_size"]), ("rankfile", 2), plan)
+        done = self.run_job("--map-by", "ppr:1:socket", "-H", "localhost:64", "--bind-to", "socket", *show)
+        sockets = set()
+        for cpu in os.sched_getaffinity(0):
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id", encoding="ascii") as file:
+                sockets.add(file.read())
+        self.assertEqual(len(re.findall("Cpus_allowed_list", self.assertEnds(done, 0).out)), len(sockets), done)
 
     def test_the_environment_and_the_configuration_file_set_flags_and_flags_win(self):
         with open(self.folder + "/job.toml", "w") as file:

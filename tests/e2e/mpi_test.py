@@ -64,6 +64,24 @@ class Ending(MpiTest):
         os.kill(waiting(job, 3, 1)[3], signal.SIGKILL)
         self.assertSays(self.assertEnds(job.wait(), 137), "rank 3 on .* was killed by SIGKILL", "then +[0-9].*(ended by SIGTERM|failed too)")
 
+    def test_where_failures_are_ignored_who_waits_is_told_and_the_others_go_on(self):
+        job = self.start("-np", 4, "--on-failure", "ignore", CLIENT, "first-without", 0)
+        pids = waiting(job, 3, 1)
+        os.kill(pids[2], signal.SIGKILL)
+        job.wait_for("the job goes on, 1 of 4 ranks are left", stream="err")  # those in the barrier were told
+        os.kill(pids[0], signal.SIGKILL)
+        done = self.assertEnds(job.wait(), 137)
+        self.assertSays(done, r"rank 2 on \S+ was killed by SIGKILL: the job goes on, 3 of 4 ranks are left")
+        script = "test $RANK = 1 && kill -9 $$; read go <&7; echo done"
+        gate = os.path.join(self.folder, "gate")
+        os.mkfifo(gate)
+        job = self.start("-np", 3, "--on-failure", "ignore", "sh", "-c", f"exec 7<{gate}; {script}")
+        with open(gate, "w", encoding="ascii") as go:
+            job.wait_for("2 of 3 ranks are left", stream="err")
+            go.write("go\ngo\n")
+        done = self.assertEnds(job.wait(), 0)
+        self.assertEqual(len(re.findall("done", done.out)), 2, done)
+
     def test_one_that_leaves_before_init_is_to_blame(self):
         job = self.start("-np", 3, CLIENT, "leave", 0, feed=b"go\n")  # rank 0 has the stdin: it goes at once
         done = self.assertEnds(job.wait(), 1)

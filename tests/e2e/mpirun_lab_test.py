@@ -30,6 +30,7 @@ class AsMpirun(SshTest):
         self.write("settings", SETTINGS)
         self.write("hosts", "node1 slots=2\nnode2 slots=2\n")
         self.write("bare", "node1\nnode2\n")
+        self.write("ranks", "rank 0=node1 slot=0\nrank 2=node1\nrank 1=node2 slot=0:0\n")
         self.write("hydra", "node1:2\nnode2:2\n")
 
     def write(self, name, text):
@@ -68,7 +69,16 @@ class AsMpirun(SshTest):
             ("mpirun -np 2 -H node1,node2 --bind-to none -map-by slot -x LD_LIBRARY_PATH -x PATH ./prog hello", 2),
             ("mpirun -np 1 -H node1,node2 ./prog hello : -np 1 ./prog hello", 2),
             ("mpiexec -n 2 --host node1,node2 ./prog hello", 2),
+            ("mpirun --rankfile ranks ./prog hello", 3),
+            ("mpirun -np 2 -rf ranks -H node2,node1 ./prog hello", 2),
+            ("mpirun -np 2 --map-by ppr:1:socket -H node1:1,node2:1 ./prog hello", 2),
+            ("mpirun --enable-recovery -np 2 -H node1,node2 ./prog hello", 2),
         ])
+        self.write("placed", "rank 0=node2 slot=0\nrank 1=node1\nrank 2=node2 slot=0:*\n")
+        done = self.assertEnds(self.run_line("mpirun -rf placed --report-bindings sh -c 'echo $RANK $TRAINRUN_HOST'",
+                                             open_mpi()), 0)
+        self.assertEqual(sorted(done.out.splitlines()), ["0 node2", "1 node1", "2 node2"])
+        self.assertSays(done, "rank 0 on node2: CPU 0: 1 of")
 
     def test_lines_of_mpich(self):
         self.check(mpich(), [
@@ -102,8 +112,13 @@ class AsMpirun(SshTest):
     def test_what_goes_wrong_is_said(self):
         done = self.assertEnds(self.run_line("mpirun -np 4 -host node1,node2 ./prog hello", open_mpi()), 2)
         self.assertSays(done, "-np 4 needs 4 slots, the hosts have 2", "-H node1:2,node2:2")
-        done = self.assertEnds(self.run_line("mpirun -np 2 -H node1,node2 --rankfile r ./prog hello", open_mpi()), 2)
-        self.assertSays(done, "--rankfile is not to be had")
+        done = self.assertEnds(self.run_line("mpirun -H node1 -rf ranks ./prog hello", open_mpi()), 2)
+        self.assertSays(done, "ranks:3: host 'node2' is not among those of -H", "they are node1")
+        self.write("beyond", "rank 0=node1 slot=0\nrank 1=node2 slot=7:0\n")
+        done = self.assertEnds(self.run_line("mpirun -rf beyond ./prog hello", open_mpi()), 2)
+        self.assertSays(done, "node2: it has no socket 7")
+        done = self.assertEnds(self.run_line("mpirun -nolocal -np 1 -H localhost ./prog hello", open_mpi()), 2)
+        self.assertSays(done, "-nolocal: no host but this one is named")
         done = self.assertEnds(self.run_line("mpirun -np 4 -H node1:2,node2:2 ./prog abort 3 7", open_mpi()), 7)
         self.assertSays(done, "rank 3 on node2 called MPI_Abort with code 7")
         done = self.assertEnds(self.run_line("mpiexec -n 4 -hosts node1,node2 ./prog crash 1", mpich()), 139)

@@ -89,7 +89,8 @@ TEST_CASE("the settings of an elastic job are refused with what was expected") {
   CHECK(said(discover, "./hosts") ==
         "--x: './hosts' is not script:CMD, file:PATH, dns:NAME or slurm | write script:'./hosts'");
   CHECK(said(discover, "http://x") == "--x: 'http://x' is not script:CMD, file:PATH, dns:NAME or slurm");
-  CHECK(said(on_failure, "restart") == "--x: 'restart' is not one of abort, restart-world, in-place, auto");
+  CHECK(said(on_failure, "restart") ==
+        "--x: 'restart' is not one of abort, restart-world, in-place, auto, ignore");
   CHECK(said(min_np, "0") == "--x: '0' is not a whole number from 1 to 1000000");
   CHECK(said(spares, "0") == "good");
   CHECK(said(settle, "0") == "good");

@@ -171,8 +171,8 @@ TEST_CASE("lines of Open MPI's mpirun") {
   world.files["/home/u/h"] = "a\nb\n";
   CHECK(shown(job_of(world, {"-np", "8", "--hostfile", "h", "./train"})) == "a:4 b:4 np 8");
   CHECK(error_of(world, {"-np", "4", "-host", "a,b", "./train"}).find("-H a:2,b:2") != std::string::npos);
-  CHECK(error_of(world, {"--rankfile", "r", "./train"}).find("--rankfile is not to be had | ") == 0);
-  CHECK(error_of(world, {"--map-by", "ppr:2:socket", "./train"}).find("ppr:N:node") != std::string::npos);
+  CHECK(error_of(world, {"--map-by", "ppr:2:board", "./train"}).find("as in ppr:2:socket") !=
+        std::string::npos);
   CHECK(error_of(world, {"--bind-to", "core:4", "./train"}).find("no qualifier") != std::string::npos);
   CHECK(error_of(world, {"-np4", "./train"}) == "unknown flag '-np4' | write -np 4");
   CHECK(job_of(world, {"-np", "2", "--rank-by", "core", "./train"}).world_size() == 2);
@@ -181,6 +181,70 @@ TEST_CASE("lines of Open MPI's mpirun") {
   CHECK(job_of(world, {"-np", "1", "true"}).programs[0].argv == Words{"true"});
   CHECK(job_of(world, {"./train"}).world_size() == 4);  // a rank a core
   CHECK(error_of(world, {"--displaymap", "./train"}).find("--display-map") != std::string::npos);
+}
+
+TEST_CASE("ranks a socket are ranks a host with as many sockets as this one") {
+  World world = called("mpirun");
+  world.cpus = {{0, 0, 0, 0}, {1, 1, 0, 1}, {2, 2, 1, 2}, {3, 3, 1, 3}};  // two sockets, four NUMA nodes
+  for (const Words& words : {Words{"--map-by", "ppr:3:socket"}, Words{"--ppr", "3:package"},
+                             Words{"-npersocket", "3"}, Words{"--map-by", "PPR:3:SOCKET:PE=1"}}) {
+    auto line = words;
+    line.insert(line.end(), {"-H", "a:6,b:6", "./train"});
+    const auto job = job_of(world, line);
+    CHECK(job.world_size() == 12);
+    CHECK(job.ppr == 6);
+    CHECK(job.per_part.part == HostPart::socket);
+    CHECK(job.per_part.ranks == 3);
+    CHECK(job.per_part.parts == 2);
+  }
+  CHECK(job_of(world, {"--map-by", "ppr:1:numa", "./train"}).world_size() == 4);
+  CHECK(job_of(world, {"--map-by", "ppr:1:core", "-np", "3", "./train"}).world_size() == 3);
+  CHECK(world.read({"--map-by", "ppr:1:numa", "-H", "a:4", "./train"})->notes.front() ==
+        "--map-by ppr:1:numa: 4 ranks a host, each taken to have 4 NUMA nodes, as this one has");
+  CHECK(error_of(world, {"--map-by", "ppr:1:socket", "-np", "3", "./train"}).find("-np 3 needs 3 ranks") ==
+        0);
+}
+
+TEST_CASE("a rank file says where each rank runs; hosts without one are not reached") {
+  World world = called("mpirun");
+  world.files["/home/u/RF"] = "rank 0=b slot=1:0-2\nrank 2=a slot=1\nrank 1=b\n";
+  for (const Words& words : {Words{"-rf", "RF"}, Words{"--rankfile", "RF", "-H", "a,b,c"},
+                             Words{"--map-by", "rankfile:file=RF", "-H", "c,B,a"}}) {
+    auto line = words;
+    line.insert(line.end(), "./train");
+    const auto job = job_of(world, line);
+    CHECK(job.world_size() == 3);
+    REQUIRE(job.hosts.hosts.size() == 2);
+    CHECK(job.hosts.hosts[0].slots == 2);
+    CHECK(job.hosts.hosts[1].name == "a");
+    REQUIRE(job.rank_file.size() == 3);
+    CHECK(job.rank_file[0] == RankPlace{0, {{1, 0, 2}}});
+    CHECK(job.rank_file[1] == RankPlace{0, {}});
+    CHECK(job.rank_file[2] == RankPlace{1, {{-1, 1, 1}}});
+  }
+  CHECK(job_of(world, {"-rf", "RF", "-np", "2", "./train"}).world_size() == 2);
+  CHECK(error_of(world, {"-rf", "RF", "-np", "4", "./train"}) ==
+        "-np 4 needs 4 ranks, and the rank file has lines for 3 | add a line for rank 3, or lower -np");
+  CHECK(error_of(world, {"-rf", "RF", "-H", "a,c", "./train"})
+            .find("RF:1: host 'b' is not among those of -H") == 0);
+  CHECK(error_of(world, {"-rf", "RF", "-npernode", "2", "./train"}).find("-rf and -npernode both say") == 0);
+  CHECK(error_of(world, {"-rf", "RF", "--min-np", "1", "./train"}).find("-rf: the ranks of an elastic job") ==
+        0);
+  CHECK(error_of(world, {"-rf", "nowhere", "./train"}).find("No such file") != std::string::npos);
+  world.files["/home/u/rel"] = "rank 0=+n1 slot=0\nrank 1=+n0\n";
+  const auto job = job_of(world, {"-rf", "rel", "-H", "a,b", "./train"});
+  CHECK(job.hosts.hosts[job.rank_file[0].host].name == "b");
+  CHECK(job.hosts.hosts[job.rank_file[1].host].name == "a");
+  CHECK(error_of(world, {"-rf", "rel", "-H", "a", "./train"}).find("rel:1: there is no host '+n1'") == 0);
+}
+
+TEST_CASE("without this host's ranks, the others take them") {
+  World world = called("mpirun");
+  CHECK(shown(job_of(world, {"-nolocal", "-H", "here:2,a:2,localhost:2,b:2", "./train"})) == "a:2 b:2 np 4");
+  CHECK(shown(job_of(world, {"-skip-launch-node", "-n", "2", "-hosts", "here,a", "./train"})) == "a:1 np 2");
+  CHECK(error_of(world, {"-nolocal", "-np", "2", "./train"}).find("-nolocal: no host but this one") == 0);
+  CHECK(error_of(world, {"-nolocal", "--discover", "file:h", "-np", "2", "./train"}).find("a discovery") !=
+        std::string::npos);
 }
 
 TEST_CASE("lines of Hydra's mpiexec") {

@@ -51,7 +51,9 @@ TEST_CASE("values are checked by type and range") {
       {map_by, "ppr:2:node", true},
       {map_by, "ppr:0:host", false},
       {map_by, "ppr:2", false},
-      {map_by, "ppr:2:socket", false},
+      {map_by, "ppr:2:socket", true},
+      {map_by, "ppr:2:l3cache", true},
+      {map_by, "ppr:2:board", false},
       {map_by, "core", false},
       {map_by, "ppr:99999999999:host", false},
       {bind_to, "numa", true},
@@ -123,7 +125,7 @@ TEST_CASE("values are checked by type and range") {
 
 TEST_CASE("an error of a value begins with its origin and says what was expected") {
   const auto error = check_setting({Option::bind_to, "cores", "TRAINRUN_BIND_TO"}).error();
-  CHECK(error.message == "TRAINRUN_BIND_TO: 'cores' is not one of none, core, numa, socket, auto");
+  CHECK(error.message == "TRAINRUN_BIND_TO: 'cores' is not one of none, core, l3cache, numa, socket, auto");
   CHECK(error.hint == "did you mean core?");
   CHECK(error.code == Code::config);
   CHECK(check_setting({Option::np, "x", "-np"}).error().code == Code::usage);

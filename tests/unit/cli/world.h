@@ -30,6 +30,7 @@ struct World {
   int facts_asked = 0;
   std::string called_as = "trainrun";
   trainrun::cli::ProgramMpi mpi{};  // of any program
+  std::vector<trainrun::wire::CpuFact> cpus{};
 
   trainrun::Result<trainrun::cli::Request> read(std::vector<std::string> argv) {
     trainrun::cli::Inputs in;
@@ -46,6 +47,7 @@ struct World {
       return found->second;
     };
     in.local_facts = [this] { return ++facts_asked, facts; };
+    in.local_cpus = [this] { return cpus; };
     in.is_this_machine = [this](const trainrun::Host& host) {
       const auto user = [this] {
         for (const auto& [name, value] : environment)

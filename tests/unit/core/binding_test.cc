@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <set>
 
 namespace trainrun::core {
@@ -44,6 +45,71 @@ TEST_CASE(
   CHECK(*cpus_for(job, facts, 3, 4) == Cpus{4, 5, 6, 7, 12, 13, 14, 15});
   CHECK(cpus_for(job, facts, 0, 9)->empty());
   CHECK(cpus_for(job, wire::HostFacts{}, 0, 2)->empty());
+}
+
+// --map-by ppr:N:PART on hosts with `parts` of them.
+JobSpec counted_by(HostPart part, int ranks, int parts, BindTo to) {
+  JobSpec job = binding(to);
+  job.map_by = MapBy::ppr;
+  job.per_part = {part, ranks, parts};
+  job.ppr = ranks * parts;
+  return job;
+}
+
+TEST_CASE("ranks that are counted by parts fill one after the other, and are bound within") {
+  const auto facts = machine(2, 2, 2);  // sockets: cores 0-3, 4-7; NUMA nodes: 0-1, 2-3, 4-5, 6-7
+  const auto job = counted_by(HostPart::socket, 2, 2, BindTo::core);
+  const Cpus cores[] = {{0, 8}, {2, 10}, {4, 12}, {6, 14}};
+  for (std::uint32_t rank = 0; rank < 4; ++rank) CHECK(*cpus_for(job, facts, rank, 4) == cores[rank]);
+  // three of four: the third is alone on its socket
+  CHECK(*cpus_for(job, facts, 2, 3) == Cpus{4, 12});
+  const auto whole = counted_by(HostPart::socket, 2, 2, BindTo::socket);
+  CHECK(*cpus_for(whole, facts, 1, 4) == Cpus{0, 1, 2, 3, 8, 9, 10, 11});
+  CHECK(*cpus_for(whole, facts, 2, 4) == Cpus{4, 5, 6, 7, 12, 13, 14, 15});
+  const auto narrower = counted_by(HostPart::socket, 2, 2, BindTo::numa);
+  CHECK(*cpus_for(narrower, facts, 1, 4) == Cpus{2, 3, 10, 11});
+  const auto wider = counted_by(HostPart::core, 1, 8, BindTo::numa);
+  CHECK(*cpus_for(wider, facts, 3, 8) == Cpus{2, 3, 10, 11});
+  CHECK(cpus_for(counted_by(HostPart::socket, 2, 2, BindTo::none), facts, 1, 4)->empty());
+}
+
+TEST_CASE("a host with another number of parts than ranks were counted for is an error that says so") {
+  const auto job = counted_by(HostPart::socket, 2, 1, BindTo::none);
+  const auto cpus = cpus_for(job, machine(2, 1, 4), 0, 2);
+  REQUIRE_FALSE(cpus);
+  CHECK(cpus.error().message ==
+        "it has 2 sockets, and ranks were counted for hosts with 1, as the launcher's own has");
+  CHECK(cpus.error().hint == "write --map-by ppr:4:node for the ranks that such a host is to get");
+  CHECK_FALSE(slots_suit(job, machine(2, 1, 4), 2));
+  const auto inside = cpus_for(counted_by(HostPart::core, 2, 8, BindTo::core), machine(2, 1, 4), 0, 16);
+  REQUIRE_FALSE(inside);
+  CHECK(inside.error().message == "2 ranks with 1 core each need 2 cores, and 1 may be used");
+}
+
+TEST_CASE("an L3 cache may hold less than a NUMA node") {
+  auto facts = machine(1, 1, 4);
+  for (auto& cpu : facts.cpus) cpu.l3 = cpu.core / 2 * 2;
+  CHECK(*cpus_for(binding(BindTo::l3cache), facts, 1, 2) == Cpus{2, 3, 6, 7});
+  CHECK(*cpus_for(counted_by(HostPart::l3cache, 1, 2, BindTo::core), facts, 1, 2) == Cpus{2, 6});
+}
+
+TEST_CASE("a line of a rank file names cores of the host or of a socket") {
+  const auto facts = machine(2, 1, 4);
+  JobSpec job = binding(BindTo::none);
+  const auto cpus = [&](std::vector<CoreRange> cores) {
+    job.rank_file = {{0, std::move(cores)}};
+    return cpus_of(job, facts, Seat{}, 1);
+  };
+  constexpr auto all = std::numeric_limits<std::uint32_t>::max();
+  CHECK(*cpus({{1, 0, 2}}) == Cpus{4, 5, 6, 12, 13, 14});
+  CHECK(*cpus({{-1, 5, 5}, {-1, 0, 0}}) == Cpus{0, 5, 8, 13});
+  CHECK(*cpus({{0, 2, all}}) == Cpus{2, 3, 10, 11});
+  CHECK(cpus({{2, 0, 0}}).error().message == "it has no socket 2: there are 0 to 1");
+  CHECK(cpus({{1, 4, 4}}).error().message == "socket 1 has no core 4: 4 cores may be used");
+  CHECK(cpus({{-1, 0, 8}}).error().message == "it has no core 8: 8 cores may be used");
+  CHECK(cpus({})->empty());
+  job.bind_to = BindTo::core;
+  CHECK(*cpus({}) == Cpus{0, 8});
 }
 
 TEST_CASE("what a rank was bound to is said by CPUs and cores") {

@@ -124,6 +124,46 @@ TEST_SUITE("mpi") {
     bench.tell(WorkerAborted{WorkerId{4}, 7, bench.now, {}, {}});
   }
 
+  TEST_CASE("--on-failure ignore: the others go on, and the job ends as they do") {
+    const auto ignores = [](JobSpec& job) { job.elastic.on_failure = OnFailure::ignore; };
+    {
+      JobBench bench(2, ignores);
+      bench.all_running();
+      bench.end(2, ExitStatus::killed(SIGKILL, false));
+      CHECK(bench.machine->phase() == Phase::running);
+      CHECK(bench.count<SignalWorkers>() == 0);
+      CHECK(bench.said().back() ==
+            "rank 1 on gpu0 was killed by SIGKILL: the job goes on, 3 of 4 ranks are left "
+            "(--on-failure "
+            "ignore)");
+      bench.tell(HostLost{HostIndex{1}, "its link closed", bench.now});
+      CHECK(bench.machine->phase() == Phase::running);
+      bench.end(1, ExitStatus::exited(0));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->kind == Outcome::Kind::success);
+      CHECK(bench.outcome->exit_code == 0);
+      CHECK_FALSE(bench.outcome->why);
+    }
+    {  // nobody is left
+      JobBench bench(2, ignores);
+      bench.all_running();
+      for (std::uint32_t id : {3u, 1u, 4u}) bench.end(id, ExitStatus::exited(static_cast<int>(id)));
+      CHECK(bench.machine->phase() == Phase::running);
+      bench.end(2, ExitStatus::exited(9));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->kind == Outcome::Kind::worker_failed);
+      CHECK(bench.outcome->exit_code == 3);
+    }
+    {  // MPI_Abort means all
+      JobBench bench(2, ignores);
+      bench.all_running();
+      bench.tell(WorkerAborted{WorkerId{2}, 7, bench.now, {}, {}});
+      CHECK(bench.machine->phase() == Phase::draining);
+    }
+  }
+
   TEST_CASE("ranks that end since their exchange is gone are not to blame, a later one is") {
     for (const bool soon : {true, false}) {
       JobBench bench(2);

@@ -89,6 +89,17 @@ TEST_CASE("map-by host gives one rank to each host in turn, while it has slots")
   CHECK(placement->seats[1].cross_rank == 1);
 }
 
+TEST_CASE("a rank file says where each rank sits, whatever slots its host has") {
+  auto job = job_on({host("a", 1), host("b", 1)}, {3});
+  job.rank_file = {{1, {}}, {0, {}}, {1, {}}, {1, {}}};
+  CHECK(placed(job) == "b:0 a:0 b:1");
+  CHECK(place(job, {1})->seats[0].local_size == 2);
+  job.programs[0].np = 0;
+  CHECK(placed(job) == "b:0 a:0 b:1 b:2");
+  job.programs[0].np = 5;
+  CHECK(placed(job) == "error: -np 5 needs 5 ranks, and the rank file has lines for 4");
+}
+
 TEST_CASE("ppr gives N ranks to each host, and is its slots where nobody wrote a count") {
   auto job = job_on({host("a", 4), host("b", 4), host("c", 4)});
   job.map_by = MapBy::ppr;
