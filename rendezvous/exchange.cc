@@ -65,7 +65,9 @@ Exchange::Effects Exchange::gather(HostIndex from, wire::Gather part) {
   if (!is_open(part.generation) || !is_group(part.group)) return {};
   const Key key{part.dialect, part.group};
   auto known = groups_.find(key);
-  const auto hosts = known == groups_.end() ? hosts_of(part.group) : known->second.hosts;
+  std::vector<HostIndex> new_hosts;
+  if (known == groups_.end()) new_hosts = hosts_of(part.group);
+  const auto& hosts = known == groups_.end() ? new_hosts : known->second.hosts;
   if (!std::binary_search(hosts.begin(), hosts.end(), from)) return {};
   // It speaks for its own ranks alone.
   std::erase_if(part.missing,
@@ -77,17 +79,16 @@ Exchange::Effects Exchange::gather(HostIndex from, wire::Gather part) {
   if (known == groups_.end()) {
     if (groups_.size() >= most_groups)
       return fail({}, fmt::format("more than {} groups of ranks exchange something", most_groups));
-    known = groups_.emplace(key, Group{hosts, 0, {}}).first;
+    known = groups_.emplace(key, Group{std::move(new_hosts), 0, {}}).first;
   }
   auto& group = known->second;
   // Late or double ones are dropped; none can run ahead, since each waits for the answer to the last.
   if (part.sequence != group.done + 1) return {};
-  if (!group.pending) group.pending.emplace();
+  if (!group.pending) {  // who ends later, before its host's part is here, fails it at once: left()
+    if (auto gone = common(part.group, gone_); !gone.empty()) return fail_for(std::move(gone));
+    group.pending.emplace();
+  }
   auto& pending = *group.pending;
-  auto gone = common(part.group, gone_);
-  // A host that has sent its part has counted its ranks in.
-  std::erase_if(gone, [&](Rank rank) { return pending.parts.contains(hosts_[rank.value]); });
-  if (!gone.empty()) return fail_for(std::move(gone));
   if (pending.parts.contains(from)) return {};
   pending.bytes += part.bytes.size();
   if (pending.bytes > most_bytes)

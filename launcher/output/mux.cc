@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "launcher/base/utf8.h"
 #include "launcher/output/terminal_text.h"
@@ -84,15 +85,21 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
     }
   }
   if (state.held.size() > longest_line) finish(rank, stream, shown);
-  while (held_ > most_held) cut_longest(shown);
+  if (held_ > most_held) cut_longest(shown);
 }
 
+// All streams are looked at, so some room is made: the next bytes are not to cost that again.
 void Mux::cut_longest(std::string& shown) {
-  const auto longest = std::max_element(streams_.begin(), streams_.end(), [](const auto& a, const auto& b) {
-    return a.held.size() < b.held.size();
-  });
-  const auto index = static_cast<std::uint32_t>(longest - streams_.begin());
-  finish(index / 2, index % 2 == 1 ? wire::Output::err : wire::Output::out, shown);
+  std::vector<std::pair<std::size_t, std::uint32_t>> longest;
+  for (std::uint32_t i = 0; i < streams_.size(); ++i)
+    if (!streams_[i].held.empty()) longest.emplace_back(streams_[i].held.size(), i);
+  std::make_heap(longest.begin(), longest.end());
+  while (held_ > most_held - most_held / 64) {
+    std::pop_heap(longest.begin(), longest.end());
+    const auto index = longest.back().second;
+    longest.pop_back();
+    finish(index / 2, index % 2 == 1 ? wire::Output::err : wire::Output::out, shown);
+  }
 }
 
 void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {

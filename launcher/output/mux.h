@@ -2,8 +2,8 @@
 // out.
 //
 // A line is held back until its end is there, so lines of different ranks never mix; any bytes are legal in
-// it. A line longer than `longest_line`, or the longest one when more than `most_held` bytes are held in all,
-// is cut with a newline.
+// it. A line longer than `longest_line`, or the longest ones when more than `most_held` bytes are held in
+// all, are cut with a newline.
 #pragma once
 
 #include <cstdint>
