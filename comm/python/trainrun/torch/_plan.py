@@ -81,6 +81,8 @@ class Plan:
                   in_counts=in_counts and [n * width for n in in_counts], out_counts=out_counts and [n * width for n in out_counts])
 
     def _add(self, kind, give, get, count, dtype, **more):
+        if give is not None and get is not None and give.dtype != get.dtype:
+            raise ValueError(f"the output is of {get.dtype}, the input of {give.dtype}")
         self.calls.append(_work.call(kind, None if give is None else give.data_ptr(), None if get is None else get.data_ptr(), count,
                                      dtype, **more))
 
