@@ -25,6 +25,10 @@ class HorovodApi(TorchJobs):
     def test_the_last_operations_are_known(self):
         self.right(2, "recent")
 
+    def test_a_timeline_of_a_part(self):
+        done = self.assertEnds(self.program(2, WORKERS + "horovod_api.py", "timeline", self.folder), 0)
+        self.assertEqual(done.out.count("timeline is right"), 2, done)
+
     def test_place_and_process_sets(self):
         self.right(4, "place")
         self.right(4, "sets")

@@ -1,5 +1,6 @@
 """Horovod's API on trainrun's collectives, one verb a group of operations. Each rank makes the tensors of all by itself, and
 compares what it gets with a reference that it forms in double or in whole numbers. horovod_api.py VERB [ARGUMENT]"""
+import json
 import os
 import signal
 import sys
@@ -185,6 +186,24 @@ def recent():
     beside.barrier()
     hvd.synchronize(handle or hvd.allreduce_async(torch.ones(3)))
     assert world.recent()[-1]["state"] == "done"
+
+
+def timeline(folder):
+    """From start_timeline() to stop_timeline(); a forked child writes nothing into it."""
+    hvd.start_timeline(folder + "/part.json")
+    refused(ValueError, "a timeline is being written already", lambda: hvd.start_timeline(folder + "/other.json"))
+    hvd.allreduce(torch.ones(2), name="inside")
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)  # with all that Python does at its end
+    assert os.waitpid(child, 0)[1] == 0
+    hvd.synchronize(hvd.broadcast_async(torch.ones(2), 0, name="later"))
+    hvd.stop_timeline()
+    hvd.allreduce(torch.ones(2), name="outside")
+    with open(folder + ("/part.json" if hvd.rank() == 0 else f"/part.{hvd.rank()}.json"), encoding="utf-8") as file:
+        events = json.load(file)
+    assert [event["args"]["name"] for event in events if event.get("name") == "process_name"] == ["inside", "later"], events
+    assert [event["name"] for event in events if event.get("ph") == "X" and event["pid"] == 2] == ["QUEUE", "BROADCAST", "SHM_BROADCAST"]
 
 
 def sets():

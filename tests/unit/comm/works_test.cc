@@ -89,14 +89,16 @@ TEST_CASE("a lane runs works in order, and refuses them once it is closed") {
 
 TEST_CASE("a work that throws has failed, and a wait for one that goes on has an end") {
   Lane lane;
-  std::promise<void> go;
-  const auto waits = work_of([&go]() -> Outcome<void> {
+  std::promise<void> begun, go;
+  const auto waits = work_of([&]() -> Outcome<void> {
+    begun.set_value();
     go.get_future().wait();
     return {};
   });
   const auto throws = work_of([]() -> Outcome<void> { throw std::runtime_error("no memory"); });
   lane.add(waits);
   lane.add(throws);
+  begun.get_future().wait();
   CHECK_FALSE(waits->wait(milliseconds(5)));
   CHECK_FALSE(throws->ended());
   lane.close();

@@ -23,8 +23,10 @@ _ahead = 0  # nanoseconds by which rank 0's clock is ahead of ours
 class _Timeline:
     def __init__(self, path, rank, backend):
         stem, ending = os.path.splitext(path)
-        self._file = open(path if rank == 0 else f"{stem}.{rank}{ending}", "w", encoding="utf-8")
+        # Line by line: what a killed rank did is there, and a forked child has no copy of something unwritten.
+        self._file = open(path if rank == 0 else f"{stem}.{rank}{ending}", "w", encoding="utf-8", buffering=1)
         self._lock, self._tensors, self._backend = threading.Lock(), {}, backend.upper()
+        self.pid = os.getpid()
         self._file.write("[\n")
         now = (time.monotonic_ns() + _ahead) // 1000
         self._write({"name": "process_labels", "ph": "M", "pid": 0, "args": {"labels": f"rank {rank}"}})
@@ -102,6 +104,6 @@ def _measured(world):
 
 @atexit.register
 def _at_the_end():
-    if _timeline is not None:
+    if _timeline is not None and os.getpid() == _timeline.pid:
         _timeline.close()
 
