@@ -14,9 +14,11 @@ namespace {
 bool is_export(std::string_view spelled) {
   if (spelled.size() < 2 || spelled.front() != '-') return false;
   const OptionInfo& row = info(Option::export_name);
-  const std::string name = bare_name(spelled);
-  return name == bare_name(row.name) || std::any_of(row.aliases.begin(), row.aliases.end(),
-                                                    [&](auto alias) { return name == bare_name(alias); });
+  const std::string name = bare_name(spelled), whole = bare_name(row.name);
+  // horovodrun's command line takes the beginning of a name for it.
+  if (spelled.starts_with("--") && !name.empty() && whole.starts_with(name)) return true;
+  return name == whole || std::any_of(row.aliases.begin(), row.aliases.end(),
+                                      [&](auto alias) { return name == bare_name(alias); });
 }
 
 // Hydra's -genv NAME VALUE and -env NAME VALUE; `name` tells the latter from our own --env.
@@ -44,29 +46,26 @@ void blot(char* text) {
 
 void hide_values(std::span<char* const> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
-    char* equals = std::strchr(words[i], '=');
-    const auto length =
-        equals == nullptr ? std::strlen(words[i]) : static_cast<std::size_t>(equals - words[i]);
-    if (equals == nullptr && i + 1 < words.size() && is_pair(words[i], words[i + 1])) {
-      char* name = words[++i];
-      if (std::strchr(name, '=') != nullptr) {
-        blot(name);
-      } else if (i + 1 < words.size()) {
-        char* value = words[++i];
-        std::fill_n(value, std::strlen(value), '*');
-      }
+    char* const equals = std::strchr(words[i], '=');
+    const std::string_view flag = std::string_view(words[i]).substr(0, std::string_view(words[i]).find('='));
+    // The flag's first argument, behind '=' or as a word of its own, and the word behind that.
+    char* const first = equals != nullptr ? equals + 1 : i + 1 < words.size() ? words[i + 1] : nullptr;
+    if (first == nullptr) return;
+    const std::size_t at_first = equals != nullptr ? i : i + 1;
+    char* const second = at_first + 1 < words.size() ? words[at_first + 1] : nullptr;
+    if (is_export(flag)) {
+      blot(first);
+    } else if (is_pair(flag, first)) {
+      if (std::strchr(first, '=') != nullptr)
+        blot(first);
+      else if (second != nullptr)
+        std::fill_n(second, std::strlen(second), '*');
+    } else if (is_env_list(flag, first)) {
+      if (second != nullptr) blot(second);
+    } else {
       continue;
     }
-    if (equals == nullptr && i + 2 < words.size() && is_env_list(words[i], words[i + 1])) {
-      blot(words[i += 2]);
-      continue;
-    }
-    if (!is_export({words[i], length})) continue;
-    if (equals != nullptr) {
-      blot(equals + 1);
-    } else if (i + 1 < words.size()) {
-      blot(words[++i]);
-    }
+    i = at_first;
   }
 }
 

@@ -1,5 +1,7 @@
 // The C interface over Group.
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <string>
 
 #include "comm/c_handles.h"
@@ -106,6 +108,33 @@ trc_status trc_alltoall(trc_group* group, const void* in, void* out, size_t coun
 trc_status trc_alltoallv(trc_group* group, const void* in, const uint64_t* in_counts, void* out,
                          const uint64_t* out_counts, trc_dtype dtype) {
   return in_group(group, [&](auto& g) { return g.alltoallv(in, in_counts, out, out_counts, dtype); });
+}
+
+trc_status trc_join(trc_group* group) {
+  return in_group(group, [](auto& inside) { return inside.join(); });
+}
+
+size_t trc_group_recent(const trc_group* group, trc_operation* operations, size_t room) {
+  if (group == nullptr || operations == nullptr || room == 0 || !group->home.here()) return 0;
+  const auto stride = operations->struct_size;
+  if (stride < sizeof(trc_operation)) return 0;
+  const auto recent = group->group->recent();
+  const auto count = std::min(room, recent.size());
+  auto* at = reinterpret_cast<char*>(operations);
+  for (const auto& one : std::span(recent).last(count)) {
+    trc_operation told{};
+    told.struct_size = stride;
+    told.state = static_cast<int32_t>(one.state);
+    told.sequence = one.sequence;
+    told.bytes = one.bytes;
+    told.begun_ns = one.begun.count();
+    told.ended_ns = one.ended.count();
+    told.dtype = static_cast<int32_t>(one.dtype);
+    std::strncpy(told.name, trainrun::comm::name_of(one.call), sizeof told.name - 1);
+    std::memcpy(at, &told, sizeof told);
+    at += stride;
+  }
+  return count;
 }
 
 trc_status trc_barrier(trc_group* group) {

@@ -67,6 +67,8 @@ Outcome<void> perform(Group& group, const Kept& kept) {
       return group.send(c.in, c.count, dtype, c.root);
     case TRC_CALL_RECV:
       return group.receive(c.out, c.count, dtype, c.root);
+    case TRC_CALL_JOIN:
+      return group.join();
     default:
       return group.barrier();
   }
@@ -91,7 +93,7 @@ Outcome<std::vector<Kept>> keep(const Group& group, const trc_call* calls, std::
     // The first version's size: there is no shorter one, and of a longer one we know the beginning.
     if (call.struct_size < sizeof(trc_call) || call.struct_size != calls->struct_size)
       return fail(TRC_INVALID, "a trc_call without its struct_size");
-    if (call.kind < TRC_CALL_ALLREDUCE || call.kind > TRC_CALL_RECV)
+    if (call.kind < TRC_CALL_ALLREDUCE || call.kind > TRC_CALL_JOIN)
       return fail(TRC_INVALID, fmt::format("{} is no kind of call", call.kind));
     const bool handed_over = lane_of(call) != Lanes::all_members;
     if (handed_over && (call.root < 0 || call.root >= group.size()))
@@ -139,6 +141,13 @@ trc_status trc_run(trc_group* group, const trc_call* calls, size_t count) {
 
 int trc_work_ended(const trc_work* work) {
   return work != nullptr && work->home.here() && work->work->ended() ? 1 : 0;
+}
+
+void trc_work_times(const trc_work* work, int64_t* begun_ns, int64_t* ended_ns) {
+  if (work == nullptr || begun_ns == nullptr || ended_ns == nullptr || !work->home.here()) return;
+  const auto times = work->work->times();
+  *begun_ns = times.begun.count();
+  *ended_ns = times.ended.count();
 }
 
 trc_status trc_work_wait(trc_work* work, int64_t timeout_ms) {

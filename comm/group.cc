@@ -11,6 +11,13 @@ namespace {
 // For backends, which are told by abort() when the time has come.
 constexpr Duration for_ever = std::chrono::hours(24 * 365 * 20);
 
+// One of two has joined, and `what`, which the other does, needs nothing of it but zeros.
+bool can_go_on_without(const Disagreement& disagreement, const Descriptor& what) {
+  const bool one_has_joined =
+      (disagreement.first.call == Call::join) != (disagreement.second.call == Call::join);
+  return one_has_joined && (what.call == Call::allreduce || what.call == Call::barrier);
+}
+
 }  // namespace
 
 Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain,
@@ -63,34 +70,70 @@ Outcome<void> Group::run(const Descriptor& what, const Transfer& data) {
 
 // With a sequence number already, it is another part of the operation that has just run.
 Outcome<void> Group::run_alone(Descriptor what, const Transfer& data) {
+  if (what.sequence == 0) what.sequence = sequence_ + 1;
+  for (;;) {
+    auto attempted = attempt(what, data);
+    if (!attempted) return tl::unexpected(attempted.error());
+    if (!*attempted) return {};
+    // Ranks that have joined have learned now what this is, and take part in it. They can only once, since
+    // what they give then is no join.
+    if (!can_go_on_without((**attempted), what)) return tl::unexpected(disagreed(**attempted, what));
+  }
+}
+
+Outcome<void> Group::join() {
+  const std::lock_guard lock(mutex_);
+  for (;;) {
+    auto joined = Descriptor();
+    joined.call = Call::join;
+    joined.sequence = sequence_ + 1;
+    auto attempted = attempt(joined, {});
+    if (!attempted) return tl::unexpected(attempted.error());
+    if (!*attempted) return {};
+    const auto& other = **attempted;
+    const auto what = other.first.call == Call::join ? other.second : other.first;
+    if (!can_go_on_without(other, what)) return tl::unexpected(disagreed(other, joined));
+    std::vector<char> zeros(what.count * size_of(what.dtype));
+    if (auto helped = run_alone(what, {zeros.data(), zeros.data(), {}}); !helped) return helped;
+  }
+}
+
+Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, const Transfer& data) {
   if (failure_) return tl::unexpected(*failure_);
   if (closed_) return fail(TRC_INVALID, fmt::format("{} after the world was finalized", name_of(what.call)));
   if (const char* const why = backend_->refuses(what))
     return fail(TRC_UNSUPPORTED, fmt::format("{}: {}", name_of(what.call), why));
-  if (what.sequence == 0) what.sequence = ++sequence_;
+  sequence_ = what.sequence;
   // The watcher reads these; they order nothing else.
   call_.store(what.call, std::memory_order_relaxed);
   mark_.store(2 * what.sequence - 1, std::memory_order_release);
-  const struct Ended {
-    std::atomic<std::uint64_t>& mark;
-    std::uint64_t sequence;
-    ~Ended() { mark.store(2 * sequence, std::memory_order_release); }
-  } ended{mark_, what.sequence};
   const auto now = std::chrono::steady_clock::now();
+  recorder_.begin(what, now);
+  struct Ended {
+    Group& group;
+    std::uint64_t sequence;
+    Recorder::State state = Recorder::State::failed;
+    ~Ended() {
+      group.recorder_.end(state);
+      group.mark_.store(2 * sequence, std::memory_order_release);
+    }
+  } ended{*this, what.sequence};
   time_ends_.store(now + op_timeout_, std::memory_order_release);
-  const auto performed = backend_->perform(what, data, now + for_ever);
+  auto performed = backend_->perform(what, data, now + for_ever);
   const bool timed_out = time_ends_.exchange(idle) == expired;
-  if (performed && !*performed && !timed_out) return {};
-  if (performed && *performed) {
-    const auto& other = **performed;
-    return tl::unexpected(
-        mismatch(fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
-                             describe(other.first, links_.world_ranks), world_rank(other.second_rank),
-                             describe(other.second, links_.world_ranks)),
-                 what));
+  if (performed && (*performed || !timed_out)) {
+    if (!*performed) ended.state = Recorder::State::done;
+    return std::move(*performed);
   }
   const auto text = performed ? std::string() : performed.error().text;
   return tl::unexpected(finish(explain_(describe(what, links_.world_ranks), timed_out, text), what));
+}
+
+Failure Group::disagreed(const Disagreement& other, const Descriptor& what) {
+  return mismatch(fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
+                              describe(other.first, links_.world_ranks), world_rank(other.second_rank),
+                              describe(other.second, links_.world_ranks)),
+                  what);
 }
 
 }  // namespace trainrun::comm

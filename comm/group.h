@@ -13,6 +13,7 @@
 
 #include "comm/backends/backend.h"
 #include "comm/failure.h"
+#include "comm/recorder.h"
 #include "launcher/base/time.h"
 
 namespace trainrun::comm {
@@ -65,6 +66,9 @@ class Group {
   Outcome<void> alltoallv(const void* in, const std::uint64_t* in_counts, void* out,
                           const std::uint64_t* out_counts, trc_dtype dtype);
   Outcome<void> barrier();
+  // Takes part in what the others do, with zeros, until all have called this. Nothing but allreduces and
+  // barriers can go on so.
+  Outcome<void> join();
   Outcome<void> send(const void* data, std::size_t count, trc_dtype dtype, int to);
   Outcome<void> receive(void* data, std::size_t count, trc_dtype dtype, int from);
 
@@ -92,10 +96,14 @@ class Group {
   [[nodiscard]] const char* backend() const { return backend_->name(); }
   // From any thread, also while an operation runs.
   [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load()}; }
+  [[nodiscard]] std::vector<Recorder::Operation> recent() const { return recorder_.read(); }
 
  private:
   Outcome<void> run(const Descriptor& what, const Transfer& data);
   Outcome<void> run_alone(Descriptor what, const Transfer& data);  // with the mutex
+  // Nothing: it is done; else who disagrees.
+  Outcome<std::optional<Disagreement>> attempt(const Descriptor& what, const Transfer& data);
+  Failure disagreed(const Disagreement& other, const Descriptor& what);
   Outcome<void> give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype, int root = 0);
   Outcome<void> hand_over(const void* in, void* out, std::size_t count, trc_dtype dtype, int from, int other);
   Failure finish(Failure failure, const Descriptor& what);
@@ -113,6 +121,7 @@ class Group {
   std::uint64_t sequence_ = 0;
   std::atomic<std::uint64_t> mark_{0};
   std::atomic<Call> call_{Call::barrier};
+  Recorder recorder_;
   std::optional<Failure> failure_;  // the first: it answers every later call
   std::atomic<bool> broken_ = false;
   std::atomic<bool> closed_ = false;

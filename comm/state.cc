@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "launcher/base/hash.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::comm {
@@ -21,11 +22,7 @@ struct Standing {
 };
 constexpr std::size_t standing_fields = sizeof(Standing) / sizeof(std::int64_t);
 
-std::int64_t hash_of(const std::string& text) {  // FNV-1a
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return static_cast<std::int64_t>(hash);
-}
+std::int64_t hash_of(const std::string& text) { return static_cast<std::int64_t>(fnv1a(text)); }
 
 // The first line that one layout has and the other lacks, in words.
 std::string difference(const std::string& ours, const std::string& theirs) {

@@ -193,6 +193,10 @@ TRC_API trc_status trc_alltoall(trc_group* group, const void* in, void* out, siz
 TRC_API trc_status trc_alltoallv(trc_group* group, const void* in, const uint64_t* in_counts, void* out,
                                  const uint64_t* out_counts, trc_dtype dtype);
 TRC_API trc_status trc_barrier(trc_group* group);
+/* This rank calls nothing more: until all ranks have called this it takes part, with zeros, in what those do
+ * that have not. A mean is still one of all ranks. Only allreduces and barriers can go on so, others are
+ * TRC_MISMATCH; each costs those ranks a round more as long as not all have joined. */
+TRC_API trc_status trc_join(trc_group* group);
 /* From one rank to another, which both call, with the same count and type, in the same order; the others do
  * not. A send may wait until the other rank receives. Both directions are apart: what two ranks send to each
  * other has no order. The first between two ranks also connects them. */
@@ -255,6 +259,28 @@ TRC_API trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_
 TRC_API trc_status trc_elastic_finish(trc_elastic* elastic);
 /* Not 0: TRC_HOSTS_UPDATED, and failures that another generation can mend. */
 TRC_API int trc_elastic_goes_on(trc_status status);
+
+/* What a group has done last: for the question where ranks stand when they do not get on,
+ * and for profiles. */
+typedef enum trc_operation_state {
+  TRC_RUNS = 0,
+  TRC_DONE = 1,
+  TRC_FAILED = 2 /* or it went once more, since a rank had joined */
+} trc_operation_state;
+typedef struct trc_operation {
+  uint32_t struct_size;
+  int32_t state;     /* trc_operation_state */
+  uint64_t sequence; /* its number in the group, from 1; an operation may have several parts */
+  uint64_t bytes;    /* of the buffer of one rank; of all, where ranks give different ones */
+  int64_t begun_ns;  /* CLOCK_MONOTONIC */
+  int64_t ended_ns;  /* 0 while it runs; below 64 KiB to some milliseconds */
+  int32_t dtype;     /* trc_dtype */
+  char name[20];     /* "allreduce" */
+} trc_operation;
+/* The last ones, the oldest first, at most `room` and at most 64; gives how many. `struct_size` of the first
+ * must be set, and tells how far apart they lie. From any thread, also while an operation runs, and after the
+ * world has failed. */
+TRC_API size_t trc_group_recent(const trc_group* group, trc_operation* operations, size_t room);
 
 /* Why the last call of this thread that failed did so. `info->struct_size` must be set. */
 TRC_API trc_status trc_last_error(trc_error_info* info);

@@ -264,6 +264,7 @@ class Group {
                                 detail::dtype_of<T>()));
   }
   void barrier() const { detail::check(trc_barrier(group_)); }
+  void join() const { detail::check(trc_join(group_)); }
   template <class T>
   void send(std::span<const T> data, int to) const {
     detail::check(trc_send(group_, data.data(), data.size(), detail::dtype_of<T>(), to));

@@ -44,7 +44,8 @@ typedef enum trc_call_kind {
   TRC_CALL_ALLTOALLV = 9, /* `in_counts`, `out_counts` */
   TRC_CALL_BARRIER = 10,
   TRC_CALL_SEND = 11, /* `in`, to the rank `root` */
-  TRC_CALL_RECV = 12  /* `out`, from the rank `root` */
+  TRC_CALL_RECV = 12, /* `out`, from the rank `root` */
+  TRC_CALL_JOIN = 13
 } trc_call_kind;
 
 /* What the function of the same name takes; what it does not take is left out. */
@@ -71,6 +72,8 @@ TRC_API trc_status trc_start(trc_group* group, const trc_call* calls, size_t cou
 TRC_API trc_status trc_run(trc_group* group, const trc_call* calls, size_t count);
 /* Not 0: it has ended, well or not. */
 TRC_API int trc_work_ended(const trc_work* work);
+/* When its turn came and when it ended, by CLOCK_MONOTONIC in nanoseconds; 0: not yet, or never begun. */
+TRC_API void trc_work_times(const trc_work* work, int64_t* begun_ns, int64_t* ended_ns);
 /* Waits until it has ended, at most so long (below 0: however long it takes), and says how: the same each
  * time. TRC_TIMEOUT while trc_work_ended is 0: it goes on. */
 TRC_API trc_status trc_work_wait(trc_work* work, int64_t timeout_ms);

@@ -34,6 +34,10 @@ std::optional<std::uint64_t> Completions::next() {
 }
 
 void Work::run() {
+  {
+    const std::lock_guard lock(mutex_);
+    times_.begun = std::chrono::steady_clock::now().time_since_epoch();
+  }
   try {
     end(run_());
   } catch (const std::exception& error) {
@@ -45,9 +49,15 @@ void Work::end(Outcome<void> outcome) {
   {
     const std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
+    if (times_.begun.count() != 0) times_.ended = std::chrono::steady_clock::now().time_since_epoch();
     end_.notify_all();
   }
   if (completions_) completions_->add(tag_);
+}
+
+Work::Times Work::times() const {
+  const std::lock_guard lock(mutex_);
+  return times_;
 }
 
 bool Work::ended() const {

@@ -44,6 +44,11 @@ class Work {
   void refuse(const Failure& failure) { end(tl::unexpected(failure)); }
 
   [[nodiscard]] bool ended() const;
+  // Of the steady clock; zero what has not happened.
+  struct Times {
+    std::chrono::nanoseconds begun{}, ended{};
+  };
+  [[nodiscard]] Times times() const;
   // What has become of it; nothing if it goes on when the time has passed. No time: however long it takes.
   std::optional<Outcome<void>> wait(std::optional<Duration> within);
 
@@ -56,6 +61,7 @@ class Work {
   mutable std::mutex mutex_;
   std::condition_variable end_;
   std::optional<Outcome<void>> outcome_;
+  Times times_;
 };
 
 }  // namespace trainrun::comm

@@ -100,13 +100,16 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
     joined = join();
   if (!joined) return tl::unexpected(failure_of(joined.error()));
   if (launcher_decides) deadline = std::chrono::steady_clock::now() + environment.init_timeout;
-  world_ = std::move(joined->world);
-  rank_ = joined->rank;
-  if (rank_ >= world_.members.size() || world_.members.size() != world_.size)
+  rank_ = joined->self.rank;
+  if (rank_ >= joined->size)
     return fail(TRC_INTERNAL, "the rendezvous server described a world without this rank");
-  if (environment.size && *environment.size != world_.size)
-    return fail(TRC_INVALID,
-                fmt::format("TRAINRUN_SIZE is {}, but the job has {} ranks", *environment.size, world_.size));
+  if (environment.size && *environment.size != joined->size)
+    return fail(TRC_INVALID, fmt::format("TRAINRUN_SIZE is {}, but the job has {} ranks", *environment.size,
+                                         joined->size));
+  // A mesh needs them all.
+  auto world = client_->world(*joined);
+  if (!world) return tl::unexpected(failure_of(world.error()));
+  world_ = std::move(*world);
   const bool alone = world_.size == 1;
   if (alone && !entry.elastic) {
     group_ = &groups_.add(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -138,6 +139,24 @@ Answer<Joined> Client::join(std::optional<Rank> rank, std::string host, std::str
   if (rank) number = rank->value;
   return call<Joined>(
       Join{number, std::move(host), std::move(address), wait_ms(within), elastic, worker.value}, within);
+}
+
+Answer<std::vector<Member>> Client::members(Rank first, std::uint32_t count) {
+  return call<Members>(FetchMembers{first.value, count}).map([](Members m) { return m.members; });
+}
+
+Answer<World> Client::world(const Joined& joined) {
+  World world{joined.generation, joined.size, joined.job, {}};
+  while (world.members.size() < joined.size) {
+    const auto first = static_cast<std::uint32_t>(world.members.size());
+    auto some = members(Rank{first}, std::min(max_members, joined.size - first));
+    if (!some) return tl::unexpected(std::move(some.error()));
+    if (some->empty()) return state_->broken({Code::protocol, "a world has members for all its ranks", {}});
+    std::move(some->begin(), some->end(), std::back_inserter(world.members));
+  }
+  if (digest_of(world.members) != joined.digest)
+    return state_->broken({Code::protocol, "the members are not those that joined", {}});
+  return world;
 }
 
 Answer<void> Client::leave() {

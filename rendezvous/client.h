@@ -35,6 +35,10 @@ class Client {
   // `worker` 0: it has no number. `elastic`: it will ask for its place in the next generation.
   Answer<Joined> join(std::optional<Rank> rank, std::string host, std::string address, Duration within,
                       WorkerId worker = {}, bool elastic = false);
+  // Of a world that is complete: of the ranks first .. first+count-1, at most max_members.
+  Answer<std::vector<Member>> members(Rank first, std::uint32_t count);
+  // All of them, which are those of `joined`'s digest. As long as the world is large.
+  Answer<World> world(const Joined& joined);
   Answer<void> leave();
   // The connection's end is to count as leaving. Does not wait for the answer.
   Answer<void> leave_at_close();

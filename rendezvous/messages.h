@@ -25,16 +25,13 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
+// All of a generation. It never travels whole: see Joined and Members.
 struct World {
   std::uint32_t generation = 1;
   std::uint32_t size = 1;
   std::string job;              // the job's id; may be empty
   std::vector<Member> members;  // by rank. Empty in begin(): whoever comes, `size` of them
 
-  template <class Self, class V>
-  static void fields(Self& self, V& v) {
-    v(self.generation, self.size, self.job, self.members);
-  }
   friend bool operator==(const World&, const World&) = default;
 };
 
@@ -67,8 +64,8 @@ std::vector<std::uint32_t> at_fault(const Verdict& verdict);
 
 // --- requests; a `wait_ms` is how long the server may take before it answers `timeout` ---
 
-// Answered with Joined when all members of the generation are here. Without a rank, free ranks are given in
-// the order of arrival.
+// Answered with Joined, each with its own, when all members of the generation are here. Without a rank, free
+// ranks are given in the order of arrival.
 struct Join {
   std::optional<std::uint32_t> rank;
   std::string host, address;
@@ -231,11 +228,22 @@ struct Pulse {
   }
 };
 
+// Members: those of the ranks first .. first+count-1, once all have joined. As many as one wants to know of,
+// since a world that each of its members reads whole costs the square of its size.
+struct FetchMembers {
+  std::uint32_t first = 0, count = 1;
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.first, self.count);
+  }
+};
+
 struct Request {
   std::uint32_t id = 0;  // chosen by the client, returned in the reply
   std::uint32_t generation = 0;
   std::variant<Join, Leave, Put, Get, Wait, CompareAndSet, Gather, Barrier, PublishIds, FetchIds, Watch,
-               Abort, Next, News, Pulse>
+               Abort, Next, News, Pulse, FetchMembers>
       body;
 };
 
@@ -245,13 +253,16 @@ struct Done {
   template <class Self, class V>
   static void fields(Self&, V&) {}
 };
+// As long in a world of a hundred thousand as in one of two.
 struct Joined {
-  std::uint32_t rank = 0;
-  World world;
+  std::uint32_t generation = 0, size = 0;
+  std::string job;
+  std::uint64_t digest = 0;  // digest_of() all members, the same for each of them
+  Member self;
 
   template <class Self, class V>
   static void fields(Self& self, V& v) {
-    v(self.rank, self.world);
+    v(self.generation, self.size, self.job, self.digest, self.self);
   }
 };
 struct Values {
@@ -310,6 +321,15 @@ struct Notice {
   }
 };
 
+struct Members {
+  std::vector<Member> members;  // by rank
+
+  template <class Self, class V>
+  static void fields(Self& self, V& v) {
+    v(self.members);
+  }
+};
+
 enum class FailureKind : std::uint8_t {
   invalid,    // the request makes no sense here
   not_found,  // no such key
@@ -330,7 +350,7 @@ struct Failure {
   FailureKind kind = FailureKind::invalid;
   std::string message;  // one line for people
   std::uint32_t current = 0;
-  std::vector<std::uint32_t> missing;  // ranks
+  std::vector<std::uint32_t> missing;  // ranks, the first max_missing of them
   std::optional<Verdict> verdict;
 
   template <class Self, class V>
@@ -339,7 +359,7 @@ struct Failure {
   }
 };
 
-using ReplyBody = std::variant<Done, Joined, Values, Swapped, Over, Failure, Placed, Notice>;
+using ReplyBody = std::variant<Done, Joined, Values, Swapped, Over, Failure, Placed, Notice, Members>;
 
 struct Reply {
   std::uint32_t id = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/base/hash.h"
 #include "launcher/base/utf8.h"
 #include "rendezvous/codec.h"
 
@@ -76,24 +77,29 @@ std::string encode(const Request& request) {
 }
 
 std::string encode_reply(std::uint32_t id, const ReplyBody& body) {
+  return encode_reply_head(id, body) + encode_reply_fields(body);
+}
+
+std::string encode_reply_head(std::uint32_t id, const ReplyBody& body) {
   Writer writer;
   writer(static_cast<std::uint8_t>(body.index() + 1), id);
+  return writer.take();
+}
+
+std::string encode_reply_fields(const ReplyBody& body) {
+  Writer writer;
   write_body(body, writer);
   return writer.take();
 }
 
-std::string encode_world(const World& world) {
-  Writer writer;
-  writer(world);
-  return writer.take();
-}
-
-std::string encode_joined(std::uint32_t id, std::uint32_t rank, std::string_view encoded_world) {
-  Writer writer;
-  writer(static_cast<std::uint8_t>(ReplyBody(Joined{}).index() + 1), id, rank);
-  auto bytes = writer.take();
-  bytes += encoded_world;
-  return bytes;
+std::uint64_t digest_of(const std::vector<Member>& members) {
+  auto digest = fnv1a_of_nothing;
+  for (const auto& member : members) {
+    Writer writer;
+    writer(member);
+    digest = fnv1a(writer.take(), digest);
+  }
+  return digest;
 }
 
 Result<Request> decode_request(std::string_view bytes) {

@@ -12,23 +12,25 @@
 
 namespace trainrun::rendezvous {
 
-inline constexpr std::uint16_t protocol_version = 3;
+inline constexpr std::uint16_t protocol_version = 4;
 
 // Sizes in bytes unless said otherwise.
 inline constexpr std::size_t max_key = 1024;
 inline constexpr std::size_t max_value = std::size_t{1} << 20;
-inline constexpr std::size_t max_name = 255;                       // host, address, group
-inline constexpr std::size_t max_text = 4096;                      // how, why
-inline constexpr std::size_t max_operation = 32;                   // op of a pulse
-inline constexpr std::size_t max_request = max_value + 64 * 1024;  // one message to the server
-inline constexpr std::size_t max_reply = std::size_t{16} << 20;    // one message to a member
-inline constexpr std::size_t max_keys = 65536;                     // in the store of one generation
-inline constexpr std::size_t max_store = std::size_t{64} << 20;    // keys and values together
-inline constexpr std::size_t max_wait_keys = 1024;                 // in one Wait
-inline constexpr std::size_t max_waits = 16;                       // unanswered requests of one connection
-inline constexpr std::uint32_t max_world = 16384;                  // ranks
-inline constexpr std::size_t max_world_digits = 5;                 // of a number below it
-inline constexpr std::size_t max_prefix = max_key - 10;            // of a gather
+inline constexpr std::size_t max_name = 255;                         // host, address, group
+inline constexpr std::size_t max_text = 4096;                        // how, why
+inline constexpr std::size_t max_operation = 32;                     // op of a pulse
+inline constexpr std::size_t max_request = max_value + 64 * 1024;    // one message to the server
+inline constexpr std::size_t max_reply = std::size_t{16} << 20;      // one message to a member
+inline constexpr std::uint32_t max_world = 131072;                   // ranks
+inline constexpr std::size_t max_keys = std::size_t{4} * max_world;  // in the store of one generation
+inline constexpr std::size_t max_store = std::size_t{64} << 20;      // keys and values together
+inline constexpr std::size_t max_wait_keys = 1024;                   // in one Wait
+inline constexpr std::size_t max_waits = 16;                         // unanswered requests of one connection
+inline constexpr std::size_t max_world_digits = 6;                   // of a number below max_world
+inline constexpr std::uint32_t max_members = 4096;                   // in one reply
+inline constexpr std::size_t max_missing = 1024;                     // ranks that one failure names
+inline constexpr std::size_t max_prefix = max_key - 10;              // of a gather
 inline constexpr std::size_t max_wanted = std::size_t{4}
                                           << 20;  // keys that one connection waits for, together
 inline constexpr std::uint32_t max_wait_ms = 24u * 3600 * 1000;  // longer waits are cut to this
@@ -46,9 +48,11 @@ std::string one_line(std::string_view text, std::size_t limit);
 
 std::string encode(const Request& request);
 std::string encode_reply(std::uint32_t id, const ReplyBody& body);
-// The same for a Joined, for many members of one world: it is encoded once.
-std::string encode_world(const World& world);
-std::string encode_joined(std::uint32_t id, std::uint32_t rank, std::string_view encoded_world);
+// The same in two parts, of which the second is the same for all who get this body.
+std::string encode_reply_head(std::uint32_t id, const ReplyBody& body);
+std::string encode_reply_fields(const ReplyBody& body);
+// By which members see that they have the same list of all members.
+std::uint64_t digest_of(const std::vector<Member>& members);
 // The whole of `bytes` is exactly one message, or Code::protocol.
 Result<Request> decode_request(std::string_view bytes);
 Result<Reply> decode_reply(std::string_view bytes);

@@ -111,16 +111,17 @@ void Service::advance(Instant now) {
   deliver(table_.advance(now));
 }
 
+const std::string& Service::encoded(const std::shared_ptr<const ReplyBody>& body) {
+  if (body_ != body) {
+    body_ = body;
+    encoded_body_ = encode_reply_fields(*body);
+  }
+  return encoded_body_;
+}
+
 // Values that were waited for may come all at once, to one that reads slowly: they can be asked for again.
 std::string Service::reply_for(const Outgoing& item) {
-  if (const auto* joined = std::get_if<Joined>(item.body.get())) {
-    if (world_ != item.body) {
-      world_ = item.body;
-      encoded_world_ = encode_world(joined->world);
-    }
-    return encode_joined(item.request, item.rank, encoded_world_);
-  }
-  auto bytes = encode_reply(item.request, *item.body);
+  auto bytes = encode_reply_head(item.request, *item.body) + encoded(item.body);
   if (!std::holds_alternative<Values>(*item.body) || unsent(item.connection) + bytes.size() <= max_unsent)
     return bytes;
   const auto message = fmt::format(
@@ -136,8 +137,8 @@ void Service::deliver(Outbox outbox) {
     at->second.channel.send(reply_for(item));
     callbacks_.send(item.connection, at->second.channel.take_output());
   }
-  world_.reset();  // all its members have it now
-  encoded_world_.clear();
+  body_.reset();
+  encoded_body_.clear();
   for (const auto& event : table_.take_events())
     if (callbacks_.event) callbacks_.event(event);
   if (table_.verdict() && !told_over_) {

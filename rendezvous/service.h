@@ -37,7 +37,7 @@ class Service {
     std::function<std::size_t(std::uint32_t connection)> unsent{};
   };
   static constexpr Duration handshake_time = seconds(10);
-  static constexpr std::size_t max_connections = 65536;
+  static constexpr std::size_t max_connections = 524288;
   // Of strangers: above, the oldest unproven connection of a stranger is closed.
   static constexpr std::size_t max_handshakes = 1024;
   // A peer that does not read: from this many bytes unsent on its further requests wait, which the transport
@@ -84,6 +84,7 @@ class Service {
   void gone(std::uint32_t connection, std::string how, Instant now);
   [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
   [[nodiscard]] std::string reply_for(const Outgoing& item);
+  const std::string& encoded(const std::shared_ptr<const ReplyBody>& body);
 
   Key key_;
   Callbacks callbacks_;
@@ -91,8 +92,9 @@ class Service {
   std::map<std::uint32_t, Session> sessions_;
   std::set<std::pair<Instant, std::uint32_t>> handshakes_;
   bool told_over_ = false;
-  std::shared_ptr<const ReplyBody> world_;  // whose bytes are these:
-  std::string encoded_world_;
+  // The last body that was sent and its bytes, since many waiters get one.
+  std::shared_ptr<const ReplyBody> body_;
+  std::string encoded_body_;
 };
 
 }  // namespace trainrun::rendezvous

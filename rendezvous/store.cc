@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -29,16 +30,22 @@ Result<void> Store::put(const std::string& key, std::string value) {
 }
 
 bool Store::has_all(const Keys& keys) const {
+  if (keys.prefix())
+    if (const auto range = ranges_.find(*keys.prefix());
+        range != ranges_.end() && range->second.contains(keys.size()))
+      return false;
   for (std::uint32_t i = 0; i < keys.size(); ++i)
     if (!values_.contains(keys.at(i))) return false;
   return true;
 }
 
-std::vector<std::uint32_t> Store::lacking(const Keys& keys) const {
-  std::vector<std::uint32_t> indices;
-  for (std::uint32_t i = 0; i < keys.size(); ++i)
-    if (!values_.contains(keys.at(i))) indices.push_back(i);
-  return indices;
+Store::Lacking Store::lacking(WaiterNumber waiter, std::size_t most) const {
+  const auto& wish = wishes_.at(wish_of_.at(waiter));
+  Lacking lacking{{}, wish.missing};
+  most = std::min(most, wish.missing);
+  for (auto i = wish.first; lacking.first.size() < most; ++i)
+    if (wish.lacks[i]) lacking.first.push_back(i);
+  return lacking;
 }
 
 void Store::want(WaiterNumber waiter, Keys keys) {
@@ -46,16 +53,18 @@ void Store::want(WaiterNumber waiter, Keys keys) {
   if (keys.prefix()) {
     const auto [known, fresh] = ranges_[*keys.prefix()].emplace(keys.size(), number);
     if (!fresh) {
-      wishes_.at(known->second).waiters.push_back(waiter);
+      wishes_.at(known->second).waiters.insert(waiter);
       wish_of_[waiter] = known->second;
       return;
     }
   }
-  Wish wish{std::move(keys), {}, 0, {waiter}};
+  Wish wish{std::move(keys), {}, 0, {waiter}, 0};
   wish.lacks.resize(wish.keys.size());
-  for (const auto index : lacking(wish.keys)) {
-    if (!wish.keys.prefix() && !wished_by_[wish.keys.at(index)].emplace(number, index).second) continue;
-    wish.lacks[index] = true;
+  for (std::uint32_t i = 0; i < wish.keys.size(); ++i) {
+    const auto key = wish.keys.at(i);
+    if (values_.contains(key)) continue;
+    if (!wish.keys.prefix() && !wished_by_[key].emplace(number, i).second) continue;
+    wish.lacks[i] = true;
     ++wish.missing;
   }
   wish_of_[waiter] = number;
@@ -68,7 +77,7 @@ void Store::forget(WaiterNumber waiter) {
   const auto number = at->second;
   wish_of_.erase(at);
   auto& wish = wishes_.at(number);
-  std::erase(wish.waiters, waiter);
+  wish.waiters.erase(waiter);
   if (!wish.waiters.empty()) return;
   if (const auto& prefix = wish.keys.prefix()) {
     const auto range = ranges_.find(*prefix);
@@ -88,7 +97,9 @@ void Store::forget(WaiterNumber waiter) {
 bool Store::fulfilled(Wish& wish, std::uint32_t index) {
   if (!wish.lacks[index]) return false;  // it was there before
   wish.lacks[index] = false;
-  return --wish.missing == 0;
+  if (--wish.missing == 0) return true;
+  while (!wish.lacks[wish.first]) ++wish.first;
+  return false;
 }
 
 std::vector<Store::Granted> Store::granted_by(const std::string& key) {

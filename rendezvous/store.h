@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -46,22 +47,28 @@ class Store {
   void forget(WaiterNumber waiter);
   struct Granted {
     Keys keys;
-    std::vector<WaiterNumber> waiters;
+    std::set<WaiterNumber> waiters;
   };
   // After a put of `key`: the waiters that now have all their keys. They are still to be forgotten.
   [[nodiscard]] std::vector<Granted> granted_by(const std::string& key);
 
   [[nodiscard]] const Keys& wanted(WaiterNumber waiter) const;
+  // What the waiter still lacks: indices into wanted(), the first `most` of them, and how many there are.
+  struct Lacking {
+    std::vector<std::uint32_t> first;
+    std::size_t count = 0;
+  };
+  [[nodiscard]] Lacking lacking(WaiterNumber waiter, std::size_t most) const;
+  // Costs nothing when others wait for the same range of keys, which then lacks some.
   [[nodiscard]] bool has_all(const Keys& keys) const;
-  // Indices into `keys` of those that do not exist.
-  [[nodiscard]] std::vector<std::uint32_t> lacking(const Keys& keys) const;
 
  private:
   struct Wish {  // keys that somebody waits for
     Keys keys;
     std::vector<bool> lacks;  // by index; of a key that a list names twice only the first
     std::size_t missing = 0;
-    std::vector<WaiterNumber> waiters;
+    std::set<WaiterNumber> waiters;
+    std::uint32_t first = 0;  // no index below it lacks its key
   };
   // Has the wish all its keys, now that the one at `index` is there?
   bool fulfilled(Wish& wish, std::uint32_t index);

@@ -10,6 +10,17 @@
 #include "rendezvous/protocol.h"
 
 namespace trainrun::rendezvous {
+namespace {
+
+constexpr std::size_t most_named = 8;  // in one message, of ranks or keys
+
+// "a, b and 7 more": `names` are the first of so many.
+std::string list_first(std::vector<std::string> names, std::size_t count) {
+  if (count > names.size()) names.push_back(fmt::format("{} more", count - names.size()));
+  return list_names(names, names.size());
+}
+
+}  // namespace
 
 Outbox Table::apply(std::uint32_t connection, const Request& request, Instant now) {
   Waiter waiter;
@@ -47,11 +58,12 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
   waiter.by_arrival = !join.rank.has_value();
   waiter.rank = join.rank.value_or(0);
   waiter.elastic = join.elastic;
+  const auto mine = waiters_of_.find(waiter.connection);
   const bool twice =
       seat_of_.contains(waiter.connection) ||
-      std::any_of(waiters_.begin(), waiters_.end(), [&](const auto& entry) {
-        return entry.second.kind == Waiter::Kind::join && entry.second.connection == waiter.connection;
-      });
+      (mine != waiters_of_.end() && std::any_of(mine->second.begin(), mine->second.end(), [&](auto number) {
+         return waiters_.at(number).kind == Waiter::Kind::join;
+       }));
   if (join.host.size() > max_name || join.address.size() > max_name)
     return refuse(waiter, FailureKind::limit,
                   fmt::format("a host or address is longer than {} bytes", max_name));
@@ -64,9 +76,9 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
     return refuse(waiter, FailureKind::invalid,
                   fmt::format("rank {} of generation {} is worker {}, not worker {}", *join.rank,
                               world_.generation, theirs, join.worker));
-  if (join.rank && seats_[*join.rank].state != Seat::State::empty)
+  if (join.rank && seats_.state(*join.rank) != SeatState::empty)
     return refuse(waiter, FailureKind::exists, fmt::format("{} is taken already", name_ranks({*join.rank})));
-  if (formed_ || in_state(Seat::State::empty).size() <= arrivals())
+  if (formed_ || seats_.count(SeatState::empty) <= arrivals_)
     return refuse(
         waiter, FailureKind::exists,
         fmt::format("all {} members of generation {} are here already", world_.size, world_.generation));
@@ -76,40 +88,33 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
   if (join.rank && !described_) world_.members[*join.rank].host = join.host;
   const auto number = add(std::move(waiter), join.wait_ms, now);
   if (join.rank) {
-    seats_[*join.rank] = {Seat::State::waiting, connection, number};
+    seats_.put(*join.rank, SeatState::waiting, {.connection = connection, .waiter = number});
     seat_of_[connection] = *join.rank;
     events_.emplace_back(MemberJoined{{world_.generation}, {*join.rank}});
   }
-  form_if_complete();
+  if (seats_.count(SeatState::waiting) + arrivals_ == world_.size) seat_all();
 }
 
-void Table::form_if_complete() {
+void Table::seat_all() {
+  formed_ = true;
   std::vector<WaiterNumber> joins;
   for (const auto& [number, waiter] : waiters_)
     if (waiter.kind == Waiter::Kind::join) joins.push_back(number);
-  if (joins.size() < world_.size) return;
-
-  formed_ = true;
-  std::uint32_t next_free = 0;
+  auto free = seats_.empty();
   std::vector<Waiter> joined;
   for (const auto number : joins) {
-    auto waiter = waiters_.at(number);
+    auto waiter = remove(number);
     if (waiter.by_arrival) {
-      while (seats_[next_free].state != Seat::State::empty) ++next_free;
-      waiter.rank = next_free;
-      seats_[next_free] = {Seat::State::waiting, waiter.connection, number};
+      waiter.rank = free.extract(free.begin()).value();
+      events_.emplace_back(MemberJoined{{world_.generation}, {waiter.rank}});
     }
     auto& member = world_.members[waiter.rank];
     if (!described_) member.host = waiter.member.host;
     if (!waiter.member.address.empty()) member.address = waiter.member.address;
+    seats_.put(waiter.rank, SeatState::taken, {.connection = waiter.connection});
+    seat_of_[waiter.connection] = waiter.rank;
+    elastic_ = elastic_ && waiter.elastic;
     joined.push_back(std::move(waiter));
-  }
-  for (std::size_t i = 0; i < joins.size(); ++i) {
-    remove(joins[i]);
-    seats_[joined[i].rank] = {Seat::State::taken, joined[i].connection, 0};
-    seat_of_[joined[i].connection] = joined[i].rank;
-    elastic_ = elastic_ && joined[i].elastic;
-    if (joined[i].by_arrival) events_.emplace_back(MemberJoined{{world_.generation}, {joined[i].rank}});
   }
   events_.emplace_back(Formed{{world_.generation}, elastic_});
   if (!described_) {  // members of one host, in the order of their ranks
@@ -117,9 +122,9 @@ void Table::form_if_complete() {
     for (auto& member : world_.members) member.local_rank = on_host[member.host]++;
     for (auto& member : world_.members) member.local_size = on_host[member.host];
   }
-  const auto shared = std::make_shared<const ReplyBody>(Joined{0, world_});
+  const auto digest = digest_of(world_.members);
   for (const auto& waiter : joined)
-    outbox_.push_back({waiter.connection, waiter.request, shared, waiter.rank});
+    answer(waiter, Joined{world_.generation, world_.size, world_.job, digest, world_.members[waiter.rank]});
 }
 
 void Table::handle(const Watch& watch, Waiter waiter, Instant now) {
@@ -138,12 +143,11 @@ void Table::finish(Verdict verdict) {
   std::vector<WaiterNumber> all;
   for (const auto& [number, waiter] : waiters_)
     if (waiter.kind != Waiter::Kind::next) all.push_back(number);
+  const auto over = std::make_shared<const ReplyBody>(Over{*verdict_});
+  const auto refusal = failure(FailureKind::over, describe(*verdict_));
   for (const auto number : all) {
     const auto waiter = remove(number);
-    if (waiter.kind == Waiter::Kind::watch)
-      answer(waiter, Over{*verdict_});
-    else
-      refuse(waiter, FailureKind::over, describe(*verdict_));
+    answer(waiter, waiter.kind == Waiter::Kind::watch ? over : refusal);
   }
   store_ = Store();
 }
@@ -162,8 +166,10 @@ std::optional<Instant> Table::next_deadline() const {
 
 Outbox Table::advance(Instant now) {
   while (!suspects_.empty() && suspects_.front().until <= now) {
-    const auto suspect = suspects_.front();
-    if (seats_[suspect.rank].leaves_at_close)
+    const auto suspect = std::move(suspects_.front());
+    suspects_.pop_front();
+    if (seats_.state(suspect.rank) == SeatState::left) continue;
+    if (seats_.at(suspect.rank).leaves_at_close)
       leave_unmet(suspect.rank);
     else
       break_up({Verdict::Kind::lost, suspect.rank, world_.members[suspect.rank].host, suspect.how, {}});
@@ -184,12 +190,14 @@ void Table::time_out(WaiterNumber number) {
       break;
     case Waiter::Kind::keys: {
       const auto& keys = store_.wanted(number);
-      const auto lacking = store_.lacking(keys);
+      const auto lacking = store_.lacking(number, max_missing);
       std::vector<std::string> names;
-      for (const auto index : lacking) names.push_back(quoted(keys.at(index)));
-      if (waiter.of_all) missing = lacking;
-      message = fmt::format("nobody has put {}{}", list_names(names),
-                            missing.empty() ? "" : fmt::format(" (missing: {})", name_ranks(missing)));
+      for (const auto index : lacking.first)
+        if (names.size() < most_named) names.push_back(quoted(keys.at(index)));
+      if (waiter.of_all) missing = lacking.first;
+      message = fmt::format(
+          "nobody has put {}{}", list_first(std::move(names), lacking.count),
+          missing.empty() ? "" : fmt::format(" (missing: {})", name_ranks(missing, lacking.count)));
       break;
     }
     case Waiter::Kind::ids:
@@ -216,19 +224,21 @@ void Table::time_out(WaiterNumber number) {
 // One whose time has passed takes all others in the barrier along: they could meet only if it came back, and
 // all who were there are to hear the same names.
 void Table::break_barrier(std::string name) {
-  const auto meeting = meetings_.at(name);
+  const auto meeting = *meetings_.find(name);
   std::vector<std::uint32_t> missing;
-  for (const auto rank : meeting.ranks)
-    if (!meeting.here.contains(rank)) missing.push_back(rank);
-  const auto message = fmt::format("barrier {}: {} did not come", quoted(name), name_ranks(missing));
-  for (const auto& [rank, number] : meeting.here)
-    refuse(remove(number), FailureKind::timeout, message, missing);
+  const auto look_for = [&](std::uint32_t rank) {
+    if (missing.size() < max_missing && !meeting.here.contains(rank)) missing.push_back(rank);
+  };
+  for (const auto rank : meeting.ranks) look_for(rank);
+  for (std::uint32_t rank = 0; meeting.ranks.empty() && rank < world_.size; ++rank) look_for(rank);
+  const auto wanted = meeting.ranks.empty() ? world_.size : meeting.ranks.size();
+  const auto names = name_ranks(missing, wanted - meeting.here.size());
+  const auto refusal =
+      failure(FailureKind::timeout, fmt::format("barrier {}: {} did not come", quoted(name), names), missing);
+  for (const auto& [rank, number] : meeting.here) answer(remove(number), refusal);
 }
 
-bool Table::everybody_left() const {
-  return formed_ && std::all_of(seats_.begin(), seats_.end(),
-                                [](const Seat& seat) { return seat.state == Seat::State::left; });
-}
+bool Table::everybody_left() const { return formed_ && seats_.count(SeatState::left) == world_.size; }
 
 std::optional<std::uint32_t> Table::rank_of(std::uint32_t connection) const {
   const auto at = seat_of_.find(connection);
@@ -236,27 +246,18 @@ std::optional<std::uint32_t> Table::rank_of(std::uint32_t connection) const {
   return at->second;
 }
 
-std::vector<std::uint32_t> Table::in_state(Seat::State state) const {
+// While one waits that has no rank yet, nobody can say which of the free ranks are still to come.
+std::vector<std::uint32_t> Table::absent() const {
   std::vector<std::uint32_t> ranks;
-  for (std::uint32_t rank = 0; rank < world_.size; ++rank)
-    if (seats_[rank].state == state) ranks.push_back(rank);
+  if (arrivals_ > 0) return ranks;
+  const auto& empty = seats_.empty();
+  for (auto at = empty.begin(); at != empty.end() && ranks.size() < max_missing; ++at) ranks.push_back(*at);
   return ranks;
 }
 
-std::size_t Table::arrivals() const {
-  return static_cast<std::size_t>(std::count_if(waiters_.begin(), waiters_.end(), [](const auto& entry) {
-    return entry.second.kind == Waiter::Kind::join && entry.second.by_arrival;
-  }));
-}
-
-// While one waits that has no rank yet, nobody can say which of the free ranks are still to come.
-std::vector<std::uint32_t> Table::absent() const {
-  return arrivals() > 0 ? std::vector<std::uint32_t>{} : in_state(Seat::State::empty);
-}
-
 std::string Table::not_joined() const {
-  const auto count = in_state(Seat::State::empty).size() - arrivals();
-  const auto names = name_ranks(absent());
+  const auto count = seats_.count(SeatState::empty) - arrivals_;
+  const auto names = name_ranks(absent(), arrivals_ > 0 ? 0 : count);
   const auto tired = std::min<std::size_t>(gave_up_, count);
   return fmt::format("{} of {} member{} {} not joined generation {}{}{}", count, world_.size,
                      world_.size == 1 ? "" : "s", count == 1 ? "has" : "have", world_.generation,
@@ -266,18 +267,19 @@ std::string Table::not_joined() const {
 
 std::string Table::outstanding() const {
   if (!formed_) return not_joined();
-  const auto here = in_state(Seat::State::taken);
+  const auto here = seats_.taken();
   return fmt::format("{} of {} member{} {} not left: {}", here.size(), world_.size,
                      world_.size == 1 ? "" : "s", here.size() == 1 ? "has" : "have", name_ranks(here));
 }
 
-std::string Table::name_ranks(const std::vector<std::uint32_t>& ranks) const {
+std::string Table::name_ranks(const std::vector<std::uint32_t>& ranks, std::size_t count) const {
   std::vector<std::string> names;
-  for (const auto rank : ranks) {
-    const auto host = one_line(world_.members[rank].host, max_name);
-    names.push_back(host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host));
+  for (std::size_t i = 0; i < ranks.size() && i < most_named; ++i) {
+    const auto host = one_line(world_.members[ranks[i]].host, max_name);
+    names.push_back(host.empty() ? fmt::format("rank {}", ranks[i])
+                                 : fmt::format("rank {} on {}", ranks[i], host));
   }
-  return list_names(names);
+  return list_first(std::move(names), std::max(count, ranks.size()));
 }
 
 WaiterNumber Table::add(Waiter waiter, std::uint32_t wait_ms, Instant now) {
@@ -289,6 +291,8 @@ WaiterNumber Table::insert(Waiter waiter) {
   const auto number = ++last_waiter_;
   deadlines_.emplace(waiter.deadline, number);
   waiters_of_[waiter.connection].insert(number);
+  if (waiter.kind == Waiter::Kind::next) nexts_of_[waiter.worker].insert(number);
+  if (waiter.kind == Waiter::Kind::join && waiter.by_arrival) ++arrivals_;
   waiters_.emplace(number, std::move(waiter));
   return number;
 }
@@ -301,15 +305,18 @@ Table::Waiter Table::remove(WaiterNumber number) {
     mine->second.erase(number);
     if (mine->second.empty()) waiters_of_.erase(mine);
   }
-  if (waiter.kind == Waiter::Kind::join && !waiter.by_arrival) {
-    seats_[waiter.rank] = Seat{};
+  if (waiter.kind == Waiter::Kind::join && waiter.by_arrival) {
+    --arrivals_;
+  } else if (waiter.kind == Waiter::Kind::join) {
+    seats_.put(waiter.rank, SeatState::empty, {});
     seat_of_.erase(waiter.connection);
   }
-  if (waiter.kind == Waiter::Kind::barrier)
-    if (const auto at = meetings_.find(waiter.name); at != meetings_.end()) {
-      at->second.here.erase(waiter.rank);
-      if (at->second.here.empty()) meetings_.erase(at);
-    }
+  if (waiter.kind == Waiter::Kind::barrier) meetings_.leave(waiter.name, waiter.rank);
+  if (auto theirs = nexts_of_.find(waiter.worker);
+      waiter.kind == Waiter::Kind::next && theirs != nexts_of_.end()) {
+    theirs->second.erase(number);
+    if (theirs->second.empty()) nexts_of_.erase(theirs);
+  }
   store_.forget(number);
   return waiter;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,7 +19,9 @@
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
 #include "rendezvous/event.h"
+#include "rendezvous/meetings.h"
 #include "rendezvous/messages.h"
+#include "rendezvous/seats.h"
 #include "rendezvous/store.h"
 
 namespace trainrun::rendezvous {
@@ -27,7 +30,6 @@ struct Outgoing {
   std::uint32_t connection = 0;
   std::uint32_t request = 0;              // the id that the client gave it
   std::shared_ptr<const ReplyBody> body;  // replies to many waiters share one
-  std::uint32_t rank = 0;                 // of a Joined, whose shared body has none
 };
 using Outbox = std::vector<Outgoing>;
 
@@ -71,17 +73,6 @@ class Table {
   [[nodiscard]] std::string outstanding() const;
 
  private:
-  struct Seat {
-    enum class State : std::uint8_t { empty, waiting, taken, left };
-    State state = State::empty;
-    std::uint32_t connection = 0;
-    WaiterNumber waiter = 0;  // waiting only
-    bool leaves_at_close = false;
-    // Its last pulse.
-    std::uint64_t sequence = 0;
-    bool in_operation = false;
-    Instant heard{};
-  };
   struct Waiter {
     enum class Kind : std::uint8_t { join, keys, ids, barrier, watch, next, news };
     Kind kind = Kind::watch;
@@ -108,10 +99,6 @@ class Table {
     std::string text;
     std::optional<std::uint32_t> left{};
   };
-  struct Meeting {  // a barrier that is under way
-    std::vector<std::uint32_t> ranks;
-    std::map<std::uint32_t, WaiterNumber> here;
-  };
 
   void handle(const Join& join, Waiter waiter, Instant now);
   void handle(const Leave& leave, const Waiter& waiter, Instant now);
@@ -128,14 +115,19 @@ class Table {
   void handle(const Next& next, Waiter waiter, Instant now);
   void handle(const News& news, Waiter waiter, Instant now);
   void handle(const Pulse& pulse, const Waiter& waiter, Instant now);
+  void handle(const FetchMembers& fetch, const Waiter& waiter, Instant now);
 
-  template <class Body>
+  using Body = std::shared_ptr<const ReplyBody>;
   void answer(const Waiter& waiter, Body body) {
-    outbox_.push_back(
-        {waiter.connection, waiter.request, std::make_shared<const ReplyBody>(std::move(body))});
+    outbox_.push_back({waiter.connection, waiter.request, std::move(body)});
+  }
+  void answer(const Waiter& waiter, ReplyBody body) {
+    answer(waiter, std::make_shared<const ReplyBody>(std::move(body)));
   }
   void refuse(const Waiter& waiter, FailureKind kind, std::string message,
               std::vector<std::uint32_t> missing = {});
+  [[nodiscard]] Body failure(FailureKind kind, std::string message,
+                             std::vector<std::uint32_t> missing = {}) const;
   [[nodiscard]] ReplyBody values_of(const Keys& keys) const;
   void wait_for_keys(Waiter waiter, Keys keys, std::uint32_t wait_ms, Instant now);
   void grant_waits_for(const std::string& key);
@@ -144,6 +136,7 @@ class Table {
   bool acceptable_group(const Waiter& waiter, const std::string& group);
   [[nodiscard]] bool takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const;
   [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;
+  [[nodiscard]] std::optional<std::uint32_t> left_of(const std::vector<std::uint32_t>& ranks) const;
 
   WaiterNumber add(Waiter waiter, std::uint32_t wait_ms, Instant now);
   WaiterNumber insert(Waiter waiter);  // with its deadline
@@ -151,6 +144,7 @@ class Table {
   void time_out(WaiterNumber number);
   void break_barrier(std::string name);
   void form_if_complete();
+  void seat_all();
   void meet_if_complete(const std::string& name);
   void finish(Verdict verdict);    // the generation is over: everybody who waits for it hears so
   void break_up(Verdict verdict);  // the same, and the launcher is to know
@@ -159,31 +153,34 @@ class Table {
   void tell(Told told);
   [[nodiscard]] Notice notice_for(std::uint32_t rank, std::uint32_t number) const;
   [[nodiscard]] std::optional<std::uint32_t> rank_of(std::uint32_t connection) const;
-  [[nodiscard]] std::vector<std::uint32_t> in_state(Seat::State state) const;  // ranks
-  [[nodiscard]] std::size_t arrivals() const;               // joins that wait and have no rank yet
-  [[nodiscard]] std::vector<std::uint32_t> absent() const;  // ranks that have not joined, if that is known
+  // Ranks that have not joined, max_missing of them at most, if that is known.
+  [[nodiscard]] std::vector<std::uint32_t> absent() const;
   [[nodiscard]] std::string not_joined() const;
-  [[nodiscard]] std::string name_ranks(const std::vector<std::uint32_t>& ranks) const;
+  // `count`: how many there are, should these be the first of them.
+  [[nodiscard]] std::string name_ranks(const std::vector<std::uint32_t>& ranks, std::size_t count = 0) const;
   [[nodiscard]] Outbox take() { return std::exchange(outbox_, {}); }
 
   Duration patience_;
   World world_{.generation = 0, .size = 0, .job = {}, .members = {}};
   bool described_ = false;  // the members were known beforehand
   bool formed_ = false;     // all have joined
-  std::vector<Seat> seats_;
+  Seats seats_;
+  std::uint32_t arrivals_ = 0;                                // joins that wait and have no rank yet
   std::unordered_map<std::uint32_t, std::uint32_t> seat_of_;  // connection -> rank, taken or waiting
   std::unordered_map<std::uint32_t, std::uint32_t> rank_of_worker_;
   std::uint32_t gave_up_ = 0;  // joins whose time has passed and that were not tried again
   bool elastic_ = true;        // all that have joined are
   std::vector<Told> notices_;
+  bool told_of_leaver_ = false;
   std::optional<Verdict> verdict_;
-  std::vector<Suspect> suspects_;  // in the order of time
+  std::deque<Suspect> suspects_;  // in the order of time; those that have left since are passed over
 
   Store store_;
-  std::map<std::string, Meeting> meetings_;
+  Meetings meetings_;
   WaiterNumber last_waiter_ = 0;
   std::map<WaiterNumber, Waiter> waiters_;
   std::map<std::uint32_t, std::set<WaiterNumber>> waiters_of_;  // by connection
+  std::map<std::uint32_t, std::set<WaiterNumber>> nexts_of_;    // by worker
   std::set<std::pair<Instant, WaiterNumber>> deadlines_;
   Outbox outbox_;
   std::vector<Event> events_;

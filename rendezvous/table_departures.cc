@@ -11,23 +11,19 @@ namespace trainrun::rendezvous {
 
 void Table::handle(const Leave& leave, const Waiter& waiter, Instant) {
   const auto rank = rank_of(waiter.connection);
-  if (!rank || seats_[*rank].state != Seat::State::taken)
+  if (!rank || seats_.state(*rank) != SeatState::taken)
     return refuse(waiter, FailureKind::invalid, "this connection has not joined, so it cannot leave");
   answer(waiter, Done{});
-  seats_[*rank].leaves_at_close = leave.at_close;
+  seats_.at(*rank).leaves_at_close = leave.at_close;
   if (!leave.at_close) depart(*rank);
 }
 
 void Table::depart(std::uint32_t rank) {
-  seats_[rank].state = Seat::State::left;
-  seat_of_.erase(seats_[rank].connection);
-  std::erase_if(suspects_, [&](const auto& suspect) { return suspect.rank == rank; });
+  seats_.leave(rank);
+  seat_of_.erase(seats_.at(rank).connection);
+  while (!suspects_.empty() && seats_.state(suspects_.front().rank) == SeatState::left) suspects_.pop_front();
   // A barrier that needs the member can never be complete.
-  std::vector<WaiterNumber> hopeless;
-  for (const auto& [name, meeting] : meetings_)
-    if (std::find(meeting.ranks.begin(), meeting.ranks.end(), rank) != meeting.ranks.end())
-      for (const auto& [other, number] : meeting.here) hopeless.push_back(number);
-  for (const auto number : hopeless) {
+  for (const auto number : meetings_.waiting_for(rank)) {
     const auto other = remove(number);
     refuse(other, FailureKind::left,
            fmt::format("barrier {} cannot be complete: {} has left", quoted(other.name), name_ranks({rank})),
@@ -39,16 +35,15 @@ void Table::depart(std::uint32_t rank) {
 // Once is enough: after the first, nothing that all ranks take part in can be complete.
 void Table::leave_unmet(std::uint32_t rank) {
   depart(rank);
-  const bool told = std::any_of(notices_.begin(), notices_.end(), [](const Told& it) { return it.left; });
-  if (!verdict_ && !told)
+  if (!verdict_ && !std::exchange(told_of_leaver_, true))
     tell({Change::none, {}, fmt::format("{} has left the world", name_ranks({rank})), rank});
 }
 
 // Whether the member waits in the same operation as the reporter: its own time has not passed, so it has no
 // trouble to tell of, but it says each second where it is. One that stands still says nothing.
 bool Table::takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const {
-  const auto& one = seats_[rank];
-  const auto& mine = seats_[reporter];
+  const auto& one = seats_.at(rank);
+  const auto& mine = seats_.at(reporter);
   return one.in_operation && mine.in_operation && one.sequence >= mine.sequence &&
          now - one.heard < pulse_counts_for;
 }
@@ -82,7 +77,7 @@ Outbox Table::closed(std::uint32_t connection, Instant now, std::string how) {
       remove(number);
   seat_of_.erase(connection);
   if (!rank || verdict_) return take();
-  if (!described_ && seats_[*rank].leaves_at_close) {
+  if (!described_ && seats_.at(*rank).leaves_at_close) {
     leave_unmet(*rank);
   } else if (!described_) {
     break_up({Verdict::Kind::lost, *rank, world_.members[*rank].host, std::move(how), {}});

@@ -22,7 +22,7 @@ Outbox Table::begin(World world, Instant) {
   described_ = !world_.members.empty();
   if (!described_) world_.members.resize(world_.size);
   world_.size = static_cast<std::uint32_t>(world_.members.size());
-  seats_.resize(world_.size);
+  seats_ = Seats(world_.size);
   for (std::uint32_t rank = 0; rank < world_.size; ++rank) {
     world_.members[rank].rank = rank;
     if (world_.members[rank].worker != 0) rank_of_worker_[world_.members[rank].worker] = rank;
@@ -59,7 +59,7 @@ void Table::handle(const Next& next, Waiter waiter, Instant now) {
   add(std::move(waiter), next.wait_ms, now);
   if (!member || verdict_) return;
   const auto rank = at->second;
-  if (formed_ && seats_[rank].state == Seat::State::taken) depart(rank);
+  if (formed_ && seats_.state(rank) == SeatState::taken) depart(rank);
   // Without it the generation can never be complete, and the others would wait in vain. It is nobody's fault:
   // who waits has as a rule what must not be lost, and who is awaited may just be loading.
   if (!formed_) {
@@ -76,10 +76,9 @@ void Table::handle(const Next& next, Waiter waiter, Instant now) {
 
 Outbox Table::dismiss(WorkerId worker) {
   dismissed_.insert(worker.value);
-  std::vector<WaiterNumber> theirs;
-  for (const auto& [number, waiter] : waiters_)
-    if (waiter.kind == Waiter::Kind::next && waiter.worker == worker.value) theirs.push_back(number);
-  for (const auto number : theirs)
+  const auto theirs = nexts_of_.find(worker.value);
+  if (theirs == nexts_of_.end()) return take();
+  for (const auto number : std::set(theirs->second))
     refuse(remove(number), FailureKind::removed, fmt::format("worker {} was dismissed", worker.value));
   return take();
 }
@@ -123,10 +122,10 @@ void Table::handle(const Pulse& pulse, const Waiter& waiter, Instant now) {
   if (pulse.op.size() > max_operation)
     return refuse(waiter, FailureKind::limit,
                   fmt::format("the name of an operation has at most {} bytes", max_operation));
-  if (pulse.rank >= world_.size || seats_[pulse.rank].state != Seat::State::taken)
+  if (pulse.rank >= world_.size || seats_.state(pulse.rank) != SeatState::taken)
     return refuse(waiter, FailureKind::invalid, fmt::format("rank {} has not joined", pulse.rank));
   answer(waiter, Done{});
-  auto& seat = seats_[pulse.rank];
+  auto& seat = seats_.at(pulse.rank);
   seat.heard = now;
   // A member that is stuck repeats itself, and has not got on.
   if (seat.sequence == pulse.sequence && seat.in_operation == pulse.in_operation) return;

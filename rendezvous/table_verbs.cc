@@ -23,10 +23,15 @@ bool is_whole(const std::vector<std::uint32_t>& ranks, std::uint32_t size) {
 
 }  // namespace
 
+Table::Body Table::failure(FailureKind kind, std::string message, std::vector<std::uint32_t> missing) const {
+  return std::make_shared<const ReplyBody>(Failure{kind, std::move(message), world_.generation,
+                                                   std::move(missing),
+                                                   kind == FailureKind::over ? verdict_ : std::nullopt});
+}
+
 void Table::refuse(const Waiter& waiter, FailureKind kind, std::string message,
                    std::vector<std::uint32_t> missing) {
-  answer(waiter, Failure{kind, std::move(message), world_.generation, std::move(missing),
-                         kind == FailureKind::over ? verdict_ : std::nullopt});
+  answer(waiter, failure(kind, std::move(message), std::move(missing)));
 }
 
 bool Table::acceptable_key(const Waiter& waiter, const std::string& key, bool to_write) {
@@ -152,10 +157,7 @@ void Table::wait_for_keys(Waiter waiter, Keys keys, std::uint32_t wait_ms, Insta
 void Table::grant_waits_for(const std::string& key) {
   for (const auto& granted : store_.granted_by(key)) {
     const auto body = std::make_shared<const ReplyBody>(values_of(granted.keys));
-    for (const auto number : granted.waiters) {
-      const auto waiter = remove(number);
-      outbox_.push_back({waiter.connection, waiter.request, body});
-    }
+    for (const auto number : granted.waiters) answer(remove(number), body);
   }
 }
 
@@ -181,49 +183,60 @@ void Table::handle(const Barrier& barrier, Waiter waiter, Instant now) {
                   fmt::format("the name of a barrier has at most {} bytes", max_name));
   if (!rank || !formed_)
     return refuse(waiter, FailureKind::invalid, "only a member that has joined can be in a barrier");
-  const auto& named = barrier.ranks;  // none: all
-  const auto known = meetings_.find(barrier.name);
-  const bool stands = known != meetings_.end();
-  const bool same =
-      stands && (named.empty() ? is_whole(known->second.ranks, world_.size) : known->second.ranks == named);
-  // All of a large world come with the same ranks. Those are looked at once: whoever leaves ends the barrier.
-  std::vector<std::uint32_t> ranks;
-  if (!same) {
-    ranks = named;
-    if (ranks.empty())
-      for (std::uint32_t r = 0; r < world_.size; ++r) ranks.push_back(r);
-  }
+  static const std::vector<std::uint32_t> all;
+  const auto& ranks = is_whole(barrier.ranks, world_.size) ? all : barrier.ranks;
+  const auto* const stands = meetings_.find(barrier.name);
+  const bool same = stands != nullptr && stands->ranks == ranks;
   if ((!same && !acceptable_ranks(ranks)) ||
-      (!named.empty() && std::find(named.begin(), named.end(), *rank) == named.end()))
+      (!ranks.empty() && std::find(ranks.begin(), ranks.end(), *rank) == ranks.end()))
     return refuse(waiter, FailureKind::invalid,
                   "a barrier names ranks of the world, each once, the caller's among them");
-  if (stands && !same)
+  if (stands != nullptr && !same)
     return refuse(waiter, FailureKind::invalid,
                   fmt::format("barrier {} was entered with other ranks", quoted(barrier.name)));
-  if (stands && known->second.here.contains(*rank))
+  if (stands != nullptr && stands->here.contains(*rank))
     return refuse(waiter, FailureKind::invalid,
                   fmt::format("this member is in barrier {} already", quoted(barrier.name)));
-  for (const auto other : ranks)
-    if (seats_[other].state == Seat::State::left)
-      return refuse(waiter, FailureKind::left,
-                    fmt::format("barrier {} cannot be complete: {} has left", quoted(barrier.name),
-                                name_ranks({other})),
-                    {other});
+  if (const auto left = same ? std::nullopt : left_of(ranks))  // one that leaves later ends the barrier
+    return refuse(
+        waiter, FailureKind::left,
+        fmt::format("barrier {} cannot be complete: {} has left", quoted(barrier.name), name_ranks({*left})),
+        {*left});
   waiter.kind = Waiter::Kind::barrier;
   waiter.rank = *rank;
   waiter.name = barrier.name;
-  const auto number = add(std::move(waiter), barrier.wait_ms, now);
-  auto& joined = meetings_[barrier.name];
-  if (!stands) joined.ranks = std::move(ranks);
-  joined.here[*rank] = number;
+  meetings_.enter(barrier.name, ranks, *rank, add(std::move(waiter), barrier.wait_ms, now));
   meet_if_complete(barrier.name);
 }
 
+// None named: all of the world.
+std::optional<std::uint32_t> Table::left_of(const std::vector<std::uint32_t>& ranks) const {
+  if (ranks.empty()) return seats_.first_left();
+  for (const auto rank : ranks)
+    if (seats_.state(rank) == SeatState::left) return rank;
+  return std::nullopt;
+}
+
 void Table::meet_if_complete(const std::string& name) {
-  const auto& meeting = meetings_.at(name);
-  if (meeting.here.size() < meeting.ranks.size()) return;
+  const auto& meeting = *meetings_.find(name);
+  if (meeting.here.size() < (meeting.ranks.empty() ? world_.size : meeting.ranks.size())) return;
   const auto here = meeting.here;
-  for (const auto& [rank, number] : here) answer(remove(number), Done{});
+  const auto done = std::make_shared<const ReplyBody>(Done{});
+  for (const auto& [rank, number] : here) answer(remove(number), done);
+}
+
+void Table::handle(const FetchMembers& fetch, const Waiter& waiter, Instant) {
+  if (fetch.count == 0 || fetch.count > max_members)
+    return refuse(waiter, FailureKind::limit,
+                  fmt::format("one may ask for 1 to {} members, not {}", max_members, fetch.count));
+  if (fetch.first >= world_.size || fetch.count > world_.size - fetch.first)
+    return refuse(waiter, FailureKind::invalid,
+                  fmt::format("a world of {} has no ranks {} to {}", world_.size, fetch.first,
+                              std::uint64_t{fetch.first} + fetch.count - 1));
+  if (!formed_)
+    return refuse(waiter, FailureKind::invalid, "the members are not known before all have joined");
+  const auto from = world_.members.begin() + fetch.first;
+  answer(waiter, Members{{from, from + fetch.count}});
 }
 
 void Table::handle(const PublishIds& publish, const Waiter& waiter, Instant) {

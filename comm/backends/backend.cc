@@ -35,6 +35,7 @@ std::string detail_of(const Descriptor& what, std::span<const std::uint32_t> ran
     case Call::alltoallv:
       return fmt::format("({})", name_of(what.dtype));
     case Call::barrier:
+    case Call::join:
       break;
   }
   return {};
@@ -69,6 +70,8 @@ const char* name_of(Call call) {
       return "alltoallv";
     case Call::send:
       return "send";
+    case Call::join:
+      return "join";
   }
   return "?";
 }

@@ -27,6 +27,7 @@ enum class Call : std::uint8_t {
   alltoallv_plan,  // all ranks hear how much each gives to each
   alltoallv,
   send,  // of a group of two, to the other
+  join,  // nothing any more, until all say so
 };
 const char* name_of(Call call);
 

@@ -21,6 +21,8 @@ namespace {
 
 // The launcher finds a silent agent first, so that it can name the host; the agent waits a little longer.
 constexpr Duration longer_than_launcher = milliseconds(500);
+// Signals of one number that come within it are one.
+constexpr Duration one_press = milliseconds(500);
 // Beyond the grace that its workers are given, for the launcher to end an agent that said Leaving.
 constexpr Duration leaving_slack = seconds(2);
 // Between two signs of life, also where the time-out is long.
@@ -317,19 +319,27 @@ void Agent::on_child() {
 }
 
 void Agent::on_signal(int number) {
-  const bool must_leave = number != SIGUSR1 && number != SIGUSR2;
-  if (mode_ == Mode::serving && elastic_ && number != SIGUSR2 && !(must_leave && must_leave_)) {
-    if (must_leave) {
-      must_leave_ = true;
-      leave_by_.arm(io::Loop::now() + grace_ + leaving_slack, [this, number] { end_by_signal(number); });
-    } else if (told_leaving_) {
-      return;
-    }
-    told_leaving_ = true;
-    return link_.send(wire::Leaving{"the agent got " + signal_name(number)});
+  if (number == SIGUSR2 || (number == SIGUSR1 && !elastic_))
+    return link_.send(
+        wire::Note{"the agent got " + signal_name(number) + ", which means nothing to this job"});
+  if (number == SIGUSR1) {
+    if (mode_ == Mode::serving && !told_leaving_) tell_leaving(number);
+    return;
   }
-  if (must_leave) return end_by_signal(number);
-  link_.send(wire::Note{"the agent got " + signal_name(number) + ", which means nothing to this job"});
+  if (mode_ == Mode::lost || !is_set_up_) return end_by_signal(number);
+  const auto now = io::Loop::now();
+  // Who ends all processes of a job also reaches the watcher, which hands it on.
+  if (number == std::exchange(leave_signal_, number) && now - leave_signal_at_ < one_press) return;
+  if (leave_signal_at_ != Instant{}) return end_by_signal(number);
+  leave_signal_at_ = now;
+  if (mode_ == Mode::stopping) return;  // the launcher has ended the job, and this hears of it as well
+  leave_by_.arm(now + grace_ + leaving_slack, [this, number] { end_by_signal(number); });
+  tell_leaving(number);
+}
+
+void Agent::tell_leaving(int number) {
+  told_leaving_ = true;
+  link_.send(wire::Leaving{"the agent got " + signal_name(number)});
 }
 
 }  // namespace trainrun::agent

@@ -37,10 +37,10 @@ class Agent {
   // The process's exit code, once the loop has stopped: 0 after a proper Stop, 1 after the Link was lost.
   [[nodiscard]] int exit_code() const { return exit_code_; }
   void on_child();
-  // TERM, INT, HUP, QUIT, USR1 or USR2. An elastic job is told that the host will go (Leaving), once for USR1
-  // and once for the first four; the launcher has the grace and 2 s after one of these to end this agent
-  // itself. Without elasticity, at the end of that time, or at the second such signal all is ended at once.
-  // USR1 never ends, and USR2 means nothing.
+  // TERM, INT, HUP, QUIT, USR1 or USR2. After one of the first four the launcher is told that this agent is
+  // to go (Leaving), and has the grace and 2 s to end it: until then ranks are served, so that none of their
+  // last words is lost. At the end of that time, or at the second such signal, all is ended at once. USR1 is
+  // Leaving without an end, for elastic jobs alone, and USR2 means nothing.
   void on_signal(int number);
 
  private:
@@ -57,6 +57,7 @@ class Agent {
   void tell_refusal(uid_t user);
   [[nodiscard]] Door::Handlers at_door(wire::DoorKind kind);
   [[nodiscard]] Door& door(wire::DoorKind kind);
+  void tell_leaving(int number);
   void end_by_signal(int number);
   void give_up(const std::string& why);
   void lose_link();
@@ -90,8 +91,10 @@ class Agent {
   Duration grace_ = seconds(10), host_timeout_ = seconds(10);
   Instant last_heard_;
   bool paused_ = false, is_set_up_ = false, left_ = false;
-  bool elastic_ = false, told_leaving_ = false, must_leave_ = false, told_refusal_ = false;
-  AskedToEnd told_to_end_;  // of what is left
+  bool elastic_ = false, told_leaving_ = false, told_refusal_ = false;
+  int leave_signal_ = 0;       // the latest ...
+  Instant leave_signal_at_{};  // ... and when the first came
+  AskedToEnd told_to_end_;     // of what is left
   AskedToEnd told_beyond_reach_;
   bool spares_some_ = false;
   std::size_t leftovers_ = 0;

@@ -86,14 +86,22 @@ def command_line():
         return file.read().split(b"\0")[:-1]
 
 
+def was_given(name):
+    with open("/proc/self/environ", "rb") as file:
+        return any(entry.startswith(name + b"=") for entry in file.read().split(b"\0"))
+
+
 class Environment:
     """The job's, without what was said to this file alone. All of it lies on the heap afterwards, and the memory in
     which the kernel left it can be written over."""
 
     def __init__(self):
         every = dict(os.environb)
+        # Where the locale is C the interpreter has set it to one with UTF-8, for itself and for its children. Executed
+        # anew it must do so by itself, and each rank has to have what it would have got.
+        self.coerced = {b"LC_CTYPE": every[b"LC_CTYPE"]} if b"LC_CTYPE" in every and not was_given(b"LC_CTYPE") else {}
         self.own = {name: os.fsdecode(every.pop(name.encode(), b"")) for name in OWN}
-        self.for_exec = dict(os.environb)
+        self.for_exec = {name: value for name, value in os.environb.items() if name not in self.coerced}
         every.pop(b"TRAINRUN_KEY_FILE", None)  # a mark for those who clear up
         every.pop(b"PYTHONPATH", None)
         if self.own[OWN[3]]:

@@ -130,8 +130,8 @@ def renew_identity():
         process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
 
 
-def become(order, memory, agent, common, mask):
-    """In the rank, which leads its session already and is its agent's child."""
+def become(order, memory, agent, before, mask):
+    """In the rank, which leads its session already and is its agent's child. `before`: the environment of the zygote."""
     import _signal
     stdin, stdout, stderr, gate = order.fds[:4]
     if os.read(gate, 1) != GO_ON:
@@ -154,13 +154,13 @@ def become(order, memory, agent, common, mask):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         except OSError:
             pass  # a container may forbid it: then it is slower
-    environment = {}
+    environment = dict(before.coerced)
     for word in order.words:
         name, _, value = word.partition(b"=")
         environment[name] = value
     replace_environment(environment)
     memory.show_rank(order.words)
-    if environment.get(b"TZ") != common.get(b"TZ"):
+    if environment.get(b"TZ") != before.common.get(b"TZ"):
         import time
         time.tzset()
     for stream, mode, name in ((sys.__stdin__, "r", "<stdin>"), (sys.__stdout__, "w", "<stdout>"),

@@ -151,7 +151,7 @@ def zygote(environment, at, modules):
             stream.flush()
         mine = fork_ranks(channel, orders)
         if mine is not None:
-            become(mine, memory, agent, environment.common, mask)
+            become(mine, memory, agent, environment, mask)
             return real
         orders = []
 

@@ -28,6 +28,8 @@ class HostLedger {
   void host_failed(HostIndex host, Instant now, Duration atleast = Duration::zero());
   void forgive(HostIndex host) { entries_.erase(host); }
 
+  // Whether anything is written down about it.
+  [[nodiscard]] bool knows(HostIndex host) const { return entries_.contains(host); }
   // Whether it was made to rest for its workers within the window.
   [[nodiscard]] bool rested_lately(HostIndex host, Instant now) const;
   [[nodiscard]] bool rests(HostIndex host, Instant now) const;

@@ -37,18 +37,13 @@ std::string to_string(JobPhase phase) {
 
 JobMachine::JobMachine(JobSpec spec, Placement first)
     : spec_(std::move(spec)),
+      roster_(spec_, elastic()),
       world_(std::move(first)),
-      ledger_(spec_.elastic.cooldown_min, spec_.elastic.cooldown_max),
       budget_(spec_.elastic.limit) {
-  for (std::uint32_t i = 0; i < spec_.hosts.hosts.size(); ++i) {
-    HostEntry entry;
-    entry.host = spec_.hosts.hosts[i];
-    entry.listed = elastic() || std::any_of(world_.seats.begin(), world_.seats.end(),
-                                            [i](const Seat& seat) { return seat.host.value == i; });
-    hosts_.push_back(std::move(entry));
-    if (hosts_.back().listed) order_.push_back(HostIndex{i});
-  }
-  verdict_.generation = world_.generation;
+  std::set<HostIndex> needed;
+  for (const auto& seat : world_.seats()) needed.insert(seat.host);
+  for (const auto index : needed) roster_.list(index);
+  verdict_.generation = world_.generation();
 }
 
 JobActions JobMachine::step(const JobEvent& event, Instant now) {
@@ -61,26 +56,22 @@ JobActions JobMachine::step(const JobEvent& event, Instant now) {
 JobMachine::Progress JobMachine::progress() const {
   Progress p;
   p.phase = phase_;
-  p.generation = world_.generation.value;
-  p.ranks = static_cast<int>(world_.seats.size());
-  p.ending = still_to_end();
+  p.generation = world_.generation().value;
+  p.ranks = world_.size();
+  p.ending = world_.counts().to_end;
   p.drained_at = drained_at_;
-  for (const auto& host : hosts_) {
-    p.hosts += host.listed ? 1 : 0;
-    p.hosts_ready += host.state == HostState::ready ? 1 : 0;
-  }
-  for (const auto& [id, worker] : workers_) {
-    if (!worker.member) continue;
-    p.started += worker.state != WorkerState::ordered ? 1 : 0;
-    p.alive += worker.state == WorkerState::spawned ? 1 : 0;
-    p.finished += worker.state == WorkerState::finished ? 1 : 0;
-  }
+  p.hosts = roster_.counts().listed;
+  p.hosts_ready = roster_.count(HostState::ready);
+  const auto& counts = world_.counts();
+  p.started = counts.members - counts.members_that(WorkerState::ordered);
+  p.alive = counts.members_that(WorkerState::spawned);
+  p.finished = counts.members_that(WorkerState::finished);
   return p;
 }
 
-const Seat* JobMachine::seat_of(WorkerId worker) const {
-  const auto it = workers_.find(worker);
-  return it == workers_.end() ? nullptr : &it->second.seat;
+const Seat* JobMachine::seat_of(WorkerId id) const {
+  const auto* worker = world_.find(id);
+  return worker == nullptr ? nullptr : &worker->seat;
 }
 
 void JobMachine::enter(Phase next) {
@@ -99,17 +90,6 @@ void JobMachine::arm(Deadline deadline, Instant at) {
 
 void JobMachine::disarm(Deadline deadline) {
   if (armed_.erase(deadline) > 0) act(Disarm{deadline});
-}
-
-bool JobMachine::all_members(WorkerState state) const {
-  return std::all_of(workers_.begin(), workers_.end(),
-                     [state](const auto& it) { return !it.second.member || it.second.state == state; });
-}
-
-bool JobMachine::none_alive() const {
-  return std::none_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    return it.second.state == WorkerState::ordered || it.second.state == WorkerState::spawned;
-  });
 }
 
 // ---- what the phase allows. Each names every phase, so that a new one has to be thought of here.
@@ -134,7 +114,7 @@ bool JobMachine::still_changes() const {
 bool JobMachine::world_stands() const {
   switch (phase_) {
     case Phase::forming:
-      return begun_;
+      return world_.begun();
     case Phase::running:
       return true;
     case Phase::gathering:
@@ -163,7 +143,7 @@ bool JobMachine::may_restart() const {
 }
 
 bool JobMachine::may_restart(Rank rank) const {
-  const auto* worker = member_at(rank);
+  const auto* worker = world_.member_at(rank);
   return may_restart() && worker != nullptr && worker->state == WorkerState::spawned;
 }
 
@@ -175,12 +155,12 @@ void JobMachine::on(const Begin&) {
   if (spec_.timeout) arm(Deadline::job, now_ + *spec_.timeout);
   if (elastic()) return dial_wanted();
   arm(Deadline::notice, now_ + patience_with_hosts);
-  for (const auto index : order_) dial(index);
+  for (const auto index : roster_.order()) dial(index);
 }
 
 void JobMachine::on(const HostReady& event) {
-  auto& host = hosts_.at(event.host.value);
-  host.facts = event.facts;
+  const auto& host = roster_.at(event.host);
+  roster_.change(event.host, [&](HostEntry& it) { it.facts = event.facts; });
   if (const auto good = slots_suit(event.host); !good && host.state == HostState::dialling) {
     act(AbandonHost{event.host});
     return on(HostFailed{event.host, good.error()});
@@ -211,21 +191,21 @@ void JobMachine::on(const HostReady& event) {
         return ignore("host ready", "it was ready before");
       // An agent that comes up while we end must not live on: its Link is closed at once.
       act(AbandonHost{event.host});
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       return phase_ == Phase::closing ? finish_if_all_gone() : void();
   }
 }
 
 void JobMachine::on(const HostFailed& event) {
-  auto& host = hosts_.at(event.host.value);
+  const auto& host = roster_.at(event.host);
   switch (phase_) {
     case Phase::gathering:
       if (host.state != HostState::dialling) return ignore("host failed", "it was given up");
-      host.state = HostState::gone;
-      std::erase_if(verdict_.host_errors, [&](const auto& it) { return it.first == event.host; });
+      roster_.become(event.host, HostState::gone);
+      forget_error(event.host);
       verdict_.host_errors.emplace_back(event.host, event.error);
       if (elastic()) {
-        host_unusable(event.host);
+        roster_.could_not_be_reached(event.host, now_);
         return try_form();
       }
       // All failing hosts belong in one report: the others are waited for until the start deadline.
@@ -236,20 +216,20 @@ void JobMachine::on(const HostFailed& event) {
     case Phase::cooling:
       if (host.state != HostState::dialling)
         return ignore("host failed", "it was ready before; a lost host is told otherwise");
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       tell_host_error(event.host, event.error);
-      host_unusable(event.host);
+      roster_.could_not_be_reached(event.host, now_);
       return phase_ == Phase::cooling ? try_form() : dial_wanted();
     case Phase::closing:
     case Phase::done:
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       return finish_if_all_gone();
   }
 }
 
 void JobMachine::give_up_gathering() {
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].state != HostState::dialling) continue;
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+    if (roster_.at({i}).state != HostState::dialling) continue;
     verdict_.host_errors.emplace_back(
         HostIndex{i},
         Error{Code::unreachable,
@@ -267,14 +247,14 @@ void JobMachine::give_up_gathering() {
 void JobMachine::form() {
   if (phase_ == Phase::gathering && !mpi_is_one()) return end_because(Outcome::Kind::mpi_mixed);
   enter(Phase::forming);
-  begun_ = false;
-  act(ReservePort{world_.generation, world_.seats.front().host});
+  act(ReservePort{world_.generation(), world_.seats().front().host});
 }
 
 void JobMachine::on(const PortReserved& event) {
   switch (phase_) {
     case Phase::forming:
-      if (event.generation != world_.generation || begun_) return ignore("port reserved", "not asked for");
+      if (event.generation != world_.generation() || world_.begun())
+        return ignore("port reserved", "not asked for");
       return begin_world();
     case Phase::gathering:
     case Phase::running:
@@ -290,7 +270,8 @@ void JobMachine::on(const PortReserved& event) {
 void JobMachine::on(const PortRefused& event) {
   switch (phase_) {
     case Phase::forming:
-      if (event.generation != world_.generation || begun_) return ignore("port refused", "not asked for");
+      if (event.generation != world_.generation() || world_.begun())
+        return ignore("port refused", "not asked for");
       verdict_.why = cause::PortRefused{event.error};
       return trouble({.kind = Outcome::Kind::port_refused,
                       .what = cause::PortRefused{event.error},
@@ -309,8 +290,7 @@ void JobMachine::on(const PortRefused& event) {
 // One program instance a rank; ids are never reused, so a message about an old one can never be taken for a
 // new one. Survivors keep their worker.
 void JobMachine::begin_world() {
-  begun_ = true;
-  begun_generation_ = world_.generation;
+  begun_generation_ = world_.generation();
   met_ = announced_ = false;
   // Who was lost is replaced, once the world has met.
   if (!survivors_stay_) failed_before_.clear();
@@ -319,45 +299,49 @@ void JobMachine::begin_world() {
   finish_by_.reset();
   broken_.reset();
   std::map<std::pair<HostIndex, std::uint32_t>, WorkerId> living;
-  for (auto& [id, worker] : workers_) {
+  std::vector<WorkerId> dead;  // they have no place any more, and are not counted twice
+  for (const auto& [id, worker] : world_.all()) {
     if (worker.member && worker.state == WorkerState::spawned)
       living[{worker.seat.host, worker.seat.slot}] = id;
+    else if (!worker.alive())
+      dead.push_back(id);
   }
-  BeginWorld begin{world_, {}, static_cast<std::uint32_t>(verdict_.restarts)};
+  BeginWorld begin{world_.placement(), {}, static_cast<std::uint32_t>(verdict_.restarts)};
   std::vector<StartWorker> starts;
-  for (const auto& seat : world_.seats) {
+  for (const auto& seat : world_.seats()) {
     const auto survivor = living.find({seat.host, seat.slot});
     if (survivor != living.end()) {
-      auto& worker = workers_.at(survivor->second);
-      worker.seat = seat;
-      worker.joined = worker.waits = worker.told = false;
+      world_.change(survivor->second, [&seat](Worker& worker) {
+        worker.seat = seat;
+        worker.joined = worker.waits = false;
+        if (worker.fate == Fate::asked_to_leave) worker.fate = Fate::stays;
+      });
       begin.workers.push_back(survivor->second);
       living.erase(survivor);
       continue;
     }
-    ++last_worker_.value;
-    workers_[last_worker_].seat = seat;
-    workers_[last_worker_].since = now_;
-    begin.workers.push_back(last_worker_);
-    const auto slots = elastic() ? std::max(0, slots_of(spec_, hosts_.at(seat.host.value).host)) : 0;
-    starts.push_back({last_worker_, world_.generation, seat.rank,
-                      std::max(seat.local_size, static_cast<std::uint32_t>(slots))});
+    const auto id = world_.order(seat, now_);
+    begin.workers.push_back(id);
+    const auto slots = elastic() ? std::max(0, slots_of(spec_, roster_.at(seat.host).host)) : 0;
+    starts.push_back(
+        {id, world_.generation(), seat.rank, std::max(seat.local_size, static_cast<std::uint32_t>(slots))});
   }
+  world_.begin(begin.workers);
   act(std::move(begin));
   for (const auto& [place, id] : living) dismiss(id);
-  // Those that ended since have no place any more, and are not counted twice.
-  for (auto it = workers_.begin(); it != workers_.end();) {
-    auto& worker = it->second;
-    const bool dead = worker.state == WorkerState::exited || worker.state == WorkerState::finished;
-    if (worker.member && dead) worker.member = false;
-    it = !worker.member && worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
-  }
+  for (const auto id : dead) leave_world(id);
   await_dismissed();
+  roster_.fits();
   world_ordered_at_ = now_;
   if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);
   for (const auto& start : starts) act(start);
   release_unused();
   after_worker_change();
+}
+
+void JobMachine::leave_world(WorkerId id) {
+  world_.change(id, [](Worker& worker) { worker.member = false; });
+  if (world_.at(id).state == WorkerState::finished) world_.forget(id);
 }
 
 void JobMachine::on(const WorkerStarted& event) {
@@ -366,12 +350,14 @@ void JobMachine::on(const WorkerStarted& event) {
     case Phase::running:
     case Phase::draining:
     case Phase::cooling: {
-      const auto it = workers_.find(event.worker);
-      if (it == workers_.end() || it->second.state != WorkerState::ordered)
+      const auto* known = world_.find(event.worker);
+      if (known == nullptr || known->state != WorkerState::ordered)
         return ignore("worker started", "it was started before, or its host is lost");
-      it->second.state = WorkerState::spawned;
-      it->second.pid = event.pid;
-      it->second.since = now_;
+      world_.change(event.worker, [&](Worker& worker) {
+        worker.state = WorkerState::spawned;
+        worker.pid = event.pid;
+        worker.since = now_;
+      });
       // Its order went out before the drain began, and so before the signal: it hears of the end like the
       // others.
       if (phase_ == Phase::forming || phase_ == Phase::draining) after_worker_change();

@@ -23,7 +23,6 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/core/host_ledger.h"
 #include "launcher/core/job_action.h"
 #include "launcher/core/job_phase.h"
 #include "launcher/core/job_spec.h"
@@ -31,6 +30,8 @@
 #include "launcher/core/placement.h"
 #include "launcher/core/replan.h"
 #include "launcher/core/restart_budget.h"
+#include "launcher/core/roster.h"
+#include "launcher/core/world.h"
 
 namespace trainrun::core {
 
@@ -47,12 +48,14 @@ class JobMachine {
   // one. These two and the events, each with its moment, are all that ever comes in: the journal keeps them,
   // and a replay decides the same (core/journal.h).
   JobMachine(JobSpec spec, Placement first);
+  JobMachine(const JobMachine&) = delete;
+  JobMachine& operator=(const JobMachine&) = delete;
 
   JobActions step(const JobEvent& event, Instant now);
 
   [[nodiscard]] Progress progress() const;
   [[nodiscard]] Phase phase() const { return phase_; }
-  [[nodiscard]] const Placement& placement() const { return world_; }
+  [[nodiscard]] const Placement& placement() const { return world_.placement(); }
   // Where a worker sits, or sat last, until it is finished and its generation is over; null for any other.
   [[nodiscard]] const Seat* seat_of(WorkerId worker) const;
   [[nodiscard]] std::vector<HostView> hosts() const;
@@ -69,47 +72,13 @@ class JobMachine {
   [[nodiscard]] bool holds_without(HostIndex host) const;
   // ... or without one slot.
   [[nodiscard]] bool holds_with_a_slot_less() const;
+  // Workers and hosts that were looked at one by one, since the start: no event makes it grow with the job,
+  // but those that begin or end a generation.
+  [[nodiscard]] std::uint64_t visited() const { return world_.visited() + roster_.visited(); }
   // Empty when all invariants hold, else the one that does not; tests ask after every step.
   [[nodiscard]] std::string broken_invariant() const;
 
  private:
-  struct HostEntry {
-    Host host;
-    HostState state = HostState::gone;
-    bool listed = true;    // in the list of hosts as it is now
-    bool leaving = false;  // it said that it will go, or the user removed it: no new world uses it
-    bool removed = false;  // by the user
-    bool added = false;    // by the user, when no list had it: it stays until he removes it
-    bool refused = false;  // it cannot give each of its slots what a rank is to get
-    bool sweeping = false;
-    bool inspecting = false;
-    int failed_dials = 0;  // in a row
-    int slots_then = 0;    // when the current world was planned
-    Instant retry_at{};
-    Instant away_until{};                            // it went by its own word
-    std::string note;                                // what was last said about it
-    std::shared_ptr<const wire::HostFacts> facts{};  // of its agent, once there was one
-  };
-  struct Worker {
-    WorkerState state = WorkerState::ordered;
-    Instant since{};  // of the state, as it is told: ended is one
-    Seat seat;
-    std::uint32_t pid = 0;
-    bool member = true;        // of the current world
-    bool condemned = false;    // we end it: its end is no failure
-    bool killed = false;       // alive when KILL was sent
-    bool asked = false;        // to end, before it did
-    bool seasoned = false;     // it was in a world that had met: it may hold state
-    bool joined = false;       // it is in the rendezvous of this generation
-    bool waits = false;        // it has left this generation's work
-    bool told = false;         // to leave: however it ends, it followed
-    bool left = false;         // for its agent to end, since we leave at once
-    bool raised = false;       // and printed its exception
-    bool ended_there = false;  // its agent went in an orderly way, and ends it by SIGTERM
-    std::optional<Failure> failure;
-    std::string last_words;  // when it failed
-    ExitStatus status;
-  };
   // What a drain leads to.
   enum class Then : std::uint8_t { end, restart };
 
@@ -155,21 +124,26 @@ class JobMachine {
   void dial(HostIndex index);
   void dial_wanted();
   void give_up_host(HostIndex index);
+  void forget_error(HostIndex index);
   void leave_host(HostIndex index, const std::string& reason, bool by_user);
   void release_unused();
   void host_ready(HostIndex index);
-  void host_unusable(HostIndex index);
-  void host_left(HostIndex index);
   void slots_changed(HostIndex index);
   [[nodiscard]] Result<void> slots_suit(HostIndex index) const;
   void watch_hosts();
-  [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
-  [[nodiscard]] int slots_on(HostIndex index) const;
-  [[nodiscard]] int slots_without(std::optional<HostIndex> host) const;
+  [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const {
+    return roster_.usable(index, now_, forgiven);
+  }
+  [[nodiscard]] int slots_on(HostIndex index) const { return roster_.slots_on(index); }
+  [[nodiscard]] Room room_on(HostIndex index) const;
+  // Slots that a world could have now, or when those are there that are being dialled.
+  [[nodiscard]] int free_slots(bool with_dialling) const;
+  [[nodiscard]] bool is_there(HostIndex index, bool with_dialling) const;
+  [[nodiscard]] bool slots_are_held() const;
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
-  [[nodiscard]] std::set<HostIndex> forgiven() const;
-  [[nodiscard]] bool any_dialling() const;
-  [[nodiscard]] bool has_live_members(HostIndex index) const;
+  [[nodiscard]] std::set<HostIndex> forgiven() const { return roster_.forgiven(now_); }
+  [[nodiscard]] bool any_dialling() const { return roster_.count(HostState::dialling) > 0; }
+  [[nodiscard]] bool has_live_members(HostIndex host) const { return world_.has_live_members(host); }
 
   // gathering, forming
   void give_up_gathering();
@@ -188,6 +162,7 @@ class JobMachine {
   [[nodiscard]] std::vector<AwaitedHost> awaited_hosts() const;
   void tell_host_error(HostIndex index, const Error& error);
   void tell_host_errors();
+  [[nodiscard]] bool is_news(HostIndex index, const Error& error);  // and writes it down
   void tell_what_is_there(int slots);
   void tell_that_state_is_lost();
   [[nodiscard]] bool first_choice_is_ready(int size) const;
@@ -195,6 +170,7 @@ class JobMachine {
   void form();
   bool mpi_is_one();
   void begin_world();
+  void leave_world(WorkerId id);  // it has ended, and has no place any more
   void world_runs();
 
   // worlds
@@ -219,14 +195,13 @@ class JobMachine {
   [[nodiscard]] Follows what_follows(const Trouble& trouble) const;
   [[nodiscard]] bool was_up() const;
   [[nodiscard]] bool in_place_now() const;
-  [[nodiscard]] static bool survives(const Worker& worker);
   [[nodiscard]] std::vector<const Worker*> staying() const;
-  [[nodiscard]] static bool awaited(const Worker& worker);
   void kill_late_starters();
   void give_up_those_who_withstand();
   void output_is_late();
-  [[nodiscard]] bool survivors_complete(std::size_t survivors, int size) const;
+  [[nodiscard]] bool survivors_complete(int size) const;
   void begin_draining(const Trouble& trouble);
+  void condemn_members();
   void drain_step();
   void after_drain();
   bool blame();
@@ -245,7 +220,7 @@ class JobMachine {
   void grace_of_leavers_over();
 
   // the end of an in-place program
-  [[nodiscard]] bool somebody_finished_well() const;
+  [[nodiscard]] bool somebody_finished_well() const { return world_.counts().ended_well > 0; }
   [[nodiscard]] bool program_ends() const;
   void finished_well();
   void finish_without(const Trouble& trouble);
@@ -256,8 +231,6 @@ class JobMachine {
   void end_unfinished();
 
   // members
-  [[nodiscard]] Worker* member_at(Rank rank);
-  [[nodiscard]] const Worker* member_at(Rank rank) const;
   [[nodiscard]] bool world_stands() const;
   void reform_if_all_wait();
   void members_late();
@@ -276,8 +249,6 @@ class JobMachine {
   [[nodiscard]] Duration longer_grace() const;
   void tell_connecting();
   void blame_lost_exchange();
-  [[nodiscard]] int still_to_end() const;
-  [[nodiscard]] std::vector<Rank> ranks_on(HostIndex host) const;
   [[nodiscard]] Cause what_ended_it() const;
   void tell_ending();
   void tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
@@ -300,24 +271,18 @@ class JobMachine {
   [[nodiscard]] bool elastic() const { return spec_.elastic.enabled(); }
   [[nodiscard]] bool asked_to_end(const WorkerExited& event) const;
   [[nodiscard]] bool ended_by_us(const Worker& worker, const WorkerExited& event) const;
-  [[nodiscard]] bool all_members(WorkerState state) const;
-  [[nodiscard]] bool none_alive() const;
   [[nodiscard]] std::string host_name(HostIndex host) const;
   [[nodiscard]] HostRef named(HostIndex host) const { return {host, host_name(host)}; }
-  [[nodiscard]] RankRef who(WorkerId id, const Worker& worker) const;
+  [[nodiscard]] RankRef who(const Worker& worker) const;
   [[nodiscard]] RankRef who(const Failure& failure) const;
   [[nodiscard]] std::optional<Rank> culprit() const;
   void act(JobAction action) { actions_.push_back(std::move(action)); }
 
   const JobSpec spec_;  // as it was at the start: hosts that came later are in hosts_ alone
-  Placement world_;     // the current generation's, or the one that is being formed
-  bool begun_ = false;  // its workers are ordered
+  Roster roster_;
+  World world_;
   Phase phase_ = Phase::gathering;
   Instant now_{}, began_{}, drained_at_{}, signalled_at_{};
-  std::vector<HostEntry> hosts_;
-  std::vector<HostIndex> order_;  // the list as it is now
-  std::map<WorkerId, Worker> workers_;
-  WorkerId last_worker_{};
   std::set<Deadline> armed_;
   int user_signals_ = 0;
   UserSignal last_signal_{};
@@ -333,7 +298,6 @@ class JobMachine {
   Outcome verdict_;
   JobActions actions_;
 
-  HostLedger ledger_;
   RestartBudget budget_;
   // After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
   static constexpr Duration after_kill = seconds(5);
@@ -376,7 +340,6 @@ class JobMachine {
   std::optional<Duration> first_took_;            // until the members of the first world that met were there
   bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
   bool announced_ = false;                        // members were told that the world is about to change
-  std::map<HostIndex, int> stopped_slots_;        // by the user
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
   Duration silence_{};                            // for which the inspection runs
   std::vector<notice::RankInspected> evidence_;   // that it has found

@@ -81,8 +81,9 @@ void JobMachine::on(const UserSignal& event) {
 // A batch system's cancel reaches ranks, agents and us in any order: what it did to them is no failure.
 bool JobMachine::may_have_hit_all(int number) const {
   if (verdict_.kind == Outcome::Kind::host_lost) return number == SIGTERM;
+  const auto& all = world_.all();
   return verdict_.kind == Outcome::Kind::worker_failed &&
-         std::all_of(workers_.begin(), workers_.end(), [number](const auto& it) {
+         std::all_of(all.begin(), all.end(), [number](const auto& it) {
            return !it.second.failure || it.second.failure->status == ExitStatus::killed(number, false);
          });
 }
@@ -139,14 +140,14 @@ void JobMachine::on(const DeadlinePassed& event) {
       return;
     case Deadline::stop:
       if (phase_ != Phase::closing) return ignore("stop deadline", "not closing");
-      for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        if (hosts_[i].state == HostState::stopping) tell(notice::ClearUpUnconfirmed{named({i}), false});
+      for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+        if (roster_.at({i}).state == HostState::stopping) tell(notice::ClearUpUnconfirmed{named({i}), false});
       }
       return leave_at_once();
     case Deadline::sweep:
       if (phase_ != Phase::draining) return ignore("sweep deadline", "nobody is asked to clear up");
-      for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        if (!hosts_[i].sweeping) continue;
+      for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+        if (!roster_.at({i}).sweeping) continue;
         tell(notice::ClearUpUnconfirmed{named({i}), true});
         abandon_stuck({i}, "its agent did not clear up");
       }
@@ -184,8 +185,8 @@ void JobMachine::on(const DeadlinePassed& event) {
 
 void JobMachine::give_up_those_who_withstand() {
   std::set<HostIndex> bad;
-  for (const auto& [id, worker] : workers_)
-    if (awaited(worker) && worker.killed) bad.insert(worker.seat.host);
+  for (const auto& [id, worker] : world_.all())
+    if (worker.awaited() && worker.killed()) bad.insert(worker.seat.host);
   for (const auto host : bad) give_up_stuck(host);
   after_worker_change();
 }
@@ -196,10 +197,10 @@ void JobMachine::output_is_late() {
   const bool user_waits = verdict_.kind == Outcome::Kind::user_signal ||
                           verdict_.kind == Outcome::Kind::timed_out || user_signals_ > 0;
   int late = 0;
-  for (auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : world_.all()) {
     if (worker.state != WorkerState::exited) continue;
     ++late;
-    if (user_waits) worker.state = WorkerState::finished;
+    if (user_waits) world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
   }
   if (!user_waits) return arm(Deadline::kill, now_ + after_kill);
   tell(notice::OutputUnread{late});
@@ -214,21 +215,21 @@ void JobMachine::give_up_stuck(HostIndex host) {
 // An agent that cannot end its processes is of no use for the next generation either.
 void JobMachine::abandon_stuck(HostIndex host, const std::string& why) {
   give_up_host(host);
-  if (elastic()) ledger_.host_failed(host, now_);
+  if (elastic()) roster_.host_failed(host, now_);
   lose_workers_of(host, why);
 }
 
 void JobMachine::start_without_the_late() {
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].state != HostState::dialling) continue;
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+    if (roster_.at({i}).state != HostState::dialling) continue;
     const auto why =
         fmt::format("{}: no answer within {}", host_name({i}), format_duration(first_patience()));
     const Error error{Code::unreachable, why, {}};
     tell(notice::HostsFailed{{{named({i}), error}}, false});
-    hosts_[i].note = why;
+    roster_.change({i}, [&](HostEntry& it) { it.note = why; });
     verdict_.host_errors.emplace_back(HostIndex{i}, error);
     give_up_host({i});
-    host_unusable({i});
+    roster_.could_not_be_reached({i}, now_);
   }
   try_form();
 }
@@ -236,20 +237,18 @@ void JobMachine::start_without_the_late() {
 // ---- ending
 
 void JobMachine::end_because(Outcome::Kind kind) {
-  if (std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return it.second.member; })) {
+  if (world_.counts().members > 0) {
     drain(kind);
     return after_worker_change();
   }
   verdict_.kind = kind;
   settle_verdict();
-  if (world_.generation.value <= 1) verdict_.others.not_started = spec_.world_size();
+  if (world_.generation().value <= 1) verdict_.others.not_started = spec_.world_size();
   close();
 }
 
 // The drain that was to end in a restart ends the job.
 void JobMachine::end_instead(Outcome::Kind kind) {
-  for (auto& [id, worker] : workers_)
-    if (worker.member) worker.condemned = true;
   disarm(Deadline::sweep);
   disarm(Deadline::kill);
   drain(kind);
@@ -262,11 +261,11 @@ void JobMachine::drain(Outcome::Kind kind) {
   drained_at_ = now_;
   drain_signal_ = SIGTERM;
   kill_sent_ = false;
-  for (auto& [id, worker] : workers_) worker.condemned = true;
+  for (const auto& [id, worker] : world_.all()) world_.doom(id, Fate::condemned);
   enter(Phase::draining);
   // Who waits in the rendezvous learns the cause before the signal comes: a typed error instead of a mute
   // end.
-  act(EndGeneration{world_.generation, kind == Outcome::Kind::worker_failed ? culprit() : std::nullopt,
+  act(EndGeneration{world_.generation(), kind == Outcome::Kind::worker_failed ? culprit() : std::nullopt,
                     what_ended_it(), true});
   act(SignalWorkers{SIGTERM, false});
   arm(Deadline::grace, now_ + spec_.grace);
@@ -284,15 +283,13 @@ void JobMachine::kill_now(std::optional<Duration> advised_grace) {
   const bool explained = !armed_.contains(Deadline::notice);
   // Of those who leave, too, the kill deadline tells from now on who withstands: they had no SIGKILL before.
   for (const auto deadline : {Deadline::grace, Deadline::notice, Deadline::leave}) disarm(deadline);
-  const int alive = still_to_end();
+  const int alive = world_.counts().to_end;
   if (alive > 0) {
     tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), alive, now_ - drained_at_,
                          drain_signal_, advised_grace});
   }
-  for (auto& [id, worker] : workers_) {
-    if (worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned))
-      worker.killed = true;
-  }
+  for (const auto& [id, worker] : world_.all())
+    if (worker.condemned() && worker.alive()) world_.doom(id, Fate::killed);
   act(SignalWorkers{SIGKILL, true});
   arm(Deadline::kill, now_ + (alive > 0 ? after_kill : for_last_output));
 }
@@ -300,16 +297,17 @@ void JobMachine::kill_now(std::optional<Duration> advised_grace) {
 void JobMachine::close() {
   for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
   // Members that had no place any more are ended by their agents.
-  for (auto& [id, worker] : workers_) worker.state = WorkerState::finished;
+  for (const auto& [id, worker] : world_.all())
+    world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
   enter(Phase::closing);
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    switch (hosts_[i].state) {
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+    switch (roster_.at({i}).state) {
       case HostState::dialling:
         give_up_host({i});
         break;
       case HostState::ready:
         act(StopHost{{i}});
-        hosts_[i].state = HostState::stopping;
+        roster_.become({i}, HostState::stopping);
         break;
       case HostState::stopping:
       case HostState::gone:
@@ -321,10 +319,9 @@ void JobMachine::close() {
 }
 
 void JobMachine::on(const HostStopped& event) {
-  auto& host = hosts_.at(event.host.value);
   switch (phase_) {
     case Phase::closing:
-      host.state = HostState::gone;
+      roster_.become(event.host, HostState::gone);
       verdict_.leftovers += event.leftovers;
       tell_leftovers(event.host, event.leftovers, event.names, event.killed);
       return finish_if_all_gone();
@@ -333,8 +330,9 @@ void JobMachine::on(const HostStopped& event) {
     case Phase::running:
     case Phase::draining:
     case Phase::cooling:
-      if (host.state != HostState::stopping) return ignore("host stopped", "it was not asked to");
-      host_left(event.host);
+      if (roster_.at(event.host).state != HostState::stopping)
+        return ignore("host stopped", "it was not asked to");
+      roster_.left(event.host, now_);
       return consider_change();
     case Phase::done:
       return ignore("host stopped", "it was not asked to");
@@ -343,9 +341,7 @@ void JobMachine::on(const HostStopped& event) {
 
 void JobMachine::finish_if_all_gone() {
   if (phase_ != Phase::closing) return;
-  if (std::any_of(hosts_.begin(), hosts_.end(),
-                  [](const auto& host) { return host.state != HostState::gone; }))
-    return;
+  if (roster_.count(HostState::gone) < static_cast<int>(roster_.size())) return;
   disarm(Deadline::stop);
   enter(Phase::done);
   verdict_.exit_code = exit_code_of(verdict_);
@@ -355,20 +351,21 @@ void JobMachine::finish_if_all_gone() {
 void JobMachine::leave_at_once() {
   if (phase_ != Phase::closing) {
     verdict_.kind = Outcome::Kind::user_signal;
-    for (auto& [id, worker] : workers_) {
-      if (worker.state != WorkerState::finished) {
-        worker.status = ExitStatus::lost("left behind for its agent to end");
-        worker.left = true;
-      }
-      worker.state = WorkerState::finished;
+    for (const auto& [id, worker] : world_.all()) {
+      if (worker.state == WorkerState::finished) continue;
+      world_.change(id, [](Worker& it) {
+        it.status = ExitStatus::lost("left behind for its agent to end");
+        it.departure = Departure::left_behind;
+        it.state = WorkerState::finished;
+      });
     }
     settle_verdict();
     for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
     tell_time_of_end();
     enter(Phase::closing);
   }
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
-    if (hosts_[i].state != HostState::gone) give_up_host({i});
+  for (std::uint32_t i = 0; i < roster_.size(); ++i)
+    if (roster_.at({i}).state != HostState::gone) give_up_host({i});
   finish_if_all_gone();
 }
 

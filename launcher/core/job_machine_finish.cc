@@ -9,15 +9,6 @@
 
 namespace trainrun::core {
 
-// By itself: not because we ended it, or told it to leave.
-bool JobMachine::somebody_finished_well() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    const auto& worker = it.second;
-    return worker.member && !worker.condemned && !worker.told && worker.status.success() &&
-           (worker.state == WorkerState::exited || worker.state == WorkerState::finished);
-  });
-}
-
 bool JobMachine::program_ends() const {
   return elastic() && (survivors_stay_ || in_place_now()) &&
          (somebody_left_well_ || somebody_finished_well());
@@ -29,12 +20,12 @@ void JobMachine::finished_well() {
     case Phase::running:
       // A world that has not met never will; in one that has, the others go on until one of them says
       // otherwise.
-      if (begun_ && survivors_stay_ && !met_)
+      if (world_.begun() && survivors_stay_ && !met_)
         return trouble({.kind = Outcome::Kind::unfinished,
                         .what = cause::RankFinished{finished_.value_or(RankRef{})},
                         .cause = CauseKind::rank_finished,
                         .planned = true});
-      if (begun_) return reform_if_all_wait();
+      if (world_.begun()) return reform_if_all_wait();
       somebody_left_well_ = survivors_stay_;
       enter(Phase::cooling);  // the world that was planned has lost one of its members
       return try_form();
@@ -52,15 +43,13 @@ void JobMachine::finished_well() {
 // A member failed, was lost, or asks for another world when some have finished. That costs nothing before it
 // is known whether the others need one.
 void JobMachine::finish_without(const Trouble& trouble) {
-  const bool all_well = std::none_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    return it.second.member && it.second.state == WorkerState::finished && !it.second.status.success();
-  });
+  const bool all_well = world_.counts().finished_badly == 0;
   const auto* lost = std::get_if<cause::HostLost>(&trouble.what);
   if (lost != nullptr && all_well) {  // whoever was there had finished
     if (!trouble.planned) tell(notice::HostLost{lost->host, lost->reason, false, true});
     return after_worker_change();
   }
-  if (begun_ || !unfinished_) last_cause_.reset();
+  if (world_.begun() || !unfinished_) last_cause_.reset();
   if (!trouble.planned && !owed_) owed_ = trouble;
   blaming_ = false;
   survivors_stay_ = somebody_left_well_ = true;
@@ -79,9 +68,7 @@ void JobMachine::finish_alone(const Trouble& trouble) {
 
 // In cooling. Who asks lives and needs another world; whoever else lives may be about to finish.
 bool JobMachine::others_have_asked() {
-  const auto busy = std::any_of(workers_.begin(), workers_.end(),
-                                [](const auto& it) { return survives(it.second) && !it.second.waits; });
-  if (!busy) {
+  if (world_.counts().survivors == world_.counts().survivors_that_wait) {
     disarm(Deadline::finish);
     return true;
   }
@@ -93,9 +80,7 @@ void JobMachine::await_others(const std::optional<Cause>& cause) {
   if (armed_.contains(Deadline::finish)) return;
   if (!finish_by_) {
     finish_by_ = now_ + spec_.start_timeout;
-    const auto left =
-        std::count_if(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
-    if (finished_) tell(notice::Finishing{*finished_, cause, static_cast<int>(left), spec_.start_timeout});
+    if (finished_) tell(notice::Finishing{*finished_, cause, world_.counts().survivors, spec_.start_timeout});
   }
   arm(Deadline::finish, std::max(now_, *finish_by_));
 }
@@ -103,12 +88,12 @@ void JobMachine::await_others(const std::optional<Cause>& cause) {
 // All that live have asked. They get a world if they are enough, somebody among them has the state, and what
 // failed can be paid for; else the job is over.
 bool JobMachine::may_go_on_without() {
-  for (const auto& [id, worker] : workers_)
-    if (survives(worker) && worker.told) dismiss(id);  // it knows that it has no place
+  for (const auto& [id, worker] : world_.all())
+    if (worker.survives() && worker.fate == Fate::asked_to_leave) dismiss(id);  // it has no place
   const auto some = staying();
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
   const bool state =
-      std::any_of(some.begin(), some.end(), [](const Worker* worker) { return worker->seasoned; });
+      std::any_of(some.begin(), some.end(), [](const Worker* worker) { return worker->has_state; });
   if ((state_exists_ && !state) || static_cast<int>(some.size()) < least) {
     end_unfinished();
     return false;
@@ -126,7 +111,7 @@ bool JobMachine::may_go_on_without() {
   ++verdict_.restarts;
   restart_paid(owed->since);
   count_cause(*owed);
-  tell(notice::Restarting{world_.generation, owed->what, false, Follows::others_go_on, budget_.spent(),
+  tell(notice::Restarting{world_.generation(), owed->what, false, Follows::others_go_on, budget_.spent(),
                           spec_.elastic.limit.count, spec_.elastic.limit.window, was_up()});
   return true;
 }
@@ -135,12 +120,10 @@ bool JobMachine::may_go_on_without() {
 void JobMachine::end_unfinished() {
   auto why = unfinished_ && !unfinished_->planned ? unfinished_ : why_unfinished();
   cause::RankFinished unfinished{finished_.value_or(RankRef{}), had_not_finished_};
-  for (const auto& [id, worker] : workers_) {
-    const bool dead = worker.state == WorkerState::exited || worker.state == WorkerState::finished;
-    if (worker.member && !(dead && worker.status.success())) unfinished.unfinished.push_back(who(id, worker));
-  }
-  verdict_.unfinished = static_cast<int>(
-      std::count_if(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); }));
+  for (const auto& [id, worker] : world_.all())
+    if (worker.member && (worker.alive() || !worker.status.success()))
+      unfinished.unfinished.push_back(who(worker));
+  verdict_.unfinished = world_.counts().survivors;
   if (!why || why->planned)
     why = Trouble{.kind = Outcome::Kind::unfinished, .what = std::move(unfinished), .planned = true};
   if (why->kind == Outcome::Kind::host_lost) verdict_.host = why->host;
@@ -150,7 +133,7 @@ void JobMachine::end_unfinished() {
 
 // Members have finished, and nobody lives who was to go on.
 void JobMachine::nobody_is_left() {
-  if (unfinished_ || why_unfinished() || !none_alive()) return end_unfinished();
+  if (unfinished_ || why_unfinished() || world_.counts().alive > 0) return end_unfinished();
   end_because(Outcome::Kind::success);
 }
 

@@ -55,25 +55,26 @@ std::string JobMachine::broken_invariant() const {
     return "cooling without a deadline";
   if (phase_ == Phase::gathering && began_ != Instant{} && !armed({Deadline::start, Deadline::world}))
     return "gathering without a deadline";
-  for (std::size_t i = 0; i < world_.seats.size(); ++i)
-    if (world_.seats[i].rank.value != i) return "ranks have a hole";
-  if (elastic() && begun_) {
-    const auto size = static_cast<int>(world_.seats.size());
+  for (std::size_t i = 0; i < world_.seats().size(); ++i)
+    if (world_.seats()[i].rank.value != i) return "ranks have a hole";
+  if (elastic() && world_.begun()) {
+    const auto size = world_.size();
     if (size > std::max(spec_.elastic.max_np, spec_.world_size()) ||
         size < (spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size()))
       return "a world above the maximum or below the minimum";
   }
   std::set<Rank> live;
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : world_.all()) {
     if (worker.state == WorkerState::finished) continue;
-    if (worker.member && begun_ && !live.insert(worker.seat.rank).second)
+    if (worker.member && world_.begun() && !live.insert(worker.seat.rank).second)
       return "two live workers of one rank";
-    const auto state = hosts_.at(worker.seat.host.value).state;
+    const auto state = roster_.at(worker.seat.host).state;
     if (state != HostState::ready) return "a live worker on a host that is not there";
   }
   if ((phase_ == Phase::closing || phase_ == Phase::done) && !live.empty())
     return "a live worker after the end";
-  return {};
+  if (auto broken = roster_.broken_invariant(); !broken.empty()) return broken;
+  return world_.broken_invariant();
 }
 
 }  // namespace trainrun::core

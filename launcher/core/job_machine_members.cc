@@ -12,24 +12,15 @@ constexpr Duration longest_inspection = seconds(15);
 
 }  // namespace
 
-const JobMachine::Worker* JobMachine::member_at(Rank rank) const {
-  for (const auto& [id, worker] : workers_)
-    if (worker.member && worker.seat.rank == rank) return &worker;
-  return nullptr;
-}
-
-JobMachine::Worker* JobMachine::member_at(Rank rank) {
-  return const_cast<Worker*>(std::as_const(*this).member_at(rank));
-}
-
 void JobMachine::on(const MemberJoined& event) {
-  if (event.generation != world_.generation || !begun_)
+  if (event.generation != world_.generation() || !world_.begun())
     return ignore("member joined", "of another generation");
-  if (auto* worker = member_at(event.rank)) worker->joined = true;
+  if (const auto* worker = world_.member_at(event.rank))
+    world_.change(worker->id, [](Worker& it) { it.joined = true; });
 }
 
 void JobMachine::on(const WorldJoined& event) {
-  if (event.generation != world_.generation || !world_stands())
+  if (event.generation != world_.generation() || !world_stands())
     return ignore("world joined", "it is another generation, or ending");
   met_ = state_exists_ = true;
   if (!first_took_) first_took_ = now_ - world_ordered_at_;
@@ -38,8 +29,8 @@ void JobMachine::on(const WorldJoined& event) {
   disarm(Deadline::join);
   unfinished_.reset();
   failed_before_.clear();
-  for (auto& [id, worker] : workers_)
-    if (worker.member) worker.seasoned = worker.joined = true;
+  for (const auto& [id, worker] : world_.all())
+    if (worker.member) world_.change(id, [](Worker& it) { it.has_state = it.joined = true; });
   if (phase_ == Phase::running && survivors_stay_) {
     tell_generation();
     consider_change();
@@ -47,7 +38,7 @@ void JobMachine::on(const WorldJoined& event) {
 }
 
 void JobMachine::on(const WorldBroken& event) {
-  if (event.generation != world_.generation || !world_stands()) return ignore("world broken", "it is over");
+  if (event.generation != world_.generation() || !world_stands()) return ignore("world broken", "it is over");
   // Without an in-place world the members end by themselves now, and say why.
   if (!in_place_now()) {
     broken_ = event.reason;
@@ -57,23 +48,23 @@ void JobMachine::on(const WorldBroken& event) {
   if (somebody_finished_well())
     return trouble({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, true});
   for (const auto rank : event.culprits) {
-    auto* worker = member_at(rank);
-    if (worker != nullptr && worker->state == WorkerState::spawned) worker->condemned = true;
+    const auto* worker = world_.member_at(rank);
+    if (worker != nullptr && worker->state == WorkerState::spawned) world_.doom(worker->id, Fate::condemned);
   }
   trouble({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, false});
 }
 
 void JobMachine::on(const MemberWaits& event) {
-  const auto it = workers_.find(event.worker);
-  if (it == workers_.end() || !it->second.member || event.generation != begun_generation_)
+  const auto* worker = world_.find(event.worker);
+  if (worker == nullptr || !worker->member || event.generation != begun_generation_)
     return ignore("member waits", "of another generation");
-  it->second.waits = true;
+  world_.change(event.worker, [](Worker& it) { it.waits = true; });
   if (phase_ == Phase::cooling && somebody_left_well_) return try_form();
   reform_if_all_wait();
 }
 
 void JobMachine::on(const WorldProgressed& event) {
-  if (event.generation != world_.generation || told_ != world_.generation || phase_ != Phase::running)
+  if (event.generation != world_.generation() || told_ != world_.generation() || phase_ != Phase::running)
     return ignore("progress", "of another generation, or of one that is ending");
   budget_.progressed();
 }
@@ -84,15 +75,11 @@ void JobMachine::reform_if_all_wait() {
   const auto policy = spec_.elastic.on_failure;
   if (policy != OnFailure::in_place && policy != OnFailure::automatic) return;
   if (!world_stands()) return;
-  bool any = false, all_wait = true;
-  for (const auto& [id, worker] : workers_) {
-    const bool alive = worker.state == WorkerState::ordered || worker.state == WorkerState::spawned;
-    if (!worker.member || !alive) continue;
-    (worker.waits ? any : all_wait) = worker.waits;
-  }
-  if (!any) return;
+  const auto& counts = world_.counts();
+  if (counts.members_that_wait == 0) return;
+  const int alive = counts.members_that(WorkerState::ordered) + counts.members_that(WorkerState::spawned);
   const bool ending = somebody_finished_well();
-  if (!all_wait) return program_ends() ? await_others(std::nullopt) : void();
+  if (counts.members_that_wait < alive) return program_ends() ? await_others(std::nullopt) : void();
   world_elastic_ = true;  // perhaps it never met, but who lives has shown it
   if (announced_ && !broken_) return trouble(planned_change_);
   // Each time one less asks.
@@ -123,19 +110,19 @@ void JobMachine::members_late() {
   auto waited = spec_.start_timeout;
   auto limit = Limit::start_timeout;
   std::optional<Instant> next;
-  for (auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : world_.all()) {
     if (!worker.member) continue;
     all_live = all_live && worker.state == WorkerState::spawned;
     if (worker.joined || worker.state != WorkerState::spawned) continue;
     const auto until = worker.since + time_to_load;
-    if (!worker.seasoned && (spec_.elastic.hang_timeout || now_ < until)) {
+    if (!worker.has_state && (spec_.elastic.hang_timeout || now_ < until)) {
       loading = true;
       if (!spec_.elastic.hang_timeout) next = std::min(next.value_or(until), until);
       continue;
     }
-    if (!worker.seasoned) std::tie(waited, limit) = std::pair(time_to_load, why);
-    worker.condemned = true;
-    late.push_back(who(id, worker));
+    if (!worker.has_state) std::tie(waited, limit) = std::pair(time_to_load, why);
+    world_.doom(id, Fate::condemned);
+    late.push_back(who(worker));
   }
   if (late.empty() && all_live && loading) {
     if (next) arm(Deadline::join, *next);
@@ -143,21 +130,19 @@ void JobMachine::members_late() {
   }
   // If all that live are there, and still the world has not met, they wait for one that ended without coming.
   trouble({.kind = Outcome::Kind::hung,
-           .what = cause::MembersMissing{std::move(late), world_.generation, waited, limit},
+           .what = cause::MembersMissing{std::move(late), world_.generation(), waited, limit},
            .cause = CauseKind::member_missing});
 }
 
 // ---- a world that seems to hang
 
 void JobMachine::on(const RanksAbsent& event) {
-  if (event.generation != world_.generation || phase_ != Phase::running)
+  if (event.generation != world_.generation() || phase_ != Phase::running)
     return ignore("ranks absent", "it is another generation, or ending");
-  notice::RanksAbsent told{world_.generation, static_cast<int>(world_.seats.size()), {}, event.waits_in};
+  notice::RanksAbsent told{world_.generation(), world_.size(), {}, event.waits_in};
   for (const auto& [worker, last_words] : event.absent) {
-    const auto it = workers_.find(worker);
-    if (it == workers_.end() || !it->second.member) continue;
-    told.absent.push_back(
-        {{it->second.seat.rank, named(it->second.seat.host), worker, it->second.pid}, last_words});
+    const auto* known = world_.find(worker);
+    if (known != nullptr && known->member) told.absent.push_back({who(*known), last_words});
   }
   if (told.absent.empty()) return ignore("ranks absent", "they have gone");
   tell(told);
@@ -166,11 +151,12 @@ void JobMachine::on(const RanksAbsent& event) {
 void JobMachine::on(const WorldSilent& event) {
   if (phase_ != Phase::running || armed_.contains(Deadline::inspect))
     return ignore("silence", "nothing runs, or it is being looked at");
-  tell(notice::RanksSilent{world_.generation, event.silence});
+  tell(notice::RanksSilent{world_.generation(), event.silence});
   silence_ = event.silence;
   evidence_.clear();
   stopped_workers_.clear();
-  for (auto& host : hosts_) host.inspecting = host.state == HostState::ready;
+  for (std::uint32_t i = 0; i < roster_.size(); ++i)
+    roster_.change({i}, [](HostEntry& it) { it.inspecting = it.state == HostState::ready; });
   act(Inspect{});
   arm(Deadline::inspect, now_ + longest_inspection);
 }
@@ -178,22 +164,20 @@ void JobMachine::on(const WorldSilent& event) {
 void JobMachine::on(const WorldAlive&) {
   if (!armed_.contains(Deadline::inspect)) return ignore("life", "nobody asked");
   disarm(Deadline::inspect);
-  tell(notice::RanksAlive{world_.generation});
+  tell(notice::RanksAlive{world_.generation()});
 }
 
 void JobMachine::on(const WorkerInspected& event) {
-  const auto* seat = seat_of(event.worker);
-  if (seat == nullptr || !armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
-  evidence_.push_back(
-      {{seat->rank, named(seat->host), event.worker, workers_.at(event.worker).pid}, event.evidence});
+  const auto* worker = world_.find(event.worker);
+  if (worker == nullptr || !armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
+  evidence_.push_back({who(*worker), event.evidence});
   if (event.stopped) stopped_workers_.insert(event.worker);
 }
 
 void JobMachine::on(const InspectionDone& event) {
-  hosts_.at(event.host.value).inspecting = false;
+  roster_.change(event.host, [](HostEntry& it) { it.inspecting = false; });
   if (!armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
-  if (std::none_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.inspecting; }))
-    inspection_over();
+  if (roster_.counts().inspecting == 0) inspection_over();
 }
 
 void JobMachine::inspection_over() {
@@ -203,24 +187,22 @@ void JobMachine::inspection_over() {
   for (const auto& it : evidence_) tell(it);
   if (phase_ != Phase::running) return;
   cause::Hung hung{silence_};
-  for (const auto& [id, worker] : workers_)
-    if (survives(worker) && stopped_workers_.contains(id)) hung.stopped.push_back(who(id, worker));
+  for (const auto id : stopped_workers_)
+    if (const auto* worker = world_.find(id); worker != nullptr && worker->survives())
+      hung.stopped.push_back(who(*worker));
   verdict_.why = hung;
   // One that somebody stopped is surely stuck; without such a one nobody can tell who makes the others wait.
   // In a world that has not met, those that have come wait for the others.
   if (in_place_now() && survivors_stay_ && !met_) {
-    for (auto& [id, worker] : workers_)
-      if (survives(worker) && !worker.joined) worker.condemned = true;
+    for (const auto& [id, worker] : world_.all())
+      if (worker.survives() && !worker.joined) world_.doom(id, Fate::condemned);
   }
   if (in_place_now()) {
-    bool any = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-      return it.second.member && it.second.condemned && it.second.state == WorkerState::spawned;
-    });
-    for (auto& [id, worker] : workers_)
-      if (survives(worker) && stopped_workers_.contains(id)) worker.condemned = any = true;
-    if (!any)
-      for (auto& [id, worker] : workers_)
-        if (survives(worker)) worker.condemned = true;
+    for (const auto& who : hung.stopped) world_.doom(who.worker, Fate::condemned);
+    const auto& counts = world_.counts();
+    if (counts.survivors == counts.members_that(WorkerState::spawned))  // nobody is condemned
+      for (const auto& [id, worker] : world_.all())
+        if (worker.survives()) world_.doom(id, Fate::condemned);
   }
   trouble({Outcome::Kind::hung, std::move(hung), CauseKind::hung, false});
 }
@@ -230,23 +212,21 @@ void JobMachine::inspection_over() {
 void JobMachine::on(const RestartWorld&) {
   if (!may_restart()) return ignore("restart", "nothing runs, or the program is ending");
   state_exists_ = false;  // the user wants it so, and need not be told that nobody has survived
-  for (auto& [id, worker] : workers_)
-    if (worker.member) worker.condemned = true;
+  condemn_members();
   trouble({Outcome::Kind::worker_failed, cause::RestartAsked{}, CauseKind::asked_for, true});
 }
 
 void JobMachine::on(const RestartWorker& event) {
   if (!may_restart(event.rank)) return ignore("restart worker", "it does not run, or the program is ending");
-  auto* worker = member_at(event.rank);
-  worker->condemned = true;
+  world_.doom(world_.member_at(event.rank)->id, Fate::condemned);
   trouble({Outcome::Kind::worker_failed, cause::RestartAsked{event.rank}, CauseKind::asked_for, true});
 }
 
 void JobMachine::on(const StopWorker& event) {
   if (!may_restart(event.rank)) return ignore("stop worker", "it does not run, or the program is ending");
-  auto* worker = member_at(event.rank);
-  ++stopped_slots_[worker->seat.host];
-  worker->condemned = true;
+  const auto* worker = world_.member_at(event.rank);
+  roster_.change(worker->seat.host, [](HostEntry& it) { ++it.stopped_slots; });
+  world_.doom(worker->id, Fate::condemned);
   trouble({Outcome::Kind::worker_failed, cause::StopAsked{event.rank}, CauseKind::asked_for, true});
 }
 

@@ -7,13 +7,13 @@ namespace trainrun::core {
 
 // Says whose MPI the programs of the first world are; false: of two, and nothing is to be started.
 bool JobMachine::mpi_is_one() {
-  const FactsOf facts = [this](HostIndex host) { return hosts_.at(host.value).facts.get(); };
-  const auto clash = mpi_clash(spec_, world_, facts);
+  const FactsOf facts = [this](HostIndex host) { return roster_.at(host).facts.get(); };
+  const auto clash = mpi_clash(spec_, world_.placement(), facts);
   if (clash && !clash->first.guessed && !clash->second.guessed) {
     verdict_.why = cause::MpiMixed{clash->first, clash->second};
     return false;
   }
-  for (auto& found : mpi_found(spec_, world_, facts)) tell(std::move(found));
+  for (auto& found : mpi_found(spec_, world_.placement(), facts)) tell(std::move(found));
   if (clash) tell(notice::MpiMixed{clash->first, clash->second});
   return true;
 }
@@ -22,14 +22,14 @@ void JobMachine::on(const WorkerAborted& event) {
   switch (phase_) {
     case Phase::forming:
     case Phase::running: {
-      const auto it = workers_.find(event.worker);
-      if (it == workers_.end() || !it->second.member || it->second.state != WorkerState::spawned)
+      const auto* worker = world_.find(event.worker);
+      if (worker == nullptr || !worker->member || worker->state != WorkerState::spawned)
         return ignore("worker aborted", "it is no member, or its end is known");
-      auto& worker = it->second;
-      worker.status = ExitStatus::aborted(event.code);
-      worker.failure = Failure{event.worker,  worker.seat.rank, worker.seat.host, worker.pid,
-                               worker.status, event.at,         event.error,      event.lost_peer};
-      worker.last_words = event.last_words;
+      world_.change(event.worker, [&](Worker& it) { it.status = ExitStatus::aborted(event.code); });
+      world_.failed(event.worker,
+                    {event.worker, worker->seat.rank, worker->seat.host, worker->pid, worker->status,
+                     event.at, event.error, event.lost_peer},
+                    event.last_words);
       return worker_failed(event.worker);
     }
     case Phase::gathering:
@@ -47,16 +47,18 @@ void JobMachine::on(const ExchangeBroken& event) {
   const bool for_a_rank = !event.culprits.empty();
   // Ranks whose exchange it was may have ended before we hear why.
   const bool ending = phase_ == Phase::draining || phase_ == Phase::closing;
-  if (event.generation != world_.generation || !(world_stands() || (ending && !for_a_rank)))
+  if (event.generation != world_.generation() || !(world_stands() || (ending && !for_a_rank)))
     return ignore("exchange broken", "it is over");
   for (const auto rank : event.culprits) {
-    for (auto& [id, worker] : workers_) {
-      const bool ended = worker.state == WorkerState::exited || worker.state == WorkerState::finished;
-      if (!worker.member || worker.seat.rank != rank || !ended || worker.failure) continue;
-      worker.status = ExitStatus::deserted("while other ranks waited for it in MPI");
-      worker.failure = Failure{id, rank, worker.seat.host, worker.pid, worker.status, worker.since};
-      return worker_trouble(id);
-    }
+    const auto* worker = world_.member_at(rank);
+    if (worker == nullptr || worker->alive() || worker->failure) continue;
+    world_.change(worker->id, [](Worker& it) {
+      it.status = ExitStatus::deserted("while other ranks waited for it in MPI");
+    });
+    world_.failed(worker->id,
+                  {worker->id, rank, worker->seat.host, worker->pid, worker->status, worker->since},
+                  worker->last_words);
+    return worker_trouble(worker->id);
   }
   // The ranks in it got an error, and will say so and end.
   if (!ending && !for_a_rank) exchange_lost_ = ExchangeLoss{event.generation, now_, event.reason};

@@ -10,54 +10,67 @@
 
 namespace trainrun::core {
 
-// Without those that the user stopped.
-int JobMachine::slots_on(HostIndex index) const {
-  const auto stopped = stopped_slots_.find(index);
-  const int slots = slots_of(spec_, hosts_.at(index.value).host);
-  return std::max(0, slots - (stopped == stopped_slots_.end() ? 0 : stopped->second));
+bool JobMachine::holds_without(HostIndex host) const {
+  return world_size_on(spec_, roster_.slots_without(host, now_)) > 0;
 }
-
-int JobMachine::slots_without(std::optional<HostIndex> without) const {
-  int sum = 0;
-  for (const auto index : order_) {
-    const auto& host = hosts_.at(index.value);
-    const bool may_come = host.state == HostState::ready || host.failed_dials == 0;
-    if (index != without && !host.leaving && !host.refused && host.away_until <= now_ && may_come)
-      sum += slots_on(index);
-  }
-  return sum;
-}
-
-bool JobMachine::holds_without(HostIndex host) const { return world_size_on(spec_, slots_without(host)) > 0; }
 
 bool JobMachine::holds_with_a_slot_less() const {
-  return world_size_on(spec_, slots_without(std::nullopt) - 1) > 0;
+  return world_size_on(spec_, roster_.slots_without(std::nullopt, now_) - 1) > 0;
+}
+
+bool JobMachine::is_there(HostIndex index, bool with_dialling) const {
+  const auto state = roster_.at(index).state;
+  return state == HostState::ready || (with_dialling && state == HostState::dialling);
+}
+
+Room JobMachine::room_on(HostIndex index) const {
+  Room room{index, slots_on(index), {}};
+  if (world_.dismissed().empty()) return room;
+  for (const auto id : world_.on(index))
+    if (world_.dismissed().contains(id)) room.busy.push_back(world_.at(id).seat.slot);
+  // Who stays keeps its slot, also while one that a smaller host has no slot for any more still ends.
+  const auto left = static_cast<std::size_t>(std::max(0, room.slots - world_.survivors_on(index)));
+  if (room.busy.size() > left && !spec_.oversubscribe) room.busy.resize(left);
+  return room;
 }
 
 std::vector<Room> JobMachine::rooms(bool with_dialling) const {
   std::vector<Room> out;
   const auto pardoned = forgiven();
-  for (const auto index : order_) {
-    const auto& host = hosts_.at(index.value);
-    const bool there = host.state == HostState::ready || (with_dialling && host.state == HostState::dialling);
-    if (!there || !usable(index, pardoned)) continue;
-    Room room{index, slots_on(index), {}};
-    for (const auto& [id, worker] : workers_)
-      if (!worker.member && worker.seat.host == index && worker.state == WorkerState::spawned)
-        room.busy.push_back(worker.seat.slot);
-    // Who stays keeps its slot, also while one that a smaller host has no slot for any more still ends.
-    const auto stay = std::count_if(workers_.begin(), workers_.end(), [index](const auto& it) {
-      return it.second.seat.host == index && survives(it.second);
-    });
-    const auto left = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, room.slots - stay));
-    if (room.busy.size() > left && !spec_.oversubscribe) room.busy.resize(left);
-    if (room.slots > 0) out.push_back(std::move(room));
+  for (const auto index : roster_.order()) {
+    if (!is_there(index, with_dialling) || !usable(index, pardoned)) continue;
+    if (auto room = room_on(index); room.slots > 0) out.push_back(std::move(room));
   }
   return out;
 }
 
+// What rooms() add up to. Only where somebody was dismissed a slot may be taken.
+int JobMachine::free_slots(bool with_dialling) const {
+  const auto pardoned = forgiven();
+  int sum = roster_.usable_slots(HostState::ready, now_, pardoned);
+  if (with_dialling) sum += roster_.usable_slots(HostState::dialling, now_, pardoned);
+  std::set<HostIndex> held;
+  for (const auto id : world_.dismissed()) held.insert(world_.at(id).seat.host);
+  for (const auto index : held) {
+    if (!is_there(index, with_dialling) || !usable(index, pardoned)) continue;
+    const auto room = room_on(index);
+    sum -= room.slots - room.free();
+  }
+  return sum;
+}
+
+bool JobMachine::slots_are_held() const {
+  if (world_.dismissed().empty()) return false;
+  const auto pardoned = forgiven();
+  return std::any_of(world_.dismissed().begin(), world_.dismissed().end(), [&](WorkerId id) {
+    const auto index = world_.at(id).seat.host;
+    const auto room = room_on(index);
+    return is_there(index, false) && usable(index, pardoned) && room.slots > 0 && !room.busy.empty();
+  });
+}
+
 Result<void> JobMachine::slots_suit(HostIndex index) const {
-  const auto& host = hosts_.at(index.value);
+  const auto& host = roster_.at(index);
   if (!elastic() || !host.facts) return {};
   auto good = core::slots_suit(spec_, *host.facts,
                                static_cast<std::uint32_t>(std::max(0, slots_of(spec_, host.host))));
@@ -67,11 +80,14 @@ Result<void> JobMachine::slots_suit(HostIndex index) const {
 
 // The ranks that are there have what they got at their start, and go on.
 void JobMachine::slots_changed(HostIndex index) {
-  auto& host = hosts_.at(index.value);
   const auto good = slots_suit(index);
-  host.refused = !good;
-  if (good) return;
-  if (std::exchange(host.note, good.error().message) == good.error().message) return;
+  if (good && !roster_.at(index).refused) return;
+  const bool known = !good && roster_.at(index).note == good.error().message;
+  roster_.change(index, [&good](HostEntry& it) {
+    it.refused = !good;
+    if (!good) it.note = good.error().message;
+  });
+  if (good || known) return;
   tell(notice::HostUnsuited{named(index), good.error()});
 }
 

@@ -15,11 +15,11 @@ void JobMachine::explain_missing_hosts(cause::TooFewHosts& cause) {
     else if (!discovery_problem_->empty())
       cause.discovery_problem = *discovery_problem_;
     else
-      cause.discovery_lists_none = order_.empty();
+      cause.discovery_lists_none = roster_.counts().listed == 0;
   }
   verdict_.host_errors.clear();
-  for (const auto index : order_) {
-    const auto& host = hosts_.at(index.value);
+  for (const auto index : roster_.order()) {
+    const auto& host = roster_.at(index);
     if ((host.state == HostState::ready && !host.refused) || host.note.empty()) continue;
     const bool named = host.note.starts_with(host.host.name + ":");
     verdict_.host_errors.emplace_back(
@@ -46,13 +46,11 @@ void JobMachine::tell_lost_host(HostIndex host, const std::string& reason, bool 
 std::vector<JobMachine::HostView> JobMachine::hosts() const {
   std::vector<HostView> all;
   const auto pardoned = forgiven();
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    const auto& host = hosts_[i];
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+    const auto& host = roster_.at({i});
     const std::string note(without_name(host.note, host.host.name));
-    HostView view{{i}, host.host, host.state, host.listed, host.leaving, 0, note, {}};
-    if (const auto stopped = stopped_slots_.find({i}); stopped != stopped_slots_.end())
-      view.stopped = stopped->second;
-    const auto until = ledger_.rests_until({i}, now_);
+    HostView view{{i}, host.host, host.state, host.listed, host.leaving, host.stopped_slots, note, {}};
+    const auto until = roster_.ledger().rests_until({i}, now_);
     if (host.leaving) {
       view.note = "leaves";
     } else if (host.away_until > now_) {
@@ -79,14 +77,14 @@ std::vector<AwaitedHost> JobMachine::awaited_hosts() const {
   using What = AwaitedHost::What;
   std::vector<AwaitedHost> all;
   const auto pardoned = forgiven();
-  for (const auto index : order_) {
-    const auto& host = hosts_.at(index.value);
+  for (const auto index : roster_.order()) {
+    const auto& host = roster_.at(index);
     if (host.leaving) continue;
     if (host.away_until > now_)
       all.push_back({named(index), What::left, host.away_until - now_});
     else if (host.state == HostState::dialling)
       all.push_back({named(index), What::dialled});
-    else if (const auto until = ledger_.rests_until(index, now_); until && !pardoned.contains(index))
+    else if (const auto until = roster_.ledger().rests_until(index, now_); until && !pardoned.contains(index))
       all.push_back({named(index), What::rests, *until - now_});
     else if (host.state == HostState::gone && host.retry_at > now_)
       all.push_back({named(index), What::retried, host.retry_at - now_});
@@ -97,17 +95,23 @@ std::vector<AwaitedHost> JobMachine::awaited_hosts() const {
 // Elastic jobs tell what they wait for in other words.
 void JobMachine::tell_connecting() {
   notice::Connecting it{{}, now_ - began_, began_ + first_patience() - now_};
-  for (const auto index : order_)
-    if (hosts_.at(index.value).state == HostState::dialling) it.hosts.push_back(host_name(index));
+  for (const auto index : roster_.order())
+    if (roster_.at(index).state == HostState::dialling) it.hosts.push_back(host_name(index));
   if (!it.hosts.empty()) tell(std::move(it));
+}
+
+bool JobMachine::is_news(HostIndex index, const Error& error) {
+  if (roster_.at(index).note == error.message) return false;
+  roster_.change(index, [&error](HostEntry& it) { it.note = error.message; });
+  return roster_.at(index).listed;
 }
 
 // Once, however often it is tried: a host that goes on failing in the same way is no news. Nor are many hosts
 // that fail in the same way, until the next world is formed.
 void JobMachine::tell_host_error(HostIndex index, const Error& error) {
   constexpr int told_one_by_one = 3;
-  auto& host = hosts_.at(index.value);
-  if (std::exchange(host.note, error.message) == error.message || !host.listed) return;
+  const auto& host = roster_.at(index);
+  if (!is_news(index, error)) return;
   const int alike = ++errors_told_[std::string(without_name(error.message, host.host.name))];
   if (alike <= told_one_by_one) return tell(notice::HostsFailed{{{named(index), error}}});
   if (alike == told_one_by_one + 1) tell(notice::MoreHostsFail{});
@@ -117,9 +121,7 @@ void JobMachine::tell_host_error(HostIndex index, const Error& error) {
 void JobMachine::tell_host_errors() {
   std::vector<HostFailure> news;
   for (const auto& [index, error] : verdict_.host_errors) {
-    auto& host = hosts_.at(index.value);
-    if (std::exchange(host.note, error.message) != error.message && host.listed)
-      news.push_back({named(index), error});
+    if (is_news(index, error)) news.push_back({named(index), error});
   }
   if (!news.empty()) tell(notice::HostsFailed{std::move(news)});
 }

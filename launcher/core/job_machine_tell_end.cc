@@ -1,23 +1,7 @@
 // What is said of a job that is ending.
-#include <algorithm>
-
 #include "launcher/core/job_machine.h"
 
 namespace trainrun::core {
-
-int JobMachine::still_to_end() const {
-  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [](const auto& it) {
-    const auto& worker = it.second;
-    return worker.condemned && (worker.state == WorkerState::ordered || worker.state == WorkerState::spawned);
-  }));
-}
-
-std::vector<Rank> JobMachine::ranks_on(HostIndex host) const {
-  std::vector<Rank> ranks;
-  for (const auto& seat : world_.seats)
-    if (begun_ && seat.host == host) ranks.push_back(seat.rank);
-  return ranks;
-}
 
 Cause JobMachine::what_ended_it() const {
   switch (verdict_.kind) {
@@ -28,7 +12,7 @@ Cause JobMachine::what_ended_it() const {
       return cause::RankFailed{who(cause), cause.status};
     }
     case Outcome::Kind::host_lost: {
-      cause::RanksLost lost{named(verdict_.host), ranks_on(verdict_.host), {}};
+      cause::RanksLost lost{named(verdict_.host), world_.ranks_on(verdict_.host), {}};
       const auto keep = [&lost](const auto& why) {
         if constexpr (requires { lost.why = why; }) lost.why = why;
       };
@@ -57,7 +41,7 @@ Cause JobMachine::what_ended_it() const {
 
 // An end that takes its time is explained before it is over.
 void JobMachine::tell_ending() {
-  const int left = still_to_end();
+  const int left = world_.counts().to_end;
   const auto kill_in = drained_at_ + spec_.grace - now_;
   if (left > 0 && kill_in > Duration::zero())  // else the SIGKILL has its own line, right now
     tell(notice::Ending{what_ended_it(), left, kill_in});
@@ -67,7 +51,7 @@ void JobMachine::tell_ending() {
 void JobMachine::tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
                                 bool killed) {
   if (count == 0) return;
-  tell(notice::Leftovers{named(host), ranks_on(host), count, names, killed});
+  tell(notice::Leftovers{named(host), world_.ranks_on(host), count, names, killed});
 }
 
 }  // namespace trainrun::core

@@ -15,34 +15,30 @@ bool JobMachine::in_place_now() const {
       return world_elastic_;
     case OnFailure::in_place:
       // A program that never came to the rendezvous will not come for its next place either.
-      return world_elastic_ || std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-               return it.second.member && (it.second.joined || it.second.seasoned);
-             });
+      return world_elastic_ || world_.counts().took_part > 0;
   }
   return false;
-}
-
-bool JobMachine::survives(const Worker& worker) {
-  return worker.member && !worker.condemned && worker.state == WorkerState::spawned;
 }
 
 // Those for whom the next world has a place; who may hold state first, and in the old order. Hosts that are
 // not listed any more count when nobody else survives, or nobody else holds state: the list may be wrong, and
 // what they hold would be lost.
-std::vector<const JobMachine::Worker*> JobMachine::staying() const {
+std::vector<const Worker*> JobMachine::staying() const {
   std::vector<const Worker*> on_listed, all;
+  if (world_.counts().survivors == 0) return all;
   const auto beyond = beyond_slots();
-  for (const auto& [id, worker] : workers_) {
-    if (!survives(worker) || hosts_.at(worker.seat.host.value).leaving || beyond.contains(id)) continue;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.survives() || roster_.at(worker.seat.host).leaving || beyond.contains(id)) continue;
     all.push_back(&worker);
     if (usable(worker.seat.host, {worker.seat.host})) on_listed.push_back(&worker);
   }
   const auto holds = [](const std::vector<const Worker*>& workers) {
-    return std::any_of(workers.begin(), workers.end(), [](const Worker* worker) { return worker->seasoned; });
+    return std::any_of(workers.begin(), workers.end(),
+                       [](const Worker* worker) { return worker->has_state; });
   };
   auto& some = on_listed.empty() || (!holds(on_listed) && holds(all)) ? all : on_listed;
   std::sort(some.begin(), some.end(), [](const Worker* a, const Worker* b) {
-    return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);
+    return std::pair(!a->has_state, a->seat.rank) < std::pair(!b->has_state, b->seat.rank);
   });
   return std::move(some);
 }
@@ -56,16 +52,15 @@ void JobMachine::trouble(const Trouble& trouble) {
   }
   if (!elastic()) return end_because(trouble.kind);
   if (horovod_ && in_place_now() && !program_ends()) {
-    for (auto& [id, worker] : workers_)
-      if (worker.member && !worker.seasoned) worker.condemned = true;
+    for (const auto& [id, worker] : world_.all())
+      if (worker.member && !worker.has_state) world_.doom(id, Fate::condemned);
   }
-  const bool survivors =
-      std::any_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
+  const bool survivors = world_.counts().survivors > 0;
   const bool in_place = in_place_now();
   if (program_ends()) return survivors ? finish_without(trouble) : finish_alone(trouble);
   const bool as_well = !trouble.planned && of_this_restart(trouble);
   if (!trouble.planned && !as_well) {
-    if (begun_ || !unfinished_) last_cause_.reset();
+    if (world_.begun() || !unfinished_) last_cause_.reset();
     if (!budget_.spend(now_)) {
       verdict_.out_of_restarts = true;
       verdict_.why = trouble.what;
@@ -80,18 +75,22 @@ void JobMachine::trouble(const Trouble& trouble) {
   survivors_stay_ = in_place && survivors;
   if (in_place && !survivors) tell_that_state_is_lost();
   if (!trouble.planned) {
-    tell(notice::Restarting{world_.generation, trouble.what, as_well, what_follows(trouble),
+    tell(notice::Restarting{world_.generation(), trouble.what, as_well, what_follows(trouble),
                             as_well ? verdict_.restarts : budget_.spent(), spec_.elastic.limit.count,
                             spec_.elastic.limit.window, was_up()});
   } else if (!was_up()) {
-    tell(notice::GenerationSkipped{world_.generation, trouble.what});
+    tell(notice::GenerationSkipped{world_.generation(), trouble.what});
   }
   if (!survivors_stay_) {
-    for (auto& [id, worker] : workers_)
-      if (worker.member) worker.condemned = true;
+    condemn_members();
     world_elastic_ = false;
   }
   begin_draining(trouble);
+}
+
+void JobMachine::condemn_members() {
+  for (const auto& [id, worker] : world_.all())
+    if (worker.member) world_.doom(id, Fate::condemned);
 }
 
 // Ranks that are killed together, and hosts that lose power together, are noticed one after the other.
@@ -113,8 +112,8 @@ void JobMachine::restart_paid(Instant since) {
     workers_of_restart_.clear();
     hosts_of_restart_.clear();
   }
-  for (const auto& [id, worker] : workers_) {
-    if (!worker.member || hosts_.at(worker.seat.host.value).state != HostState::ready) continue;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.member || roster_.at(worker.seat.host).state != HostState::ready) continue;
     if (worker.state != WorkerState::finished && worker.state != WorkerState::exited)
       workers_of_restart_.insert(id);
     hosts_of_restart_.insert(worker.seat.host);
@@ -124,13 +123,12 @@ void JobMachine::restart_paid(Instant since) {
 Follows JobMachine::what_follows(const Trouble& trouble) const {
   if (trouble.kind == Outcome::Kind::port_refused) return Follows::tries_again;
   if (!survivors_stay_) return Follows::all_start_anew;
-  const bool all_live = std::all_of(workers_.begin(), workers_.end(),
-                                    [](const auto& it) { return !it.second.member || survives(it.second); });
+  const bool all_live = world_.counts().survivors == world_.counts().members;
   return all_live ? Follows::all_go_on : Follows::others_go_on;
 }
 
 // A number that is skipped must not look like a line that was lost.
-bool JobMachine::was_up() const { return told_ == world_.generation; }
+bool JobMachine::was_up() const { return told_ == world_.generation(); }
 
 void JobMachine::count_cause(const Trouble& trouble) {
   const auto cause = trouble.cause;
@@ -150,7 +148,8 @@ void JobMachine::begin_draining(const Trouble& trouble) {
   kill_sent_ = swept_ = false;
   disarm(Deadline::leave);
   enter(Phase::draining);
-  if (begun_) act(EndGeneration{world_.generation, trouble.planned ? std::nullopt : culprit(), trouble.what});
+  if (world_.begun())
+    act(EndGeneration{world_.generation(), trouble.planned ? std::nullopt : culprit(), trouble.what});
   if (!survivors_stay_) {
     drain_signal_ = trouble.planned ? spec_.elastic.leave_signal : SIGTERM;
     act(SignalWorkers{drain_signal_, false});
@@ -159,11 +158,12 @@ void JobMachine::begin_draining(const Trouble& trouble) {
     drain_signal_ = SIGKILL;
     std::vector<WorkerId> doomed;
     bool starting = false;
-    for (auto& [id, worker] : workers_) {
-      if (!worker.member || !awaited(worker)) continue;
-      if (worker.condemned) doomed.push_back(id);
-      worker.killed = worker.condemned;
-      starting = starting || !worker.condemned;
+    for (const auto& [id, worker] : world_.all()) {
+      if (!worker.member || !worker.awaited()) continue;
+      starting = starting || !worker.condemned();
+      if (!worker.condemned()) continue;
+      doomed.push_back(id);
+      world_.doom(id, Fate::killed);
     }
     if (!doomed.empty()) {
       act(SignalWorkers{SIGKILL, false, std::move(doomed)});
@@ -174,28 +174,13 @@ void JobMachine::begin_draining(const Trouble& trouble) {
   after_worker_change();
 }
 
-// Of those whose end, or whose start, is awaited. One that has ended is not, though its last output may wait
-// for a reader of ours.
-bool JobMachine::awaited(const Worker& worker) {
-  switch (worker.state) {
-    case WorkerState::ordered:
-      return worker.condemned || worker.member;
-    case WorkerState::spawned:
-      return worker.condemned;
-    case WorkerState::exited:
-    case WorkerState::finished:
-      break;
-  }
-  return false;
-}
-
 // In place: the world waits for members whose start was ordered when another failed. Who has not said by now
 // that it runs is not waited for, and ended.
 void JobMachine::kill_late_starters() {
   std::vector<WorkerId> late;
-  for (auto& [id, worker] : workers_) {
-    if (!worker.member || worker.condemned || worker.state != WorkerState::ordered) continue;
-    worker.condemned = worker.killed = true;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.member || worker.condemned() || worker.state != WorkerState::ordered) continue;
+    world_.doom(id, Fate::killed);
     late.push_back(id);
   }
   act(SignalWorkers{SIGKILL, false, std::move(late)});
@@ -205,32 +190,30 @@ void JobMachine::kill_late_starters() {
 void JobMachine::drain_step() {
   if (survivors_stay_) {
     // One that was ordered is awaited: it lives, and then survives, or it does not.
-    for (const auto& [id, worker] : workers_)
-      if (worker.member && awaited(worker)) return;
+    if (world_.counts().awaited_members > 0) return;
     return after_drain();
   }
-  if (!none_alive()) return;
+  if (world_.counts().alive > 0) return;
   // Daemons of the dead hold their pipes, their ports and their GPUs: they go before the next generation
   // starts.
   if (!std::exchange(swept_, true)) {
-    for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-      if (hosts_[i].state != HostState::ready) continue;
-      hosts_[i].sweeping = true;
-      act(Sweep{{i}, world_.generation, {}});
+    for (std::uint32_t i = 0; i < roster_.size(); ++i) {
+      if (roster_.at({i}).state != HostState::ready) continue;
+      roster_.change({i}, [](HostEntry& it) { it.sweeping = true; });
+      act(Sweep{{i}, world_.generation(), {}});
     }
     disarm(Deadline::grace);
     disarm(Deadline::kill);
     arm(Deadline::sweep, now_ + spec_.grace + after_kill);
   }
-  if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.sweeping; })) return;
-  if (all_members(WorkerState::finished)) after_drain();
+  if (roster_.counts().sweeping > 0) return;
+  if (world_.all_members(WorkerState::finished)) after_drain();
 }
 
 void JobMachine::on(const HostSwept& event) {
-  auto& host = hosts_.at(event.host.value);
-  if (!host.sweeping || event.generation != world_.generation)
+  if (!roster_.at(event.host).sweeping || event.generation != world_.generation())
     return ignore("host swept", "it was not asked to, or was given up");
-  host.sweeping = false;
+  roster_.change(event.host, [](HostEntry& it) { it.sweeping = false; });
   verdict_.leftovers += event.leftovers;
   tell_leftovers(event.host, event.leftovers, {}, event.killed);
   if (phase_ == Phase::draining) after_worker_change();
@@ -246,23 +229,20 @@ void JobMachine::after_drain() {
     if (auto why = why_unfinished()) unfinished_ = std::move(why);
   // What the dead left on hosts where others live on: it goes without anybody waiting for it.
   std::map<HostIndex, std::vector<WorkerId>> dead;
-  for (auto it = workers_.begin(); it != workers_.end();) {
-    auto& worker = it->second;
-    if (!worker.member || survives(worker)) {
-      ++it;
-      continue;
-    }
-    if (survivors_stay_ && hosts_.at(worker.seat.host.value).state == HostState::ready)
-      dead[worker.seat.host].push_back(it->first);
-    worker.member = false;
+  std::vector<WorkerId> gone;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.member || worker.survives()) continue;
+    if (survivors_stay_ && roster_.at(worker.seat.host).state == HostState::ready)
+      dead[worker.seat.host].push_back(id);
     if (worker.failure) failed_before_.push_back(*worker.failure);
-    if (!worker.status.success()) had_not_finished_.push_back(who(it->first, worker));
-    it = worker.state == WorkerState::finished ? workers_.erase(it) : std::next(it);
+    if (!worker.status.success()) had_not_finished_.push_back(who(worker));
+    gone.push_back(id);
   }
+  for (const auto id : gone) leave_world(id);
   for (auto& [host, ids] : dead) act(Sweep{host, std::nullopt, std::move(ids)});
   dismiss_leavers();
   await_dismissed();
-  begun_ = false;
+  world_.end();
   enter(Phase::cooling);
   // Without the culprit there is no crash loop to slow down.
   if (blaming_ && !culprit_rests && budget_.backoff() > Duration::zero()) {
@@ -276,10 +256,10 @@ void JobMachine::after_drain() {
 std::optional<JobMachine::Trouble> JobMachine::why_unfinished() {
   std::vector<Failure> failures;
   std::optional<Trouble> why;
-  for (const auto& [id, worker] : workers_) {
-    if (!worker.member || survives(worker)) continue;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.member || worker.survives()) continue;
     if (worker.failure) failures.push_back(*worker.failure);
-    if (worker.status.success() && !worker.condemned) continue;
+    if (worker.status.success() && !worker.condemned()) continue;
     if (!why) why = trouble_;
     if (worker.status.kind == ExitStatus::Kind::lost && !trouble_.planned)
       why = Trouble{Outcome::Kind::host_lost, cause::LinkLost{worker.status.reason}, CauseKind::host_lost,
@@ -299,10 +279,10 @@ bool JobMachine::blame() {
   const auto& cause = all[first_cause(all)];
   last_cause_ = cause;
   changed_by_ = cause::RankFailed{who(cause), cause.status};
-  const bool rested = ledger_.rested_lately(cause.host, now_);
-  if (cause.lost_peer || !ledger_.worker_failed(cause.host, now_)) return false;
+  const bool rested = roster_.ledger().rested_lately(cause.host, now_);
+  if (cause.lost_peer || !roster_.worker_failed(cause.host, now_)) return false;
   if (forgiven().contains(cause.host)) return false;  // the smallest world cannot do without it
-  const auto until = ledger_.rests_until(cause.host, now_);
+  const auto until = roster_.ledger().rests_until(cause.host, now_);
   tell(notice::HostRests{named(cause.host), until ? *until - now_ : Duration::zero(), rested,
                          HostLedger::tolerated + 1, HostLedger::window});
   return true;

@@ -7,8 +7,7 @@ namespace trainrun::core {
 
 std::vector<Failure> JobMachine::failures() const {
   std::vector<Failure> all;
-  for (const auto& [id, worker] : workers_)
-    if (worker.member && worker.failure) all.push_back(*worker.failure);
+  for (const auto id : world_.failed()) all.push_back(*world_.at(id).failure);
   return all;
 }
 
@@ -32,16 +31,16 @@ void JobMachine::settle_verdict() {
   blame_lost_exchange();
   // A rank's own time, which another host's clock may put before all.
   const auto when = verdict_.cause ? verdict_.cause->at : phase_ == Phase::draining ? drained_at_ : now_;
-  if (verdict_.kind == Outcome::Kind::host_lost) verdict_.ranks = ranks_on(verdict_.host);
+  if (verdict_.kind == Outcome::Kind::host_lost) verdict_.ranks = world_.ranks_on(verdict_.host);
   verdict_.after = std::max(when - began_, Duration::zero());
   if (verdict_.kind == Outcome::Kind::user_signal) tell_time_of_end();
   count_lost_time();  // of a restart that did not come up
   auto& tally = verdict_.others;
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : world_.all()) {
     if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
-    if (worker.left) {
+    if (worker.departure == Departure::left_behind) {
       ++tally.left;
-    } else if (worker.ended_there && verdict_.kind == Outcome::Kind::user_signal) {
+    } else if (worker.departure == Departure::with_agent && verdict_.kind == Outcome::Kind::user_signal) {
       ++tally.terminated;
     } else if (worker.status.kind == ExitStatus::Kind::lost) {
       ++tally.lost;
@@ -51,12 +50,13 @@ void JobMachine::settle_verdict() {
                                    worker.failure->status.signal() == verdict_.signal)) {
       ++tally.failed;
       if (verdict_.cause) verdict_.also_failed.push_back(*worker.failure);
-    } else if (worker.raised && verdict_.kind == Outcome::Kind::worker_failed) {
+    } else if (worker.departure == Departure::raised && verdict_.kind == Outcome::Kind::worker_failed) {
       ++tally.raised;
-    } else if (worker.killed) {
+    } else if (worker.killed()) {
       ++tally.killed;
     } else {
-      ++(worker.status.success() && !worker.asked ? tally.finished : tally.terminated);
+      const bool asked = worker.departure == Departure::after_signal;
+      ++(worker.status.success() && !asked ? tally.finished : tally.terminated);
     }
   }
   std::sort(verdict_.also_failed.begin(), verdict_.also_failed.end(),
@@ -66,7 +66,7 @@ void JobMachine::settle_verdict() {
 // Ranks of MPI end by themselves soon after what they exchange by is gone, and are not to blame for it.
 void JobMachine::blame_lost_exchange() {
   constexpr Duration soon = seconds(5);
-  if (!exchange_lost_ || exchange_lost_->generation != world_.generation || !verdict_.cause) return;
+  if (!exchange_lost_ || exchange_lost_->generation != world_.generation() || !verdict_.cause) return;
   const auto& failed = *verdict_.cause;
   if (failed.status.kind != ExitStatus::Kind::exited || failed.at - failed.error > exchange_lost_->at + soon)
     return;

@@ -5,21 +5,9 @@
 #include <csignal>
 
 namespace trainrun::core {
-std::string to_string(JobMachine::WorkerState state) {
-  switch (state) {
-    case JobMachine::WorkerState::ordered:
-      return "starting";
-    case JobMachine::WorkerState::spawned:
-      return "running";
-    case JobMachine::WorkerState::exited:
-    case JobMachine::WorkerState::finished:
-      return "ended";
-  }
-  return {};
-}
 
-RankRef JobMachine::who(WorkerId id, const Worker& worker) const {
-  return {worker.seat.rank, named(worker.seat.host), id, worker.pid};
+RankRef JobMachine::who(const Worker& worker) const {
+  return {worker.seat.rank, named(worker.seat.host), worker.id, worker.pid};
 }
 
 RankRef JobMachine::who(const Failure& failure) const {
@@ -28,7 +16,7 @@ RankRef JobMachine::who(const Failure& failure) const {
 
 std::vector<JobMachine::WorkerView> JobMachine::workers() const {
   std::vector<WorkerView> all;
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : world_.all()) {
     if (worker.member) all.push_back({id, worker.seat, worker.pid, worker.state, worker.since});
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seat.rank < b.seat.rank; });
@@ -41,15 +29,17 @@ void JobMachine::on(const WorkerNotStarted& event) {
     case Phase::running:
     case Phase::draining:
     case Phase::cooling: {
-      const auto it = workers_.find(event.worker);
-      if (it == workers_.end() || it->second.state != WorkerState::ordered)
+      const auto* worker = world_.find(event.worker);
+      if (worker == nullptr || worker->state != WorkerState::ordered)
         return ignore("worker not started", "its end is known");
-      auto& worker = it->second;
-      worker.state = WorkerState::finished;
-      worker.since = now_;
-      worker.status = event.status;
+      world_.change(event.worker, [&](Worker& it) {
+        it.state = WorkerState::finished;
+        it.since = now_;
+        it.status = event.status;
+      });
       if (!event.status.cancelled())
-        worker.failure = Failure{event.worker, worker.seat.rank, worker.seat.host, 0, event.status, now_};
+        world_.failed(event.worker,
+                      {event.worker, worker->seat.rank, worker->seat.host, 0, event.status, now_}, {});
       if (phase_ == Phase::cooling) return;
       if (phase_ == Phase::draining || event.status.cancelled()) return after_worker_change();
       return worker_trouble(event.worker);
@@ -68,29 +58,33 @@ void JobMachine::on(const WorkerExited& event) {
     case Phase::running:
     case Phase::draining:
     case Phase::cooling: {
-      const auto it = workers_.find(event.worker);
-      if (it == workers_.end() || it->second.state != WorkerState::spawned)
+      const auto* known = world_.find(event.worker);
+      if (known == nullptr || known->state != WorkerState::spawned)
         return ignore("worker exited", "its end is known");
-      auto& worker = it->second;
-      worker.state = WorkerState::exited;
-      worker.since = now_;
-      worker.status = event.status;
-      worker.asked = asked_to_end(event);
-      worker.raised = event.raised && !event.status.success();
+      const auto& worker = *known;
+      world_.change(event.worker, [&](Worker& it) {
+        it.state = WorkerState::exited;
+        it.since = now_;
+        it.status = event.status;
+        if (event.raised && !event.status.success())
+          it.departure = Departure::raised;
+        else if (asked_to_end(event))
+          it.departure = Departure::after_signal;
+      });
       if (!worker.member) {                                     // it had no place any more, however it ended
         return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
       }
-      const bool well = worker.status.success() && !worker.condemned && !worker.told;
-      if (well && !finished_) finished_ = who(event.worker, worker);
-      if (worker.told && (phase_ == Phase::forming || phase_ == Phase::running) && in_place_now() &&
-          !(worker.status.success() && program_ends()))
+      const bool well = worker.ended_well();
+      if (well && !finished_) finished_ = who(worker);
+      if (worker.fate == Fate::asked_to_leave && (phase_ == Phase::forming || phase_ == Phase::running) &&
+          in_place_now() && !(worker.status.success() && program_ends()))
         return trouble(planned_change_);
       // One that called MPI_Abort has failed before.
       if (!worker.failure && !event.status.success() && !ended_by_us(worker, event)) {
-        worker.failure = Failure{event.worker,        worker.seat.rank,   worker.seat.host, worker.pid,
-                                 event.status,        event.at,           event.error,      event.lost_peer,
-                                 event.out_of_memory, asked_to_end(event)};
-        worker.last_words = event.last_words;
+        world_.failed(event.worker,
+                      {event.worker, worker.seat.rank, worker.seat.host, worker.pid, event.status, event.at,
+                       event.error, event.lost_peer, event.out_of_memory, asked_to_end(event)},
+                      event.last_words);
         if (phase_ == Phase::forming || phase_ == Phase::running) return worker_failed(event.worker);
       }
       if (armed_.contains(Deadline::cause) && !cause_may_follow(worker)) return cause_is_known();
@@ -99,7 +93,7 @@ void JobMachine::on(const WorkerExited& event) {
       // Those that wait in a world that has not met wait for it in vain.
       if (world_stands() && survivors_stay_ && !met_ && now_ >= world_ordered_at_ + spec_.start_timeout)
         return members_late();
-      if (phase_ == Phase::forming && !begun_) enter(Phase::cooling);
+      if (phase_ == Phase::forming && !world_.begun()) enter(Phase::cooling);
       if (phase_ == Phase::cooling) return try_form();
       reform_if_all_wait();
       return;
@@ -116,7 +110,7 @@ void JobMachine::on(const WorkerExited& event) {
 // sooner than one that still clears up. Those that say that they lost a peer are not believed to be the cause
 // as long as it may follow.
 void JobMachine::worker_failed(WorkerId id) {
-  const auto& worker = workers_.at(id);
+  const auto& worker = world_.at(id);
   const bool others_go_on = in_place_now() || survivors_stay_;  // they do not follow it
   if (!worker.failure->lost_peer || !world_stands() || others_go_on || !cause_may_follow(worker))
     return worker_trouble(id);
@@ -125,11 +119,8 @@ void JobMachine::worker_failed(WorkerId id) {
 
 // Somebody else lives who has not failed.
 bool JobMachine::cause_may_follow(const Worker& victim) const {
-  return std::any_of(workers_.begin(), workers_.end(), [&victim](const auto& it) {
-    const auto& worker = it.second;
-    const bool lives = worker.state == WorkerState::ordered || worker.state == WorkerState::spawned;
-    return &worker != &victim && worker.member && lives && !worker.failure;
-  });
+  const bool itself = victim.member && victim.alive() && !victim.failure;
+  return world_.counts().alive_without_failure > (itself ? 1 : 0);
 }
 
 void JobMachine::cause_is_known() {
@@ -138,9 +129,9 @@ void JobMachine::cause_is_known() {
 }
 
 void JobMachine::worker_trouble(WorkerId id) {
-  const auto& worker = workers_.at(id);
+  const auto& worker = world_.at(id);
   disarm(Deadline::cause);
-  trouble({Outcome::Kind::worker_failed, cause::RankFailed{who(id, worker), worker.status, worker.last_words},
+  trouble({Outcome::Kind::worker_failed, cause::RankFailed{who(worker), worker.status, worker.last_words},
            CauseKind::rank_failed, false});
 }
 
@@ -153,7 +144,7 @@ bool JobMachine::asked_to_end(const WorkerExited& event) const {
 // A death by a signal is ours if that signal was sent to it, any other end if it had been asked to end: the
 // agent knows the order, and no clock is needed.
 bool JobMachine::ended_by_us(const Worker& worker, const WorkerExited& event) const {
-  if (!worker.condemned) return false;
+  if (!worker.condemned()) return false;
   if (const int number = event.status.signal(); number != 0) return event.signalled.contains(number);
   return asked_to_end(event);
 }
@@ -164,19 +155,23 @@ void JobMachine::on(const WorkerFinished& event) {
     case Phase::running:
     case Phase::draining:
     case Phase::cooling: {
-      const auto it = workers_.find(event.worker);
-      if (it == workers_.end() || it->second.state != WorkerState::exited)
+      const auto* known = world_.find(event.worker);
+      if (known == nullptr || known->state != WorkerState::exited)
         return ignore("worker finished", "its end is known");
-      auto& worker = it->second;
-      worker.state = WorkerState::finished;
-      if (worker.failure) worker.failure->lost_peer = event.lost_peer;
-      for (auto& failure : failed_before_)
-        if (failure.worker == event.worker) failure.lost_peer = event.lost_peer;
+      const auto& worker = *known;
+      world_.change(event.worker, [&](Worker& it) {
+        it.state = WorkerState::finished;
+        if (it.failure) it.failure->lost_peer = event.lost_peer;
+      });
+      if (worker.failure && !worker.member) {
+        for (auto& failure : failed_before_)
+          if (failure.worker == event.worker) failure.lost_peer = event.lost_peer;
+      }
       if (last_cause_ && last_cause_->worker == event.worker) last_cause_->lost_peer = event.lost_peer;
       // What it printed last tells more than what had arrived.
       if (armed_.contains(Deadline::cause) && worker.failure && !event.lost_peer) return cause_is_known();
       if (!worker.member) {
-        workers_.erase(it);
+        world_.forget(event.worker);
         release_unused();
         return phase_ == Phase::cooling ? try_form() : void();  // its host may go now
       }
@@ -192,14 +187,10 @@ void JobMachine::on(const WorkerFinished& event) {
 }
 
 void JobMachine::after_worker_change() {
-  if (phase_ == Phase::forming && begun_ &&
-      std::none_of(workers_.begin(), workers_.end(), [](const auto& it) {
-        return it.second.member && it.second.state == WorkerState::ordered;
-      })) {
+  if (phase_ == Phase::forming && world_.begun() && world_.counts().members_that(WorkerState::ordered) == 0)
     world_runs();
-  }
   if (phase_ == Phase::draining && then_ == Then::restart) return drain_step();
-  if ((phase_ != Phase::draining && !world_stands()) || !all_members(WorkerState::finished)) return;
+  if ((phase_ != Phase::draining && !world_stands()) || !world_.all_members(WorkerState::finished)) return;
   settle_verdict();
   close();
 }

@@ -5,24 +5,12 @@
 #include <csignal>
 
 namespace trainrun::core {
-namespace {
-
-int slots_in(const std::vector<Room>& rooms) {
-  int sum = 0;
-  for (const auto& room : rooms) sum += room.free();
-  return sum;
-}
-
-}  // namespace
-
 // ---- the next generation
 
 void JobMachine::try_form() {
   if (phase_ != Phase::gathering && phase_ != Phase::cooling) return;
   release_unused();
-  const auto survivors = staying();
-  const bool nobody =
-      std::none_of(workers_.begin(), workers_.end(), [](const auto& it) { return survives(it.second); });
+  const bool nobody = world_.counts().survivors == 0;
   const bool ending = survivors_stay_ && somebody_left_well_;
   if (ending && nobody) return nobody_is_left();
   if (ending && !others_have_asked()) return;
@@ -32,9 +20,9 @@ void JobMachine::try_form() {
     if (may_go_on_without()) form_next(static_cast<int>(staying().size()));
     return;
   }
-  const auto now = rooms(false);
-  const int size = world_size_on(spec_, slots_in(now));
-  const int possible = world_size_on(spec_, slots_in(rooms(true)));
+  const int slots = free_slots(false);
+  const int size = world_size_on(spec_, slots);
+  const int possible = world_size_on(spec_, free_slots(true));
   if (phase_ == Phase::gathering) {
     const bool more_may_come = any_dialling() || spec_.elastic.discovery.kind != DiscoveryKind::none;
     const bool patient = armed_.contains(Deadline::start) && more_may_come;
@@ -43,15 +31,14 @@ void JobMachine::try_form() {
     if (!more_may_come) return give_up_gathering();
     if (!armed_.contains(Deadline::start)) {
       if (start_timeout_decides()) return end_without_hosts(spec_.start_timeout, Limit::start_timeout);
-      return wait_for_hosts(slots_in(now));
+      return wait_for_hosts(slots);
     }
-    return tell_what_is_there(slots_in(now));
+    return tell_what_is_there(slots);
   }
-  if (size == 0) return wait_for_hosts(slots_in(now));
+  if (size == 0) return wait_for_hosts(slots);
   // A world that starts anew takes slots as they come: those that were dismissed go first.
-  const bool held = std::any_of(now.begin(), now.end(), [](const Room& room) { return !room.busy.empty(); });
-  if (survivors.empty() && held) return await_dismissed();
-  if (possible > size && !survivors_complete(survivors.size(), size)) {
+  if (slots_are_held() && staying().empty()) return await_dismissed();
+  if (possible > size && !survivors_complete(size)) {
     if (!settle_over_) {
       if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
       return;
@@ -65,7 +52,7 @@ bool JobMachine::first_choice_is_ready(int size) const {
   int held = 0;
   for (const auto& room : rooms(true)) {
     if (held >= size) return true;
-    if (hosts_.at(room.host.value).state != HostState::ready) return false;
+    if (roster_.at(room.host).state != HostState::ready) return false;
     held += room.slots;
   }
   return true;
@@ -84,8 +71,8 @@ void JobMachine::tell_what_is_there(int slots) {
 }
 
 // A world that lost nobody need not wait for hosts that may come: it can grow later.
-bool JobMachine::survivors_complete(std::size_t survivors, int size) const {
-  return survivors_stay_ && static_cast<int>(survivors) >= size;
+bool JobMachine::survivors_complete(int size) const {
+  return survivors_stay_ && static_cast<int>(staying().size()) >= size;
 }
 
 void JobMachine::wait_for_hosts(int slots) {
@@ -113,7 +100,7 @@ void JobMachine::form_next(int size) {
   verdict_.host_errors.clear();
   verdict_.gave_us_up = false;
   errors_told_.clear();
-  const Generation next{world_.generation.value + 1};
+  const Generation next{world_.generation().value + 1};
   const auto alive = staying();
   const bool in_place = survivors_stay_;
   if (alive.empty()) {
@@ -121,23 +108,26 @@ void JobMachine::form_next(int size) {
     finished_.reset();
     owed_.reset();
     world_elastic_ = false;
-    world_ = replan_all(spec_, next, world_.seats, rooms(false), size);
+    world_.plan(replan_all(spec_, next, world_.seats(), rooms(false), size));
   } else {
     std::vector<Seat> survivors, vacated;
-    for (const auto* worker : alive) survivors.push_back(worker->seat);
-    for (const auto& seat : world_.seats)
-      if (std::none_of(survivors.begin(), survivors.end(),
-                       [&](const Seat& other) { return other.host == seat.host && other.slot == seat.slot; }))
-        vacated.push_back(seat);
-    world_ = replan_around(spec_, next, survivors, vacated, rooms(false), size,
-                           horovod_ ? Numbering::of_horovod : Numbering::as_they_come);
+    std::set<std::pair<HostIndex, std::uint32_t>> taken;
+    for (const auto* worker : alive) {
+      survivors.push_back(worker->seat);
+      taken.emplace(worker->seat.host, worker->seat.slot);
+    }
+    for (const auto& seat : world_.seats())
+      if (!taken.contains({seat.host, seat.slot})) vacated.push_back(seat);
+    world_.plan(replan_around(spec_, next, survivors, vacated, rooms(false), size,
+                              horovod_ ? Numbering::of_horovod : Numbering::as_they_come));
   }
   kept_ = static_cast<int>(
-      std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->seasoned; }));
-  kept_ = std::min(kept_, static_cast<int>(world_.seats.size()));
+      std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->has_state; }));
+  kept_ = std::min(kept_, world_.size());
   if (in_place && kept_ == 0) tell_that_state_is_lost();
   verdict_.generation = next;
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) hosts_[i].slots_then = slots_on({i});
+  for (std::uint32_t i = 0; i < roster_.size(); ++i)
+    roster_.change({i}, [slots = slots_on({i})](HostEntry& it) { it.slots_then = slots; });
   form();
 }
 
@@ -154,13 +144,14 @@ void JobMachine::world_runs() {
 }
 
 void JobMachine::tell_generation() {
-  notice::GenerationFormed formed{world_.generation, static_cast<int>(world_.seats.size()),
-                                  static_cast<int>(world_.groups), std::exchange(changed_by_, std::nullopt)};
+  notice::GenerationFormed formed{world_.generation(), world_.size(),
+                                  static_cast<int>(world_.placement().groups),
+                                  std::exchange(changed_by_, std::nullopt)};
   if (survivors_stay_) formed.survivors = kept_;
   if (failed_at_) formed.took = now_ - *failed_at_;
   count_lost_time();
   tell(std::move(formed));
-  told_ = world_.generation;
+  told_ = world_.generation();
   arm(Deadline::steady, now_ + proves_itself);
   survivors_stay_ = false;
 }
@@ -177,10 +168,10 @@ void JobMachine::count_lost_time() {
 std::set<WorkerId> JobMachine::beyond_slots() const {
   std::set<WorkerId> out;
   if (spec_.oversubscribe) return out;
-  std::map<HostIndex, std::vector<std::pair<Rank, WorkerId>>> on;
-  for (const auto& [id, worker] : workers_)
-    if (survives(worker)) on[worker.seat.host].emplace_back(worker.seat.rank, id);
-  for (auto& [host, ranks] : on) {
+  for (const auto host : roster_.shrunk()) {  // others have no more than they had slots for
+    std::vector<std::pair<Rank, WorkerId>> ranks;
+    for (const auto id : world_.on(host))
+      if (const auto& worker = world_.at(id); worker.survives()) ranks.emplace_back(worker.seat.rank, id);
     std::sort(ranks.begin(), ranks.end());
     for (auto i = static_cast<std::size_t>(slots_on(host)); i < ranks.size(); ++i)
       out.insert(ranks[i].second);
@@ -191,11 +182,10 @@ std::set<WorkerId> JobMachine::beyond_slots() const {
 // Who has no place in the next world, because its host goes or has fewer slots.
 std::set<WorkerId> JobMachine::leavers() const {
   auto out = beyond_slots();
-  for (const auto& [id, worker] : workers_) {
-    const auto& host = hosts_.at(worker.seat.host.value);
-    if (worker.member && worker.state != WorkerState::finished && (host.leaving || !host.listed))
-      out.insert(id);
-  }
+  for (const auto host : roster_.unwanted())
+    for (const auto id : world_.on(host))
+      if (const auto& worker = world_.at(id); worker.member && worker.state != WorkerState::finished)
+        out.insert(id);
   return out;
 }
 
@@ -210,13 +200,13 @@ void JobMachine::consider_change() {
     case Phase::forming: {
       std::map<HostIndex, int> used;
       const bool stale =
-          !begun_ && std::any_of(world_.seats.begin(), world_.seats.end(), [&](const Seat& seat) {
-            const auto& host = hosts_.at(seat.host.value);
+          !world_.begun() && std::any_of(world_.seats().begin(), world_.seats().end(), [&](const Seat& seat) {
+            const auto& host = roster_.at(seat.host);
             return host.leaving || !host.listed ||
                    (++used[seat.host] > slots_on(seat.host) && !spec_.oversubscribe);
           });
       if (!stale) return dial_wanted();
-      tell(notice::GenerationSkipped{world_.generation, cause::ItsHostsLeave{}});
+      tell(notice::GenerationSkipped{world_.generation(), cause::ItsHostsLeave{}});
       enter(Phase::cooling);  // nobody was started there yet
       return try_form();
     }
@@ -229,7 +219,7 @@ void JobMachine::consider_change() {
   dial_wanted();
   release_unused();
   if (survivors_stay_) return;  // its members have not met yet
-  if (change_needed().first || change_needed().second) {
+  if (const auto [come, leave] = change_needed(); come || leave) {
     if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
   } else {
     disarm(Deadline::settle);  // an undone change causes nothing
@@ -240,8 +230,8 @@ void JobMachine::consider_change() {
 // that the others can hold.
 std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
-  const int size = world_size_on(spec_, slots_in(rooms(false)));
-  const bool grows = size > static_cast<int>(world_.seats.size());
+  const int size = world_size_on(spec_, free_slots(false));
+  const bool grows = size > world_.size();
   return {grows, size > 0 && !leavers().empty()};
 }
 
@@ -260,9 +250,9 @@ JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
   cause::HostsChanged change;
   for (const auto& room : rooms(false))
     if (come && !has_live_members(room.host)) change.came.push_back(host_name(room.host));
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+  for (std::uint32_t i = 0; i < roster_.size(); ++i) {
     if (!has_live_members({i})) continue;
-    const auto& host = hosts_[i];
+    const auto& host = roster_.at({i});
     if (leave && (host.leaving || !host.listed))
       change.left.push_back(host_name({i}));
     else if (const int slots = slots_on({i}); slots != host.slots_then)
@@ -277,13 +267,12 @@ JobMachine::Trouble JobMachine::describe_change(bool come, bool leave) const {
 void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
   if (!in_place_now()) return trouble(change);
   planned_change_ = change;
-  Announce announce{world_.generation, come, leave, {}};
+  Announce announce{world_.generation(), come, leave, {}};
   for (const auto id : leavers()) {
-    auto& worker = workers_.at(id);
-    worker.told = true;
+    world_.doom(id, Fate::asked_to_leave);
     announce.leaving.push_back(id);
     planned_change_.kind = Outcome::Kind::host_lost;
-    planned_change_.host = worker.seat.host;
+    planned_change_.host = world_.at(id).seat.host;
   }
   announced_ = true;
   act(std::move(announce));
@@ -291,36 +280,32 @@ void JobMachine::change_world(const Trouble& change, bool come, bool leave) {
 }
 
 void JobMachine::dismiss(WorkerId id) {
-  auto& worker = workers_.at(id);
-  had_not_finished_.push_back(who(id, worker));
-  worker.member = false;
-  worker.condemned = true;
+  had_not_finished_.push_back(who(world_.at(id)));
+  world_.change(id, [](Worker& worker) { worker.member = false; });
+  world_.doom(id, Fate::condemned);
   act(Dismiss{id});
 }
 
 // Whatever the next world will be, it has no place on a host that leaves, nor for one that was told to go.
 void JobMachine::dismiss_leavers() {
   if (survivors_stay_ && somebody_left_well_) return;  // they may finish
-  for (const auto& [id, worker] : workers_) {
-    if (!survives(worker) || !(worker.told || hosts_.at(worker.seat.host.value).leaving)) continue;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.survives() || !(worker.fate == Fate::asked_to_leave || roster_.at(worker.seat.host).leaving))
+      continue;
     dismiss(id);
     if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};
   }
 }
 
 void JobMachine::await_dismissed() {
-  const bool any = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    return !it.second.member && it.second.state == WorkerState::spawned;
-  });
-  if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());
+  if (!world_.dismissed().empty() && !armed_.contains(Deadline::leave))
+    arm(Deadline::leave, now_ + time_to_leave());
 }
 
 // Those that got SIGKILL have their time, also where a drain has disarmed their deadline in between, or
 // others are to leave now.
 Duration JobMachine::time_to_leave() const {
-  const bool killed = std::any_of(workers_.begin(), workers_.end(), [](const auto& it) {
-    return !it.second.member && it.second.state == WorkerState::spawned && it.second.killed;
-  });
+  const bool killed = world_.counts().dismissed_killed > 0;
   return killed ? std::max<Duration>(spec_.grace, after_kill) : spec_.grace;
 }
 
@@ -328,12 +313,14 @@ Duration JobMachine::time_to_leave() const {
 void JobMachine::grace_of_leavers_over() {
   std::vector<WorkerId> late;
   std::set<HostIndex> bad;
-  for (auto& [id, worker] : workers_) {
-    if (worker.member || worker.state != WorkerState::spawned) continue;
-    if (std::exchange(worker.killed, true)) {
+  for (const auto id : std::set<WorkerId>(world_.dismissed())) {
+    const auto& worker = world_.at(id);
+    if (worker.killed()) {
       if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
-    } else
+    } else {
       late.push_back(id);
+      world_.doom(id, Fate::killed);
+    }
   }
   if (!late.empty()) {
     act(SignalWorkers{SIGKILL, false, late});
@@ -344,7 +331,10 @@ void JobMachine::grace_of_leavers_over() {
   if (!world_stands() || program_ends()) return;  // they may finish
   bool any = false;
   for (const auto id : leavers())
-    if (workers_.at(id).told) workers_.at(id).condemned = any = true;
+    if (world_.at(id).fate >= Fate::asked_to_leave) {
+      world_.doom(id, Fate::condemned);
+      any = true;
+    }
   if (any) trouble(planned_change_);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/base/hash.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/record_decoder.h"
 #include "launcher/core/spec_record.h"
@@ -12,12 +13,6 @@ namespace {
 constexpr std::string_view magic = "trainrun journal ";
 constexpr std::size_t head_size = 4 + 8;
 constexpr std::uint32_t longest_payload = 64u << 20;
-
-std::uint64_t fnv1a(std::string_view bytes) {
-  std::uint64_t hash = 14695981039346656037u;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
 
 void put_number(std::string& out, std::uint64_t value, int bytes) {
   for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));

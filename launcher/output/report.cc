@@ -312,6 +312,15 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
                  "--host-timeout more, or start fewer ranks");
         break;
       }
+      if (const auto* told = outcome.why ? std::get_if<core::cause::HostLeaves>(&*outcome.why) : nullptr) {
+        const auto agent = facts.this_host ? std::string("this host's agent")
+                                           : fmt::format("the agent on {}", name(outcome.host));
+        lines.push_back(fmt::format("trainrun: {} was told to end {} after the start: {}{}",
+                                    core::name_with_ranks(agent, outcome.ranks),
+                                    format_duration(outcome.after), told->reason, then));
+        add_hint(lines, "see who sent the signal: a batch system, systemd, a shutdown, `pkill trainrun`");
+        break;
+      }
       if (facts.this_host) {
         lines.push_back(fmt::format("trainrun: {} was lost {} after the start: {}{}",
                                     core::name_with_ranks("this host's agent", outcome.ranks),

@@ -126,7 +126,7 @@ bool TorchStore::answer(std::uint32_t connection, Client& client, TorchRequest& 
     case Op::set:
       return kept(store(space, request.keys[0], std::move(request.values[0])));
     case Op::append:
-      return kept(store(space, request.keys[0], value_of(space.values, request.keys[0]) + request.values[0]));
+      return append(connection, space, request);
     case Op::multi_set:
       for (std::size_t i = 0; i < request.keys.size(); ++i) {
         if (!kept(store(space, request.keys[i], std::move(request.values[i])))) return false;
@@ -189,6 +189,20 @@ bool TorchStore::store(Space& space, const std::string& key, std::string value) 
   if (after > most_bytes) return false;
   space.bytes = after;
   space.values[key] = std::move(value);
+  wake(space, key, false);
+  return true;
+}
+
+// In place: a log that grows line by line is not copied for each of them.
+bool TorchStore::append(std::uint32_t connection, Space& space, const TorchRequest& request) {
+  const auto &key = request.keys[0], &more = request.values[0];
+  const auto it = space.values.find(key);
+  if (it == space.values.end()) return store(space, key, more) || refuse(connection, full());
+  if (it->second.size() + more.size() > most_appended)
+    return refuse(connection, fmt::format("it appends to a value of more than {} MiB", most_appended >> 20));
+  if (space.bytes + more.size() > most_bytes) return refuse(connection, full());
+  space.bytes += more.size();
+  it->second += more;
   wake(space, key, false);
   return true;
 }

@@ -38,6 +38,9 @@ class TorchStore {
   // Of one generation: keys and values together.
   static constexpr std::size_t most_bytes = std::size_t{512} << 20;
 
+  // A value that grows by APPEND: a GET has to answer it as a whole.
+  static constexpr std::size_t most_appended = TorchRequests::most_request;
+
   explicit TorchStore(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   void begin(Generation generation);
@@ -75,6 +78,7 @@ class TorchStore {
   bool answer(std::uint32_t connection, Client& client, TorchRequest& request);
   // False: there is no room.
   bool store(Space& space, const std::string& key, std::string value);
+  bool append(std::uint32_t connection, Space& space, const TorchRequest& request);
   bool add(std::uint32_t connection, Space& space, const TorchRequest& request);
   bool compare_and_set(std::uint32_t connection, Space& space, TorchRequest& request);
   void wait(std::uint32_t connection, Client& client, const std::vector<std::string>& keys);

@@ -1,6 +1,7 @@
 """How a local job ends: exit codes, and the words at the end."""
 import contextlib
 import os
+import re
 import resource
 import signal
 import socket
@@ -36,7 +37,7 @@ class ExitCodes(LocalTest):
         # Rank 2 fails; the others end with another code when they are told to end.
         done = self.run_job("-np", 4, WORKER, "on", 2, "err", "disk is full", 5, "--", "signals", 77)
         self.assertEnds(done, 5)
-        self.assertSays(done, r"rank 2\b", "disk is full", r"\b5\b")
+        self.assertSays(done, r"^trainrun: rank 2 on \S+ exited with code 5, ", r"^  last words +.*disk is full$")
 
     def test_a_rank_that_lost_its_peer_is_not_blamed_when_the_peer_takes_longer_to_end(self):
         # As Gloo's ranks do, when the one that failed closes its connections and then saves its logs.
@@ -59,7 +60,8 @@ class ExitCodes(LocalTest):
     def test_the_last_words_name_rank_host_pid_and_how_it_ended(self):
         done = self.assertEnds(
             self.run_job("-np", 2, WORKER, "on", 1, "err", "cannot open train.bin", 4, "--", "wait"), 4)
-        self.assertSays(done, r"rank 1\b", r"pid \d+", "cannot open train.bin", os.uname().nodename)
+        here = re.escape(os.uname().nodename)
+        self.assertSays(done, rf"^trainrun: rank 1 on {here} exited with code 4, ", rf"^  first +rank 1  host {here}  pid \d+", "cannot open train.bin")
         self.assertIn("rank 1", done.err[done.err.rindex("trainrun"):], "the cause is what is printed last")
 
     def test_an_early_good_end_of_one_rank_does_not_end_the_others(self):
@@ -71,14 +73,14 @@ class ExitCodes(LocalTest):
         for program in ("./no-such-program", "no-such-program", "/no/such/program"):
             with self.subTest(program=program):
                 done = self.assertEnds(self.run_job("-np", 2, program), 127)
-                self.assertSays(done, "no-such-program|/no/such/program", "[Nn]o such file|not found|does not exist")
+                self.assertSays(done, r"^trainrun: program '\S*no.such.program' not found")
 
     def test_a_program_that_cannot_be_executed_is_126_and_named(self):
         path = self.folder + "/not-executable"
         with open(path, "w") as file:
             file.write("#!/bin/sh\n")
         done = self.assertEnds(self.run_job("-np", 2, path), 126)
-        self.assertSays(done, "not-executable", "[Pp]ermission denied|not executable")
+        self.assertSays(done, "program '.*/not-executable' is not executable")
         self.assertEnds(self.run_job("-np", 1, "/tmp"), 126)
 
     def test_a_script_whose_interpreter_is_missing_says_so(self):
@@ -86,14 +88,12 @@ class ExitCodes(LocalTest):
         with open(path, "w") as file:
             file.write("#!/no/such/interpreter\n")
         os.chmod(path, 0o755)
-        done = self.run_job("-np", 1, path)
-        self.assertIn(done.rc, (126, 127), str(done))
-        self.assertSays(done, "interpreter")
+        done = self.assertEnds(self.run_job("-np", 1, path), 127)
+        self.assertSays(done, "/script' cannot run: its interpreter '/no/such/interpreter' does not exist")
 
     def test_a_missing_directory_is_an_error_and_never_home(self):
         done = self.run_job("-np", 2, "--wdir", "/no/such/directory", WORKER, "lines", 1)
-        self.assertNotEqual(done.rc, 0, str(done))
-        self.assertSays(done, "/no/such/directory")
+        self.assertSays(self.assertEnds(done, 2), "the working directory '/no/such/directory' does not exist")
         self.assertEqual(done.out, "")
 
     def test_usage_errors_are_2_and_nothing_is_run(self):
@@ -107,7 +107,7 @@ class ExitCodes(LocalTest):
         self.assertEnds(self.run_job(), 2)
 
     def test_an_unknown_flag_suggests_the_nearest(self):
-        self.assertSays(self.assertEnds(self.run_job("--hostfil", "x", "true"), 2), "--hostfile")
+        self.assertSays(self.assertEnds(self.run_job("--hostfil", "x", "true"), 2), "unknown flag '--hostfil'", "did you mean --hostfile")
 
     def test_a_time_out_is_124_and_says_so(self):
         done = self.assertEnds(self.run_job("-np", 2, "--timeout", "1", WORKER, "wait"), 124)
@@ -199,7 +199,7 @@ class ExitCodes(LocalTest):
         job = self.start("-np", 2, "--grace", "2", "sh", "-c", f'[ "$RANK" = 0 ] && echo $$ > {group}/cgroup.procs; '
                          f'exec {WORKER} on 0 memory -- wait')
         done = self.assertEnds(job.wait(DEADLINE), 137)
-        self.assertSays(done, r"rank 0\b", "(?i)out of memory")
+        self.assertSays(done, r"^trainrun: rank 0 on \S+ was killed by (SIGKILL, perhaps by )?the kernel: out of memory")
 
     def test_a_shell_whose_program_met_the_limit_is_told_so_too(self):
         group = self.memory_cgroup(limit=64 << 20)

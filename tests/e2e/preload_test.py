@@ -92,6 +92,10 @@ class Equal(PreloadTest):
         self.compare(PYTHON, PROBE, "FOLDER", options=("-x", "PYTHONUNBUFFERED=", "-x", "TZ=Asia/Tokyo", "-x", "OMP_NUM_THREADS=3"),
                      env={"PYTHONPATH": self.folder, "PYTHONHASHSEED": "5"})
 
+    def test_where_no_locale_is_set(self):
+        seen = self.compare(PYTHON, PROBE, "FOLDER", env={"LANG": ""})
+        self.assertIn("LC_CTYPE=C.UTF-8", seen[0]["os.environ"])
+
     def test_what_it_says_and_how_it_ends(self):
         for name, text in {
                 "exit": "import sys; sys.exit(3)",

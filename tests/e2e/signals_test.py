@@ -69,6 +69,32 @@ class Ending(LocalTest):
                 self.assertEqual(done.out.count("got TERM"), 2, str(done))
                 self.assertQuietOn(done, "did not end", "needed SIGKILL")
 
+    def test_who_ends_all_of_its_processes_lets_ranks_finish_as_the_launcher_does(self):
+        # As `pkill trainrun` and systemd do; in which order is not known.
+        saves = ("trap 'echo asked; read word < $0.$RANK; echo saved; exit' TERM; echo ready $PPID; "
+                 "while :; do sleep 0.05; done")
+        for first in range(3):
+            for all_of_them in (True, False):
+                with self.subTest(first=("launcher", "watcher", "agent")[first], all_of_them=all_of_them):
+                    gate = f"{self.folder}/gate{first}{all_of_them}"
+                    os.mkfifo(gate + ".0")
+                    os.mkfifo(gate + ".1")
+                    job = self.ready("--grace", 30, "--tag", "none", "sh", "-c", saves, gate)
+                    agent = int(job.wait_for(r"ready \d+")[0].split()[1])
+                    with open(f"/proc/{agent}/stat") as file:
+                        watcher = int(file.read().rsplit(") ", 1)[1].split()[1])
+                    ours = [job.pid, watcher, agent]
+                    for pid in ours[first:] + ours[:first] if all_of_them else [ours[first]]:
+                        os.kill(pid, signal.SIGTERM)
+                    job.wait_for("asked", count=2)
+                    with open(gate + ".0", "r+") as one, open(gate + ".1", "r+") as other:
+                        for file in (one, other):
+                            print("go", file=file, flush=True)
+                        done = self.assertEnds(job.wait(), 143 if all_of_them or first == 0 else 69)
+                    self.assertEqual(done.out.count("saved"), 2, str(done))
+                    if done.rc == 69:
+                        self.assertSays(done, r"this host's agent \(ranks 0-1\) was told to end .*: the agent got SIGTERM")
+
     def test_the_children_of_a_program_do_not_get_its_term_and_the_program_can_use_them(self):
         # As a trainer with data-loader workers, which must live for the step that it finishes before it saves.
         for words in (["python3", "-c", PARENT], ["bash", "-c", 'python3 -c "$0"; exit $?', PARENT]):

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import negatives
 from rules import FORBIDDEN_TEXT, MAX_LINES, RULES, TEXT_FILES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -102,9 +103,15 @@ def self_test():
     for bad in ("// TO" + "DO: later\n", "int a; \n", "<<<<<<< HEAD\n", "int a;"):
         expect("cli/x.cc", bad, "text", True)
     expect("cli/x.cc", "// to do a thing\n", "text", False)
+    failures += negatives.self_test()
     for failure in failures:
         print(f"lint self-test: {failure}")
     return 1 if failures else 0
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), errors="replace") as file:
+        return file.read()
 
 
 def main():
@@ -114,10 +121,17 @@ def main():
     for name in files():
         if ending(name) not in TEXT_FILES:
             continue
-        with open(os.path.join(ROOT, name), errors="replace") as file:
-            for line, rule, why in check(name, file.read()):
-                print(f"{name}:{line}: {rule}: {why}")
-                count += 1
+        for line, rule, why in check(name, read(name)):
+            print(f"{name}:{line}: {rule}: {why}")
+            count += 1
+    speakers = ("cli/*", "comm/*", "host-discovery/*", "launcher/*", "rendezvous/*", "tests/workers/*")
+    said = negatives.said_by(read(name) for name in files() if ending(name) in CPP and matches(name, speakers))
+    for name in files():
+        if not matches(name, ("tests/e2e/*.py",)):
+            continue
+        for line, words in negatives.stale(name, read(name), said):
+            print(f"{name}:{line}: negative: nothing says {words!r}, so that this cannot fail")
+            count += 1
     return 1 if count else 0
 
 

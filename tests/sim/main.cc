@@ -18,7 +18,7 @@ struct Arguments {
   std::uint64_t schedules = 1000, seed = 1, start = 0;
   std::optional<std::uint64_t> only;
   std::uint64_t failures = 1;  // stop after so many
-  bool trace = false, keep_given = false, shrink = true, coverage = false;
+  bool trace = false, keep_given = false, shrink = true, coverage = false, digest = false;
   std::vector<std::size_t> keep;  // of a shrunk schedule: these faults alone
 };
 
@@ -37,8 +37,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
       (flag == "--trace" ? out.trace : out.shrink) = flag == "--trace";
       continue;
     }
-    if (flag == "--coverage") {
-      out.coverage = true;
+    if (flag == "--coverage" || flag == "--digest") {
+      (flag == "--coverage" ? out.coverage : out.digest) = true;
       continue;
     }
     if (i + 1 >= argc) return std::nullopt;
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr,
                "usage: sim [--schedules N] [--seed S] [--start K] [--failures N] [--only K [--keep "
                "FAULT,...]] [--trace] "
-               "[--coverage]\n");
+               "[--coverage] [--digest]\n");
     return 2;
   }
   const auto first = arguments->only.value_or(arguments->start);
@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
     if (arguments->trace) fmt::print("{}\n", scenario.describe());
     Simulation simulation(scenario, skip, arguments->trace);
     if (arguments->coverage) simulation.cover();
+    if (arguments->digest) simulation.digest();
     if (auto why = simulation.run(); !why.empty()) {
       report(*arguments, schedule, scenario, std::move(why), std::move(skip));
       if (++failed >= arguments->failures) return 1;
@@ -142,5 +143,6 @@ int main(int argc, char** argv) {
       all.overlaps);
   for (const auto& [name, times] : all.outcomes) fmt::print("  {:>8} {}\n", times, name);
   if (arguments->coverage) print_coverage(all);
+  if (arguments->digest) fmt::print("decided: {:016x}\n", all.digest.value());
   return failed > 0 ? 1 : 0;
 }

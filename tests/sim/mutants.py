@@ -18,44 +18,44 @@ SCHEDULES, SEEDS = 30000, (1, 2, 3)
 MUTANTS = {
     "sweep_not_awaited": (
         "job_machine_trouble.cc",
-        "if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.sweeping; })) return;",
+        "if (roster_.counts().sweeping > 0) return;",
         ""),
     "budget_without_limit": (
         "restart_budget.cc", "if (spent() >= limit_.count) return false;", ""),
     "survivors_reversed": (
         "job_machine_trouble.cc",
-        "return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);",
-        "return std::pair(!a->seasoned, b->seat.rank) < std::pair(!b->seasoned, a->seat.rank);"),
+        "return std::pair(!a->has_state, a->seat.rank) < std::pair(!b->has_state, b->seat.rank);",
+        "return std::pair(!a->has_state, b->seat.rank) < std::pair(!b->has_state, a->seat.rank);"),
     "newcomers_before_survivors": (
         "job_machine_trouble.cc",
-        "return std::pair(!a->seasoned, a->seat.rank) < std::pair(!b->seasoned, b->seat.rank);",
-        "return std::pair(a->seasoned, a->seat.rank) < std::pair(b->seasoned, b->seat.rank);"),
+        "return std::pair(!a->has_state, a->seat.rank) < std::pair(!b->has_state, b->seat.rank);",
+        "return std::pair(a->has_state, a->seat.rank) < std::pair(b->has_state, b->seat.rank);"),
     "workers_of_a_lost_host_live": (
         "job_machine_hosts.cc",
-        "if (worker.seat.host != host || worker.state == WorkerState::finished) continue;",
-        "if (worker.seat.host != host || worker.state != WorkerState::ordered) continue;"),
+        "if (world_.at(id).state == WorkerState::finished) continue;",
+        "if (world_.at(id).state != WorkerState::ordered) continue;"),
     "no_kill_after_the_grace": (
         "job_machine_end.cc", "return kill_now(std::exchange(grace_advised_, true) ? std::nullopt : std::optional(longer_grace()));",
         "return arm(Deadline::grace, now_ + seconds(60));"),
     "slot_of_a_dismissed_is_free": (
-        "job_machine_rooms.cc", "room.busy.push_back(worker.seat.slot);", ";"),
+        "job_machine_rooms.cc", "room.busy.push_back(world_.at(id).seat.slot);", ";"),
     "minimum_ignored": ("replan.cc", "if (slots < least) return 0;", "if (slots <= 0) return 0;"),
     "maximum_ignored": ("replan.cc", "return std::min(most, std::max(", "return std::min(most + 1, std::max("),
     "generation_used_again": (
-        "job_machine_worlds.cc", "const Generation next{world_.generation.value + 1};",
-        "const Generation next{std::max(1u, world_.generation.value)};"),
+        "job_machine_worlds.cc", "const Generation next{world_.generation().value + 1};",
+        "const Generation next{std::max(1u, world_.generation().value)};"),
     "old_generation_told": (
-        "job_machine.cc", "starts.push_back({last_worker_, world_.generation, seat.rank,",
-        "starts.push_back({last_worker_, Generation{std::max(1u, world_.generation.value - 1)}, seat.rank,"),
+        "job_machine.cc", "starts.push_back({id, world_.generation(), seat.rank,",
+        "starts.push_back({id, Generation{std::max(1u, world_.generation().value - 1)}, seat.rank,"),
     "leaving_is_charged": (
         "job_machine_hosts.cc", "told ? CauseKind::host_lost : CauseKind::hosts_left, expected, event.host,",
         "told ? CauseKind::host_lost : CauseKind::hosts_left, false, event.host,"),
-    "nobody_is_pardoned": ("job_machine_hosts.cc", "if (held >= least) break;", "break;"),
+    "nobody_is_pardoned": ("roster.cc", "if (held >= smallest_world()) break;", "break;"),
     "end_before_agents_are_gone": (
-        "job_machine_end.cc", "[](const auto& host) { return host.state != HostState::gone; })",
-        "[](const auto& host) { return host.state == HostState::dialling; })"),
+        "job_machine_end.cc", "if (roster_.count(HostState::gone) < static_cast<int>(roster_.size())) return;",
+        "if (roster_.count(HostState::dialling) > 0) return;"),
     "ordered_not_awaited": (
-        "job_machine_trouble.cc", "return worker.condemned || worker.member;", "return worker.condemned;"),
+        "worker.cc", "return condemned() || member;", "return condemned();"),
     "replacements_are_free": (
         "job_machine_trouble.cc", "return workers_of_restart_.erase(failure.worker) > 0;",
         "static_cast<void>(failure); return true;"),
@@ -66,13 +66,13 @@ MUTANTS = {
         "job_machine_worlds.cc",
         "if (!unfinished_) unfinished_ = Trouble{.cause = CauseKind::hosts_left, .planned = true};", ""),
     "healthy_hosts_given_up": (
-        "job_machine_end.cc", "if (awaited(worker) && worker.killed) bad.insert(worker.seat.host);",
-        "if (awaited(worker) || worker.state == WorkerState::exited) bad.insert(worker.seat.host);"),
+        "job_machine_end.cc", "if (worker.awaited() && worker.killed()) bad.insert(worker.seat.host);",
+        "if (worker.awaited() || worker.state == WorkerState::exited) bad.insert(worker.seat.host);"),
     "deadlines_outlive_their_phase": (
         "job_machine.cc", "if (!belongs(deadline, next)) disarm(deadline);", "static_cast<void>(deadline);"),
     "late_output_is_a_stuck_host": (
-        "job_machine_end.cc", "if (!hosts_[i].sweeping) continue;",
-        "if (!hosts_[i].sweeping && all_members(WorkerState::finished)) continue;"),
+        "job_machine_end.cc", "if (!roster_.at({i}).sweeping) continue;",
+        "if (!roster_.at({i}).sweeping && world_.all_members(WorkerState::finished)) continue;"),
     "progress_forgives_nothing": (
         "job_machine_members.cc", "budget_.progressed();", ""),
     "time_forgives_nothing": (
@@ -85,8 +85,8 @@ MUTANTS = {
     "sudden_deaths_wait_their_turn": (
         "outcome.cc", "if (is_sudden(failures[first].status)) return first;", "return first;"),
     "clocks_say_who_ended_it": (
-        "job_machine_workers.cc", "if (!worker.condemned) return false;",
-        "if (worker.condemned) return event.at + event.error >= drained_at_;"),
+        "job_machine_workers.cc", "if (!worker.condemned()) return false;",
+        "if (worker.condemned()) return event.at + event.error >= drained_at_;"),
     "cause_is_waited_for_without_end": (
         "job_machine_end.cc", "case Deadline::cause: return cause_is_known();", "case Deadline::cause: return;"),
     "cause_comes_too_late": (
@@ -95,11 +95,11 @@ MUTANTS = {
         "job_machine_trouble.cc",
         "if (trouble.kind != Outcome::Kind::host_lost || trouble.planned) return cause_is_known();", ""),
     "loaders_are_killed": (
-        "job_machine_members.cc", "if (!worker.seasoned && (spec_.elastic.hang_timeout || now_ < until)) {",
+        "job_machine_members.cc", "if (!worker.has_state && (spec_.elastic.hang_timeout || now_ < until)) {",
         "if (false) {"),
-    "told_members_stay": ("job_machine_worlds.cc", "(worker.told || hosts_", "(hosts_"),
+    "told_members_stay": ("job_machine_worlds.cc", "(worker.fate == Fate::asked_to_leave || roster_", "(roster_"),
     "grace_of_dismissed_forgotten": (
-        "job_machine_worlds.cc", "if (any && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());",
+        "job_machine_worlds.cc", "if (!world_.dismissed().empty() && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());",
         ""),
 }
 

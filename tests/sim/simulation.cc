@@ -31,6 +31,7 @@ void Stats::add(const Stats& other) {
   overlaps += other.overlaps;
   for (const auto& [name, count] : other.outcomes) outcomes[name] += count;
   for (const auto& [pair, count] : other.reached) reached[pair] += count;
+  digest.add(other.digest);
 }
 
 Simulation::Simulation(const Scenario& scenario, const std::vector<bool>& skip_faults, bool trace)
@@ -113,6 +114,7 @@ void Simulation::tell(const core::JobEvent& event) {
   }
   judge_.event(event, now());
   const auto actions = machine_.step(event, now());
+  if (digests_) stats_.digest.add(actions, machine_);
   for (const auto& action : actions) {
     if (trace_) trace("      " + print(action));
     judge_.action(action, now());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launcher/core/job_machine.h"
+#include "tests/sim/digest.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/meeting.h"
 #include "tests/sim/scenario.h"
@@ -79,6 +80,7 @@ struct Stats {
   std::uint64_t overlaps = 0;  // a worker that started where one of an earlier incarnation still lived
   std::map<std::string, std::uint64_t> outcomes;
   std::map<std::pair<std::string, std::string>, std::uint64_t> reached;  // phase and event
+  Digest digest;
   void add(const Stats& other);
 };
 
@@ -91,6 +93,8 @@ class Simulation {
   [[nodiscard]] const Stats& stats() const { return stats_; }
   // Writes down which events come in which phases.
   void cover() { covers_ = true; }
+  // Sums up what is decided: two brains with the same sum have decided the same.
+  void digest() { digests_ = true; }
 
  private:
   using Work = Timeline::Work;
@@ -202,6 +206,7 @@ class Simulation {
   bool list_told_late_ = false;
   bool port_refused_ = false, finished_ = false;
   bool covers_ = false;
+  bool digests_ = false;
   int steps_ = 0, stopped_slots_ = 0;
   std::set<std::string> removed_;  // by the user
   std::vector<Fault> faults_;

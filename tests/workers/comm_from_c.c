@@ -38,6 +38,7 @@ int main(void) {
   trc_error_info info = {0};
   trc_world* world = NULL;
   double values[2] = {1, 2}, out[2] = {0, 0};
+  trc_operation recent[3] = {{0}};
 
   info.struct_size = sizeof info;
   EXPECT(trc_last_error(&info) == TRC_OK && info.status == TRC_OK && info.culprit == -1); /* none so far */
@@ -54,6 +55,13 @@ int main(void) {
   EXPECT(out[0] == 1 && out[1] == 2);
   EXPECT(trc_allgather(trc_world_group(world), values, out, 2, TRC_F64) == TRC_OK);
   EXPECT(trc_barrier(trc_world_group(world)) == TRC_OK);
+  EXPECT(trc_join(trc_world_group(world)) == TRC_OK);
+  recent[0].struct_size = 8;
+  EXPECT(trc_group_recent(trc_world_group(world), recent, 3) == 0); /* it knows no struct of that size */
+  recent[0].struct_size = sizeof recent[0];
+  EXPECT(trc_group_recent(trc_world_group(world), recent, 3) == 3);
+  EXPECT(strcmp(recent[0].name, "allgather") == 0 && recent[0].bytes == 16 && recent[0].sequence == 2);
+  EXPECT(strcmp(recent[2].name, "join") == 0 && recent[2].state == TRC_DONE);
 
   EXPECT(trc_broadcast(trc_world_group(world), values, 2, TRC_F64, 3) == TRC_INVALID);
   EXPECT(trc_last_error(&info) == TRC_INVALID); /* struct_size is not set */

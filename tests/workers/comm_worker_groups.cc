@@ -77,7 +77,9 @@ int groups() {
       if (got != std::vector<float>(count, static_cast<float>(from)))
         bad += complain("receive", "f32", count);
     }
-  world.group().barrier();
+  // The first ranks have less to do than the others.
+  for (int i = 0; i < rank; ++i) world.group().barrier();
+  world.group().join();
   say(std::string(bad == 0 ? "ok " : "bad ") + std::to_string(rank) + " " + std::to_string(size));
   world.shutdown();
   return bad == 0 ? 0 : 1;

@@ -42,6 +42,12 @@ if inner:
     assert (inner.rank, inner.size) == (rank // 2, 2)
     assert inner.allreduce(floats(rank))[0] == 4
     inner.free()
+    for use in (inner.free, inner.barrier, lambda: inner.allreduce(floats(rank))):
+        try:
+            use()
+            raise AssertionError("a group that was freed can be used")
+        except trainrun.Invalid as error:
+            assert str(error) == "the group was freed", error
 for wrong in (lambda: world.group([0, 0]), lambda: world.allreduce(floats(1), "bor"), lambda: world.send(floats(1), rank)):
     try:
         wrong()
@@ -54,6 +60,13 @@ for wrong in (lambda: world.alltoall(floats(1), floats(1)), lambda: world.scatte
         raise AssertionError("not refused")
     except ValueError:
         pass
+for wrong, kind, words in ((lambda: world.allreduce(floats(1), "average"), ValueError, "op 'average' is none of sum, mean, "),
+                           (lambda: world.allreduce([1.0]), TypeError, "a list has no memory of numbers; try: numpy.array(...)")):
+    try:
+        wrong()
+        raise AssertionError("not refused")
+    except kind as error:
+        assert str(error).startswith(words), error
 world.barrier()
 print("ok", rank, flush=True)
 world.shutdown()

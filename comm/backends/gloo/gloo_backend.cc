@@ -111,6 +111,7 @@ Moved GlooBackend::move(const Descriptor& what, const Transfer& data, Deadline d
       case Call::alltoallv:
         return move.alltoall();
       case Call::barrier:  // to agree is to have met
+      case Call::join:
         break;
     }
   });

@@ -25,6 +25,7 @@ std::size_t small_gift(const Descriptor& what, int size) {
     case Call::allgatherv:
     case Call::alltoallv:
     case Call::barrier:
+    case Call::join:
       return 0;
   }
   const auto unit = blocks * size_of(what.dtype);
@@ -68,6 +69,7 @@ void take_small(const Descriptor& what, const Transfer& data, int rank, int size
     case Call::allgatherv:
     case Call::alltoallv:
     case Call::barrier:
+    case Call::join:
       return;
   }
 }

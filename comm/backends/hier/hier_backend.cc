@@ -59,6 +59,7 @@ class HierBackend::Operation {
     if (what_.count == 0 && data_.counts.empty()) return agree();
     switch (what_.call) {
       case Call::barrier:
+      case Call::join:
         return agree();
       case Call::allreduce:
         return allreduce(data_.out);

@@ -135,6 +135,7 @@ Answer Operation::operator()(const Functions& call, Handle handle) const {
     case Call::alltoall:
       return together(call, handle);
     case Call::barrier:
+    case Call::join:
     case Call::alltoallv_plan:
     case Call::alltoallv:
       break;
@@ -159,6 +160,7 @@ NcclBackend::NcclBackend(const Library& library, const CudaDriver& cuda, Communi
 const char* NcclBackend::refuses(const Descriptor& what) const {
   if (what.call == Call::alltoallv || what.call == Call::alltoallv_plan)
     return "not on a device; try alltoall, or send and receive";
+  if (what.call == Call::join) return "not on a device";
   if (!reduces(what.call)) return nullptr;
   if (what.dtype == TRC_BOOL) return "there is no reduction of bool on a device; try u8";
   if (what.op == TRC_BAND || what.op == TRC_BOR || what.op == TRC_BXOR)

@@ -67,6 +67,7 @@ ShmBackend::Step ShmBackend::dispatch(const Transfer& data) {
     case Call::alltoallv:
       return alltoall(data);
     case Call::barrier:
+    case Call::join:
       break;
   }
   return pass();

@@ -1,17 +1,22 @@
 """Operations of a group of ranks on buffers of numbers."""
 import ctypes
 
-from trainrun._library import check, lib
+from trainrun._library import Operation, check, invalid, lib
 
 _OPS = {"sum": 0, "mean": 1, "min": 2, "max": 3, "prod": 4, "band": 5, "bor": 6, "bxor": 7}
 _DTYPES = {"u8": 0, "i8": 1, "i32": 2, "i64": 3, "f32": 4, "f64": 5, "f16": 6, "bf16": 7, "bool": 8}
+_STATES = ("runs", "done", "failed")
+_KEPT = 64
 _WIDTHS = (1, 1, 4, 8, 4, 8, 2, 2, 1)
 _KINDS = {("u", 1): 0, ("i", 1): 1, ("i", 4): 2, ("i", 8): 3, ("f", 4): 4, ("f", 8): 5, ("f", 2): 6, ("?", 1): 8}
 
 
 def pinned(buffer, writable=True):
     """(address, bytes, element type, what keeps it alive) of contiguous memory that cannot move meanwhile."""
-    view = memoryview(buffer)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise TypeError(f"a {type(buffer).__name__} has no memory of numbers; try: numpy.array(...) or array.array('f', ...)") from None
     if not view.c_contiguous:
         raise ValueError("the buffer is not contiguous")
     letter = view.format.lstrip("@=<")
@@ -45,6 +50,12 @@ class _Elements:
             raise ValueError(f"{what} has {self.count} elements, not {count} of the same type")
 
 
+def _op(name):
+    if name not in _OPS:
+        raise ValueError(f"op {name!r} is none of {', '.join(_OPS)}")
+    return _OPS[name]
+
+
 class _Nothing:
     """Where a rank has no buffer."""
     address = None
@@ -68,6 +79,8 @@ class Group:
     def _group(self):
         if self._world is not None:
             self._world._alive()
+        if self._handle_of_group is None:
+            raise invalid("the group was freed")
         return self._handle_of_group
 
     @property
@@ -82,21 +95,21 @@ class Group:
         """In place. `op`: sum, mean, min, max, prod, band, bor, bxor. Each rank's elements are multiplied by `before`,
         the results by `after`."""
         own = _Elements(data, dtype)
-        check(lib.trc_allreduce_scaled(self._group, own.address, own.address, own.count, own.dtype, _OPS[op], before, after))
+        check(lib.trc_allreduce_scaled(self._group, own.address, own.address, own.count, own.dtype, _op(op), before, after))
         return data
 
     def reduce(self, data, root=0, op="sum", dtype=None):
         """In place on `root`; what the others have stays as it is."""
         own = _Elements(data, dtype)
         to = own.address if self._rank == root else None
-        check(lib.trc_reduce(self._group, own.address, to, own.count, own.dtype, _OPS[op], root))
+        check(lib.trc_reduce(self._group, own.address, to, own.count, own.dtype, _op(op), root))
         return data
 
     def reduce_scatter(self, data, out, op="sum", dtype=None):
         """`data` holds size times as many elements as `out`."""
         own, to = _Elements(data, dtype, writable=False), _Elements(out, dtype)
         own.must_have(to.count * self._size, to.dtype, "data")
-        check(lib.trc_reduce_scatter(self._group, own.address, to.address, to.count, to.dtype, _OPS[op]))
+        check(lib.trc_reduce_scatter(self._group, own.address, to.address, to.count, to.dtype, _op(op)))
         return out
 
     def broadcast(self, data, root=0, dtype=None):
@@ -167,6 +180,20 @@ class Group:
         check(lib.trc_recv(self._group, own.address, own.count, own.dtype, source))
         return data
 
+    def recent(self):
+        """The last 64 operations of this rank in the group, the oldest first, each a dict: name, sequence, bytes, state ("runs",
+        "done" or "failed"), begun and ended (seconds of time.monotonic(); None while it runs). From any thread, also after a failure."""
+        room = (Operation * _KEPT)()
+        room[0].struct_size = ctypes.sizeof(Operation)
+        return [{"name": one.name.decode(), "sequence": one.sequence, "bytes": one.bytes, "state": _STATES[one.state],
+                 "begun": one.begun_ns / 1e9, "ended": one.ended_ns / 1e9 if one.ended_ns else None}
+                for one in room[:lib.trc_group_recent(self._group, room, _KEPT)]]
+
+    def join(self):
+        """Takes part with zeros in what the others do, allreduces and barriers, until all ranks have called this."""
+        check(lib.trc_join(self._group))
+
     def free(self):
-        """All members call it. Else the group ends with its world."""
+        """All members call it, once, and no operation after it. Else the group ends with its world."""
         check(lib.trc_group_free(self._group))
+        self._handle_of_group = None

@@ -16,6 +16,11 @@ class ErrorInfo(Structure):
                 ("operation", c_char * 32), ("host", c_char * 256), ("how", c_char * 512), ("message", c_char * 1024)]
 
 
+class Operation(Structure):
+    _fields_ = [("struct_size", c_uint32), ("state", c_int32), ("sequence", c_uint64), ("bytes", c_uint64), ("begun_ns", c_int64),
+                ("ended_ns", c_int64), ("dtype", c_int32), ("name", c_char * 20)]
+
+
 class Error(RuntimeError):
     """`culprit`: rank or None; `host` and `how`: of the culprit; `missing`: ranks that did not come;
     `generation`: of the world, 0 outside one."""
@@ -29,15 +34,19 @@ class Error(RuntimeError):
         self.host, self.how = _text(info.host), _text(info.how)
 
 
-class PeerLost(Error):
+class WorldFailed(Error):
+    """The world is over, and another one can mend it."""
+
+
+class PeerLost(WorldFailed):
     """A rank died."""
 
 
-class Aborted(Error):
+class Aborted(WorldFailed):
     """The generation ended, or a rank gave up."""
 
 
-class Timeout(Error):
+class Timeout(WorldFailed):
     """The operation's time has passed."""
 
 
@@ -45,7 +54,7 @@ class Mismatch(Error):
     """Ranks called different things."""
 
 
-class Transport(Error):
+class Transport(WorldFailed):
     """A connection failed although no rank is known to have died."""
 
 
@@ -143,6 +152,8 @@ declare([
         ("trc_send", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int]),
         ("trc_recv", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int]),
         ("trc_barrier", c_int, [c_void_p]),
+        ("trc_join", c_int, [c_void_p]),
+        ("trc_group_recent", c_size_t, [c_void_p, POINTER(Operation), c_size_t]),
         ("trc_last_error", c_int, [POINTER(ErrorInfo)]),
         ("trc_state_new", c_int, [POINTER(c_void_p)]),
         ("trc_state_free", None, [c_void_p]),

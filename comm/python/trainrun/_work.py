@@ -10,7 +10,7 @@ from ctypes import POINTER, Structure, c_double, c_int, c_int32, c_int64, c_size
 from trainrun._library import check, declare, lib
 
 (ALLREDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALLGATHER, ALLGATHERV, GATHER, SCATTER, ALLTOALL, ALLTOALLV, BARRIER, SEND,
- RECV) = range(13)
+ RECV, JOIN) = range(14)
 _TIMEOUT = 3
 
 
@@ -25,17 +25,18 @@ declare([
         ("trc_run", c_int, [c_void_p, POINTER(Call), c_size_t]),
         ("trc_work_ended", c_int, [c_void_p]),
         ("trc_work_wait", c_int, [c_void_p, c_int64]),
+        ("trc_work_times", None, [c_void_p, POINTER(c_int64), POINTER(c_int64)]),
         ("trc_work_free", None, [c_void_p]),
         ("trc_completions_new", c_int, [POINTER(c_void_p)]),
         ("trc_completions_descriptor", c_int, [c_void_p]),
         ("trc_completions_next", c_int, [c_void_p, POINTER(c_uint64)])])
 
 
-def call(kind, give=None, get=None, count=0, dtype=0, op=0, root=0, in_counts=None, out_counts=None):
-    """Addresses of what is given and of what is got; counts are lists."""
+def call(kind, give=None, get=None, count=0, dtype=0, op=0, root=0, before=0, after=0, in_counts=None, out_counts=None):
+    """Addresses of what is given and of what is got; counts are lists; both factors 0: none."""
     def array(counts):
         return None if counts is None else (c_uint64 * len(counts))(*counts)
-    return Call(ctypes.sizeof(Call), kind, dtype, op, root, 0, give, get, count, 0, 0, array(in_counts), array(out_counts))
+    return Call(ctypes.sizeof(Call), kind, dtype, op, root, 0, give, get, count, before, after, array(in_counts), array(out_counts))
 
 
 class _Ear:
@@ -103,10 +104,11 @@ def run(group, calls):
 
 
 class Started:
-    """A work. `keep`: what must stay until it has ended; `finish` is called once after a good end, on any thread."""
+    """A work. `keep`: what must stay until it has ended; `finish` is called once after a good end, on any thread, and then
+    `told` with the times of time.monotonic_ns() at which its turn came and it ended."""
 
-    def __init__(self, group, calls, keep=None, finish=None):
-        self._handle, self._keep, self._finish = c_void_p(), keep, finish
+    def __init__(self, group, calls, keep=None, finish=None, told=None):
+        self._handle, self._keep, self._finish, self._told = c_void_p(), keep, finish, told
         self._lock, self._settled, self._error, self._then = threading.Lock(), False, None, []
         ear = _hearing()
         tag = next(ear.tags)
@@ -155,9 +157,13 @@ class Started:
                 check(lib.trc_work_wait(self._handle, 0))
                 if self._finish is not None:
                     self._finish()
+                if self._told is not None:
+                    begun, ended = c_int64(), c_int64()
+                    lib.trc_work_times(self._handle, ctypes.byref(begun), ctypes.byref(ended))
+                    self._told(begun.value, ended.value)
             except Exception as error:  # its own, or of `finish`; the ear goes on
                 self._error = error
-            self._settled, self._keep, self._finish = True, None, None
+            self._settled, self._keep, self._finish, self._told = True, None, None, None
             waiting, self._then = self._then, None
         for function in waiting:
             function(self._error)

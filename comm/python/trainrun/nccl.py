@@ -12,7 +12,7 @@ import ctypes
 import importlib.util
 import os
 
-from trainrun._group import _OPS
+from trainrun._group import _op
 from trainrun._library import check, invalid, lib
 
 _TYPES = {"uint8": 0, "int8": 1, "int32": 2, "int64": 3, "float32": 4, "float64": 5, "float16": 6, "bfloat16": 7, "bool": 8}
@@ -102,7 +102,7 @@ class DeviceGroup:
     def allreduce(self, tensor, op="sum"):
         """In place."""
         own = _Tensor(tensor)
-        check(lib.trc_allreduce(self._group(), own.address, own.address, own.count, own.dtype, _OPS[op]))
+        check(lib.trc_allreduce(self._group(), own.address, own.address, own.count, own.dtype, _op(op)))
 
     def broadcast(self, tensor, root):
         own = _Tensor(tensor)
@@ -118,7 +118,7 @@ class DeviceGroup:
         """`tensor` has a block for each rank."""
         own, out = _Tensor(tensor), _Tensor(into)
         own.must_be(out, self.size, "the tensor")
-        check(lib.trc_reduce_scatter(self._group(), own.address, out.address, out.count, out.dtype, _OPS[op]))
+        check(lib.trc_reduce_scatter(self._group(), own.address, out.address, out.count, out.dtype, _op(op)))
 
     def alltoall(self, tensor, into):
         own, out = _Tensor(tensor), _Tensor(into)

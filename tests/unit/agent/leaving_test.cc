@@ -79,7 +79,9 @@ TEST_SUITE("leaving") {
                       "trap 'echo TERM >> \"$0\"; exit' TERM\necho $$; while :; do sleep 0.1; done", file});
       scene.numbers(1, 1);
       ::kill(scene.watcher, number);
-      scene.until_said("note the agent got " + std::string(name) + " and ends its ranks");
+      scene.until_said("leaving the agent got " + std::string(name));
+      ::kill(scene.agent_pid, SIGTERM);
+      scene.until_said("note the agent got SIGTERM and ends its ranks");
       scene.run([&] { return scene.closed; });
       CHECK(scene.wait_for_watcher() == 1);
       CHECK(read_file(file, 100).value_or("") == "TERM\n");
@@ -87,7 +89,7 @@ TEST_SUITE("leaving") {
     }
   }
 
-  TEST_CASE("without elasticity TERM ends, and USR1 and USR2 end nothing") {
+  TEST_CASE("without elasticity TERM is told and ends, and USR1 and USR2 end nothing") {
     AgentScene scene;
     scene.start(1, {"/bin/sleep", "1000"});
     ::kill(scene.watcher, SIGUSR1);
@@ -98,8 +100,26 @@ TEST_SUITE("leaving") {
     scene.until_said("pong 1");
     CHECK(is_alive(scene.pids[1]));
     ::kill(scene.watcher, SIGTERM);
-    scene.until_said("note the agent got SIGTERM and ends its ranks");
+    scene.until_said("leaving the agent got SIGTERM");
+    ::kill(scene.watcher, SIGINT);
+    scene.until_said("note the agent got SIGINT and ends its ranks");
     CHECK(scene.wait_for_watcher() == 1);
     CHECK_FALSE(is_alive(scene.pids[1]));
+  }
+
+  TEST_CASE("a signal to agent and watcher is one, and what ranks say after it is heard") {
+    AgentScene scene;
+    scene.start_shell(1, "trap 'echo 7; exit' TERM; echo $$; while :; do sleep 0.1; done");
+    scene.numbers(1, 1);
+    ::kill(scene.agent_pid, SIGTERM);
+    ::kill(scene.watcher, SIGTERM);
+    scene.until_said("leaving the agent got SIGTERM");
+    scene.link->send(wire::Signal{{WorkerId{1}}, SIGTERM});
+    CHECK(scene.numbers(1, 2)[1] == 7);
+    scene.stop();
+    CHECK(scene.stopped);
+    CHECK(scene.wait_for_watcher() == 0);
+    CHECK(std::count_if(scene.said.begin(), scene.said.end(),
+                        [](const auto& line) { return line.starts_with("leaving"); }) == 1);
   }
 }

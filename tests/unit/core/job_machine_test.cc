@@ -191,6 +191,37 @@ TEST_SUITE("core.job_machine") {
     CHECK(bench.outcome->others.not_started == 4);
   }
 
+  TEST_CASE("an agent that is told to end ends the job, and its ranks have their grace") {
+    Bench bench(2);
+    bench.all_running();
+    bench.tell(HostLeaving{HostIndex{1}, "the agent got SIGTERM"});
+    CHECK(bench.machine->phase() == JobMachine::Phase::draining);
+    CHECK(bench.armed.contains(Deadline::grace));
+    bench.tell(HostLeaving{HostIndex{0}, "the agent got SIGTERM"});
+    for (std::uint32_t id = 1; id <= 4; ++id) bench.end(id, ExitStatus::exited(0));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->kind == Outcome::Kind::host_lost);
+    CHECK(bench.outcome->exit_code == 69);
+    CHECK(bench.outcome->host == HostIndex{1});
+  }
+
+  TEST_CASE("who ends all of a job's processes ends it by that signal, whoever hears of it first") {
+    for (const bool agent_first : {true, false}) {
+      Bench bench(1);
+      bench.all_running();
+      if (agent_first) bench.tell(HostLeaving{HostIndex{0}, "the agent got SIGTERM"});
+      bench.tell(UserSignal{SIGTERM});
+      if (!agent_first) bench.tell(HostLeaving{HostIndex{0}, "the agent got SIGTERM"});
+      CHECK(bench.armed.contains(Deadline::grace));
+      for (std::uint32_t id = 1; id <= 2; ++id) bench.end(id, ExitStatus::killed(SIGTERM, false));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->kind == Outcome::Kind::user_signal);
+      CHECK(bench.outcome->exit_code == 128 + SIGTERM);
+    }
+  }
+
   TEST_CASE("losing every host ends the job at once") {
     Bench bench(2);
     bench.all_running();

@@ -257,6 +257,20 @@ TEST_SUITE("report") {
     CHECK(lines[1].starts_with("  try         see who ended or stopped it"));
   }
 
+  TEST_CASE("an agent that a signal told to end was not lost") {
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::host_lost;
+    outcome.host = HostIndex{1};
+    outcome.why = cause::HostLeaves{{HostIndex{1}, "gpu2"}, "the agent got SIGTERM", false};
+    outcome.after = seconds(2);
+    outcome.ranks = {Rank{1}};
+    CHECK(text(outcome).starts_with(
+        "trainrun: the agent on gpu2 (rank 1) was told to end 2.0 s after the start: the agent got SIGTERM\n"
+        "  try         see who sent the signal"));
+    CHECK(output::report_lines(job_of_two(), outcome, {{}, {}, {}, true})[0].starts_with(
+        "trainrun: this host's agent (rank 1) was told to end"));
+  }
+
   TEST_CASE("a lost host is named with the reason and what was lost with it") {
     Outcome outcome;
     outcome.kind = Outcome::Kind::host_lost;

@@ -50,7 +50,7 @@ TEST_CASE("survivors that ask for their place get it when the launcher begins th
   scene.ask(0, Join{0, "", "", 1000, true, 11}, 2);
   scene.ask(2, Join{1, "", "", 1000, true, 13}, 2);
   scene.ask(3, Join{2, "", "", 1000, false, 14}, 2);
-  CHECK(scene.only_a<Joined>(2).world.members[2].worker == 14);
+  CHECK(scene.only_a<Joined>(3).self.worker == 14);
   const auto formed = scene.events_of<Formed>();
   REQUIRE(formed.size() == 1);
   CHECK(formed[0].generation == Generation{2});
@@ -157,7 +157,7 @@ TEST_CASE("a rank is joined by the worker that the launcher gave it to") {
   CHECK(failure.message == "rank 0 of generation 2 is worker 11, not worker 13");
   scene.ask(5, Join{0, "", "", 1000, true, 11}, 2);
   scene.ask(6, Join{1, "", "", 1000}, 2);  // one that does not know its number is believed
-  CHECK(scene.only_a<Joined>(6).rank == 1);
+  CHECK(scene.only_a<Joined>(6).self.rank == 1);
 }
 
 TEST_CASE("the launcher hears of joins, of the whole world, and of what members break") {

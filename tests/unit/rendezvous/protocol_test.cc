@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "launcher/base/hash.h"
+
 using namespace trainrun;
 using namespace trainrun::rendezvous;
 
@@ -26,18 +28,20 @@ std::vector<Request> one_of_each() {
   all.push_back({13, 7, Next{9, 6}});
   all.push_back({14, 7, News{2, 1, 6}});
   all.push_back({15, 7, Pulse{2, "allreduce", 1ULL << 40, true}});
+  all.push_back({16, 7, FetchMembers{1, 2}});
   return all;
 }
 
 std::vector<ReplyBody> one_reply_of_each() {
   return {Done{},
-          Joined{1, World{2, 1, "job", {Member{0, "h", "a", 0, 1, 9}}}},
+          Joined{2, 1, "job", 1ULL << 60, Member{0, "h", "a", 0, 1, 9}},
           Values{{"x", ""}},
           Swapped{true, "v"},
           Over{Verdict{Verdict::Kind::lost, 3, "gpu2", "was killed by SIGKILL", {}}},
           Failure{FailureKind::timeout, "late", 2, {4, 5}, Verdict{}},
           Placed{3, 1},
-          Notice{1, Change::leaving, true, "gpu2 will leave", 3}};
+          Notice{1, Change::leaving, true, "gpu2 will leave", 3},
+          Members{{Member{1, "h", "a", 1, 2, 9}, Member{}}}};
 }
 
 }  // namespace
@@ -57,10 +61,13 @@ TEST_CASE("a request survives its way over the wire") {
   CHECK(join->generation == 7);
 }
 
-TEST_CASE("a world that is encoded once for many members gives each the same bytes as its own reply would") {
-  const World world{2, 2, "job", {Member{0, "h", "a", 0, 1, 9}, Member{1, "i", "b", 0, 1, 10}}};
-  for (const std::uint32_t rank : {0, 1})
-    CHECK(encode_joined(7, rank, encode_world(world)) == encode_reply(7, Joined{rank, world}));
+TEST_CASE("the digest of the members is that of the specification") {
+  CHECK(digest_of({}) == 0xcbf29ce484222325);
+  // FNV-1a of: 0, "h", "", 0, 1, 0
+  CHECK(digest_of({Member{0, "h", "", 0, 1, 0}}) ==
+        fnv1a(std::string("\0\0\0\0\1\0\0\0h\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 25)));
+  const Member one{0, "h", "", 0, 1, 1}, other{1, "i", "", 0, 1, 2};
+  CHECK(digest_of({one, other}) != digest_of({other, one}));
 }
 
 TEST_CASE("a reply survives its way over the wire") {

@@ -33,11 +33,7 @@ struct Scene {
     take(table.begin(world, now));
   }
   void take(const Outbox& outbox) {
-    for (const auto& item : outbox) {
-      auto body = *item.body;
-      if (auto* joined = std::get_if<Joined>(&body)) joined->rank = item.rank;
-      told[item.connection].push_back(std::move(body));
-    }
+    for (const auto& item : outbox) told[item.connection].push_back(*item.body);
   }
   template <class Body>
   void ask(std::uint32_t connection, Body body, std::uint32_t generation = 1) {
@@ -63,6 +59,11 @@ struct Scene {
     const auto body = only(connection);
     REQUIRE(std::holds_alternative<Body>(body));
     return std::get<Body>(body);
+  }
+  // All members of the complete world, as the connection hears of them.
+  std::vector<Member> members(std::uint32_t connection, std::uint32_t size) {
+    ask(connection, FetchMembers{0, size});
+    return only_a<Members>(connection).members;
   }
   [[nodiscard]] bool silent(std::uint32_t connection) { return told[connection].empty(); }
 

@@ -72,8 +72,8 @@ TEST_CASE("256 members meet through the service, gather their addresses and leav
   for (std::uint32_t c = 0; c < size; ++c) {
     const auto reply = hall.told(c);
     REQUIRE(reply);
-    REQUIRE(std::get<Joined>(*reply).rank == c);
-    CHECK(std::get<Joined>(*reply).world.members[c].local_rank == c % 8);
+    REQUIRE(std::get<Joined>(*reply).self.rank == c);
+    CHECK(std::get<Joined>(*reply).self.local_rank == c % 8);
     hall.ask(c, Put{fmt::format("a/{}", c), "x"});
     REQUIRE(std::holds_alternative<Done>(*hall.told(c)));
     hall.ask(c, Gather{"a/", size, 1000});

@@ -2,27 +2,31 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "rendezvous/protocol.h"
 #include "tests/unit/rendezvous/scene.h"
 
 using namespace trainrun;
 using namespace trainrun::rendezvous;
 
-TEST_CASE("all members hear the whole world once the last has joined") {
+TEST_CASE("all members hear their place once the last has joined, and can ask for the others") {
   Scene scene(3);
   scene.ask(10, Join{2, "b", "10.0.0.2", 1000});
   scene.ask(11, Join{0, "a", "10.0.0.1", 1000});
   CHECK(scene.silent(10));
   scene.ask(12, Join{1, "b", "10.0.0.2", 1000});
   const auto joined = scene.only_a<Joined>(10);
-  CHECK(joined.rank == 2);
-  CHECK(joined.world.size == 3);
-  CHECK(joined.world.generation == 1);
-  CHECK(joined.world.members == std::vector<Member>{{0, "a", "10.0.0.1", 0, 1},
-                                                    {1, "b", "10.0.0.2", 0, 2},
-                                                    {2, "b", "10.0.0.2", 1, 2}});
-  CHECK(scene.only_a<Joined>(11).rank == 0);
-  CHECK(scene.only_a<Joined>(12).rank == 1);
+  CHECK(joined.self == Member{2, "b", "10.0.0.2", 1, 2});
+  CHECK(joined.size == 3);
+  CHECK(joined.generation == 1);
+  CHECK(joined.job == "job");
+  const std::vector<Member> members{
+      {0, "a", "10.0.0.1", 0, 1}, {1, "b", "10.0.0.2", 0, 2}, {2, "b", "10.0.0.2", 1, 2}};
+  CHECK(scene.members(10, 3) == members);
+  CHECK(joined.digest == digest_of(members));
+  CHECK(scene.only_a<Joined>(11).self.rank == 0);
+  CHECK(scene.only_a<Joined>(12).self.rank == 1);
   CHECK_FALSE(scene.table.next_deadline());
 }
 
@@ -32,20 +36,21 @@ TEST_CASE("ranks that nobody asked for are given in the order of arrival") {
   scene.ask(11, Join{1, "a", "", 1000});
   scene.ask(12, Join{{}, "a", "", 1000});
   scene.ask(13, Join{{}, "a", "", 1000});
-  CHECK(scene.only_a<Joined>(10).rank == 0);
-  CHECK(scene.only_a<Joined>(11).rank == 1);
-  CHECK(scene.only_a<Joined>(12).rank == 2);
-  CHECK(scene.only_a<Joined>(13).rank == 3);
+  CHECK(scene.only_a<Joined>(10).self.rank == 0);
+  CHECK(scene.only_a<Joined>(11).self.rank == 1);
+  CHECK(scene.only_a<Joined>(12).self.rank == 2);
+  CHECK(scene.only_a<Joined>(13).self.rank == 3);
 }
 
 TEST_CASE("in a world that the launcher described, the hosts and local ranks are the launcher's") {
   Scene scene(2, {"gpu1", "gpu2"});
   scene.ask(10, Join{0, "localhost", "10.0.0.1", 1000});
   scene.ask(11, Join{1, "localhost", "", 1000});
-  const auto world = scene.only_a<Joined>(10).world;
-  CHECK(world.members[0].host == "gpu1");
-  CHECK(world.members[0].address == "10.0.0.1");
-  CHECK(world.members[1].host == "gpu2");
+  CHECK(scene.only_a<Joined>(10).self.host == "gpu1");
+  const auto members = scene.members(10, 2);
+  CHECK(members[0].host == "gpu1");
+  CHECK(members[0].address == "10.0.0.1");
+  CHECK(members[1].host == "gpu2");
 }
 
 TEST_CASE("a join that waits in vain names who is missing, and may be tried again") {
@@ -60,7 +65,7 @@ TEST_CASE("a join that waits in vain names who is missing, and may be tried agai
   CHECK(failure.missing == Ranks{0, 2});
   CHECK(failure.message == "2 of 3 members have not joined generation 1: rank 0 on a and rank 2 on c");
   for (std::uint32_t rank = 0; rank < 3; ++rank) scene.ask(10 + rank, Join{rank, "", "", 500});
-  CHECK(scene.only_a<Joined>(10).rank == 0);
+  CHECK(scene.only_a<Joined>(10).self.rank == 0);
 }
 
 TEST_CASE("a rank is given once, and a world has no more members than its size") {
@@ -73,7 +78,7 @@ TEST_CASE("a rank is given once, and a world has no more members than its size")
   scene.ask(10, Join{1, "a", "", 1000});
   CHECK(scene.only_a<Failure>(10).kind == FailureKind::invalid);
   scene.ask(11, Join{{}, "b", "", 1000});
-  CHECK(scene.only_a<Joined>(11).rank == 1);
+  CHECK(scene.only_a<Joined>(11).self.rank == 1);
   scene.ask(12, Join{{}, "c", "", 1000});
   CHECK(scene.only_a<Failure>(12).kind == FailureKind::exists);
 }
@@ -162,16 +167,67 @@ TEST_CASE("the first verdict stands, and words about another generation are igno
   CHECK(scene.table.verdict()->how == "first");
 }
 
-TEST_CASE("the answers to the members of a complete world share one description of it") {
-  Scene scene(3);
-  Outbox answers;
-  for (std::uint32_t rank = 0; rank < 3; ++rank)
-    answers = scene.table.apply(rank, Request{rank, 1, Join{2 - rank, "h", "", 1000}}, scene.now);
-  REQUIRE(answers.size() == 3);
-  for (const auto& answer : answers) {
-    CHECK(answer.body == answers[0].body);
-    CHECK(answer.rank == 2 - answer.connection);
+TEST_CASE("members of any range can be asked for, by anybody, once all have joined") {
+  Scene scene(3, {"a", "b", "c"});
+  scene.ask(9, FetchMembers{0, 1});
+  CHECK(scene.only_a<Failure>(9).kind == FailureKind::invalid);
+  scene.join_all(3);
+  scene.ask(9, FetchMembers{1, 2});
+  const auto members = scene.only_a<Members>(9).members;
+  REQUIRE(members.size() == 2);
+  CHECK(members[0].rank == 1);
+  CHECK(members[1].host == "c");
+  for (const auto& [first, count, kind] : {std::tuple{1u, 0u, FailureKind::limit},
+                                           {0u, max_members + 1, FailureKind::limit},
+                                           {1u, 3u, FailureKind::invalid},
+                                           {3u, 1u, FailureKind::invalid},
+                                           {~0u, 2u, FailureKind::invalid}}) {
+    scene.ask(9, FetchMembers{first, count});
+    CHECK(scene.only_a<Failure>(9).kind == kind);
   }
+}
+
+TEST_CASE("a failure names the first of very many who are missing, and how many there are") {
+  constexpr std::uint32_t size = 3 * max_missing;
+  Scene scene(size);
+  SUBCASE("of a join") {
+    scene.ask(1, Join{size - 1, "h", "", 1000});
+    scene.pass(seconds(1));
+    const auto failure = scene.only_a<Failure>(1);
+    CHECK(failure.missing.size() == max_missing);
+    CHECK(failure.message.ends_with("rank 7 and 3063 more"));
+  }
+  SUBCASE("of a barrier and a gather") {
+    scene.join_all(size);
+    scene.ask(1, Barrier{"b", {}, 1000});
+    scene.ask(2, Put{"p0", ""});
+    scene.told.clear();
+    scene.ask(2, Gather{"p", size, 1000});
+    scene.pass(seconds(1));
+    for (const std::uint32_t c : {1u, 2u}) {
+      const auto failure = scene.only_a<Failure>(c);
+      CHECK(failure.missing.size() == max_missing);
+      CHECK(failure.missing.back() == max_missing);  // one of those before it is there
+      CHECK(failure.message.find("and 3063 more") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("waiters that are told the same share one answer") {
+  Scene scene(3);
+  scene.join_all(3);
+  const auto ask_all = [&](auto body) {
+    Outbox answers;
+    for (std::uint32_t c = 0; c < 3; ++c) answers = scene.table.apply(c, Request{1, 1, body}, scene.now);
+    return answers;
+  };
+  auto answers = ask_all(Barrier{"b", {}, 1000});
+  REQUIRE(answers.size() == 3);
+  for (const auto& answer : answers) CHECK(answer.body == answers[0].body);
+  CHECK(ask_all(Watch{1000}).empty());
+  answers = scene.table.lost({1}, {1}, "h", "was killed");
+  REQUIRE(answers.size() == 3);
+  for (const auto& answer : answers) CHECK(answer.body == answers[0].body);
 }
 
 TEST_CASE("a member that has left is not lost, and when all have left the generation has ended") {
@@ -192,7 +248,7 @@ TEST_CASE("an arrival without a rank may go again before the world is complete")
   CHECK_FALSE(scene.table.verdict());
   scene.ask(11, Join{{}, "a", "", 1000});
   scene.ask(12, Join{{}, "a", "", 1000});
-  CHECK(scene.only_a<Joined>(11).rank == 0);
+  CHECK(scene.only_a<Joined>(11).self.rank == 0);
 }
 
 TEST_CASE("a connection that never joined may close at any time") {

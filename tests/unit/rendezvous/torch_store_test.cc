@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <utility>
 
 #include "torch_bytes.h"
@@ -47,6 +48,28 @@ TEST_CASE("what one sets the others get") {
   CHECK(server.ask(3, delete_key("/k")) == number(std::int64_t{1}));
   CHECK(server.ask(3, delete_key("/k")) == number(std::int64_t{0}));
   CHECK(server.ask(1, check({"/k"})) == not_ready);
+}
+
+// A copy of the value for each of them would be 160 GB, and stopped the launcher for a minute.
+TEST_CASE("a value that grows by many small appends is not copied for each") {
+  Server server;
+  constexpr std::size_t first = 8u << 20, more = 20000;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+  server.ask(1, set("/log", std::string(first, 'a')));
+  for (std::size_t i = 0; i < more; ++i) server.ask(1, op(9) + text("/log") + text("b"));
+  CHECK(std::chrono::steady_clock::now() < deadline);
+  CHECK(server.ask(2, get("/log")) == text(std::string(first, 'a') + std::string(more, 'b')));
+}
+
+TEST_CASE("a value does not grow beyond what one answer may be") {
+  Server server;
+  const std::string piece(8u << 20, 'a');
+  for (std::size_t size = 0; size < TorchStore::most_appended; size += piece.size())
+    server.ask(1, op(9) + text("/log") + text(piece));
+  CHECK(server.refused.empty());
+  server.ask(1, op(9) + text("/log") + text("b"));
+  CHECK(server.refused[1] == "it appends to a value of more than 64 MiB");
+  CHECK(server.ask(2, get("/log")).size() == 8 + TorchStore::most_appended);
 }
 
 TEST_CASE("counters are text and may be got as such") {

@@ -1,28 +1,41 @@
-"""state_dicts on their way to another process: JSON, and beside it the tensors. Nothing is pickled, so what is neither
-is refused, by its name."""
+"""state_dicts and other objects on their way to another process: JSON, and beside it the tensors. Nothing is pickled, so what
+is neither is refused, by its name."""
+import ctypes
+import sys
+
 import torch
 
 from trainrun.torch._foreign import unsupported
 
 _PLAIN = (bool, int, float, str, type(None))
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
+_BYTES = {kind.__name__: kind for kind in (bytes, bytearray)}
+_SETS = {kind.__name__: kind for kind in (set, frozenset)}
 
 
 def pack(value, tensors, where):
     """`value` as JSON can say it; its tensors are appended to `tensors`. `where`: its name, for who made it."""
-    if type(value) in _PLAIN:
+    kind = type(value)
+    if kind in _PLAIN:
         return value
     if isinstance(value, torch.Tensor):
-        if type(value) not in _TENSORS or value.layout != torch.strided or value.is_quantized or value.is_meta:
+        if kind not in _TENSORS or value.layout != torch.strided or value.is_quantized or value.is_meta:
             raise unsupported(f"{where} is a {_name(value)} that is no plain tensor in memory, and cannot travel")
-        tensors.append(value.detach())
-        return {"tensor": len(tensors) - 1, "dtype": str(value.dtype).removeprefix("torch."), "shape": list(value.shape)}
+        return _described(value.detach(), tensors)
     if isinstance(value, dict):
         return {"dict": [[pack(key, tensors, where), pack(one, tensors, f"{where}[{key!r}]")] for key, one in value.items()]}
-    if isinstance(value, (list, tuple)) and (type(value) in (list, tuple) or isinstance(value, torch.Size)):
+    if isinstance(value, (list, tuple)) and (kind in (list, tuple) or isinstance(value, torch.Size)):
         parts = [pack(one, tensors, f"{where}[{number}]") for number, one in enumerate(value)]
-        return parts if type(value) is list else {"tuple": parts}
-    raise unsupported(f"{where} is a {_name(value)}, which cannot travel: numbers, strings, lists, dicts and tensors can")
+        return parts if kind is list else {"tuple": parts}
+    if kind in _SETS.values():
+        return {"set": [pack(one, tensors, where) for one in value], "kind": kind.__name__}
+    if kind in _BYTES.values():
+        return {"bytes": _described(_of_bytes(value), tensors), "kind": kind.__name__}
+    numpy = sys.modules.get("numpy")  # what is of numpy cannot be here without it
+    if numpy and (kind is numpy.ndarray or isinstance(value, numpy.generic)) and not value.dtype.hasobject and not value.dtype.fields:
+        return {"array": _described(_of_bytes(value.tobytes()), tensors), "of": value.dtype.str,
+                "shape": None if isinstance(value, numpy.generic) else list(value.shape)}
+    raise unsupported(f"{where} is a {_name(value)}, which cannot travel: numbers, strings, bytes, lists, dicts, sets, tensors and arrays can")
 
 
 def unpack(packed, tensors):
@@ -34,6 +47,14 @@ def unpack(packed, tensors):
         return tensors[packed["tensor"]]
     if "tuple" in packed:
         return tuple(unpack(one, tensors) for one in packed["tuple"])
+    if "set" in packed:
+        return _SETS[packed["kind"]](unpack(one, tensors) for one in packed["set"])
+    if "bytes" in packed:
+        return _BYTES[packed["kind"]](memory_of(tensors[packed["bytes"]["tensor"]]))
+    if "array" in packed:
+        import numpy
+        flat = numpy.frombuffer(bytearray(memory_of(tensors[packed["array"]["tensor"]])), dtype=packed["of"])
+        return flat[0] if packed["shape"] is None else flat.reshape(packed["shape"])
     return {unpack(key, tensors): unpack(one, tensors) for key, one in packed["dict"]}
 
 
@@ -55,6 +76,20 @@ def room_for(packed):
 def as_bytes(tensor):
     """The memory of a contiguous tensor of the CPU."""
     return tensor.reshape(-1).view(torch.uint8)
+
+
+def memory_of(tensor):
+    """A copy of it as bytes."""
+    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()) if tensor.numel() else b""
+
+
+def _described(tensor, tensors):
+    tensors.append(tensor)
+    return {"tensor": len(tensors) - 1, "dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
+
+
+def _of_bytes(data):
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 def _name(value):

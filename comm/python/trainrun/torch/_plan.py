@@ -19,7 +19,7 @@ def op_of(reduce_op):
 def _plain(tensor):
     """The same elements one after another: the tensor itself where that is so."""
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-        raise unsupported(f"the backend trainrun works on dense tensors of the CPU, not on {tensor.layout} on {tensor.device}; "
+        raise unsupported(f"trainrun's operations are on dense tensors of the CPU, not on {tensor.layout} on {tensor.device}; "
                           "try: torch's backend nccl for those of GPUs")
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
@@ -61,11 +61,15 @@ class Plan:
         for step in self._after:
             step()
 
-    def reduction(self, kind, give, get, count, op, root=0):
+    def then(self, step):
+        """Done after the calls, and after what was asked for so before."""
+        self._after.append(step)
+
+    def reduction(self, kind, give, get, count, op, root=0, **factors):
         dtype = _DTYPES.get(give.dtype)
         if dtype is None:
-            raise unsupported(f"the backend trainrun cannot reduce {give.dtype} (but {', '.join(map(str, _DTYPES))})")
-        self._add(kind, give, get, count, dtype, op=op, root=root)
+            raise unsupported(f"trainrun cannot reduce {give.dtype} (but {', '.join(map(str, _DTYPES))})")
+        self._add(kind, give, get, count, dtype, op=op, root=root, **factors)
 
     def move(self, kind, give, get, count, root=0, in_counts=None, out_counts=None):
         """Of elements of any type, as bytes where the library has no word for it."""
@@ -77,6 +81,8 @@ class Plan:
                   in_counts=in_counts and [n * width for n in in_counts], out_counts=out_counts and [n * width for n in out_counts])
 
     def _add(self, kind, give, get, count, dtype, **more):
+        if give is not None and get is not None and give.dtype != get.dtype:
+            raise ValueError(f"the output is of {get.dtype}, the input of {give.dtype}")
         self.calls.append(_work.call(kind, None if give is None else give.data_ptr(), None if get is None else get.data_ptr(), count,
                                      dtype, **more))
 

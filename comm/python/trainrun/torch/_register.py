@@ -8,8 +8,14 @@ import trainrun
 from trainrun._library import invalid
 from trainrun.torch import _foreign
 from trainrun.torch._foreign import unsupported
+from trainrun.torch.horovod import _place
 
 _world = None
+
+
+def world():
+    """That of init_process_group("trainrun"); None if there is none."""
+    return _world
 
 
 def _require():
@@ -31,7 +37,8 @@ def _join(rank, size, timeout):
     global _world
     if _world is None:
         usual = dist.constants.default_pg_timeout
-        _world = trainrun.init(op_timeout=None if timeout == usual else timeout.total_seconds())
+        # A process has one world: that of hvd.init(), if it was called before.
+        _world = _place.met() or trainrun.init(op_timeout=None if timeout == usual else timeout.total_seconds())
     if (_world.rank, _world.size) != (rank, size):
         raise invalid(f"torch calls this process rank {rank} of {size}, trainrun rank {_world.rank} of {_world.size}: the backend "
                       "trainrun takes its ranks from the launcher; try: trainrun -np N python program.py, and init_process_group "

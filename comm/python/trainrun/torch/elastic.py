@@ -21,6 +21,9 @@ When the launcher ends a world, every operation of torch that waits fails within
 new form torch's default group anew, the newest survivor gives its state to who has another one, and the function is
 called again. Between init() and run() no rank may call an operation of torch.distributed: a rank that joins later
 would call it alone.
+
+With `import trainrun.torch as hvd` this is also hvd.elastic: TorchState, ObjectState and ElasticSampler are those of Horovod's
+API, whose operations are trainrun's own, and run() with one of these states is its loop (trainrun.torch.horovod.elastic).
 """
 import functools
 import traceback
@@ -29,8 +32,13 @@ from trainrun._library import HOSTS_UPDATED, Error, HostsUpdated, Removed, inval
 from trainrun.torch._membership import Membership
 from trainrun.torch._sampler import DistributedSampler
 from trainrun.torch._state import State
+from trainrun.torch.horovod import elastic as _horovod
+from trainrun.torch.horovod._sampler import ElasticSampler
+from trainrun.torch.horovod._torch_state import TorchState, get_handler_registry, set_handler_registry
+from trainrun.torch.horovod.elastic import ObjectState
 
-__all__ = ["DistributedSampler", "HostsUpdated", "Removed", "State", "init", "run"]
+__all__ = ["DistributedSampler", "ElasticSampler", "HostsUpdated", "ObjectState", "Removed", "State", "TorchState",
+           "get_handler_registry", "init", "run", "set_handler_registry"]
 
 _membership = None
 
@@ -47,7 +55,7 @@ def init(backend="gloo", op_timeout=None, init_timeout=None):
 
 def run(function, state=None, *args, **kwargs):
     """run(function, state, ...) calls function(state, ...), again in each new world, and returns what it returns.
-    run(function) gives a function that does so."""
+    run(function) gives a function that does so. What kind of state it is decides which loop it is."""
     if state is not None:
         return _run(function, state, args, kwargs)
 
@@ -59,6 +67,8 @@ def run(function, state=None, *args, **kwargs):
 
 
 def _run(function, state, args, kwargs):
+    if isinstance(state, _horovod.State):
+        return _horovod.run(function, state, args, kwargs)
     if _membership is None:
         init()
     old_size = 0

@@ -55,19 +55,16 @@ TEST_CASE("264 ranks on 33 hosts find each other by the rendezvous, connect, and
   REQUIRE_MESSAGE(files.rlim_cur >= needed, "the hard limit on open files is too low: ulimit -Hn ", needed);
   all_members([](rendezvous::Client& client, const rendezvous::Joined& joined) -> std::string {
     const auto deadline = std::chrono::steady_clock::now() + rendezvous::patient;
-    auto draft = make_backend({client,
-                               joined.world.members,
-                               joined.rank,
-                               "comm/",
-                               "127.0.0.1",
-                               BackendChoice::automatic,
-                               {},
-                               deadline});
+    const auto world = client.world(joined);
+    if (!world) return world.error().message;
+    const auto rank = joined.self.rank;
+    auto draft = make_backend(
+        {client, world->members, rank, "comm/", "127.0.0.1", BackendChoice::automatic, {}, deadline});
     if (!draft) return draft.error().message;
     const auto connected = draft->connect();
     if (!connected) return connected.error().message;
     if (!*connected) return connected->error().text;
-    std::int64_t sum = joined.rank;
+    std::int64_t sum = rank;
     Descriptor what;
     what.call = Call::allreduce;
     what.count = 1;

@@ -1,0 +1,38 @@
+"""An operation that was started, as programs hold it."""
+import time
+
+from trainrun import _work
+from trainrun.torch.horovod import _timeline
+
+
+class Handle:
+    """`outputs` is what wait() gives, once `plan` has been carried out: at once if `now`."""
+
+    def __init__(self, group, plan, outputs, kind, name, now=False):
+        self._outputs, self._started = outputs, None
+        timeline, since = _timeline.recording(), time.monotonic_ns()
+
+        def tell(begun, ended):
+            timeline.operation(name, kind, since, begun, ended)
+
+        if now:
+            _work.run(group._group, plan.calls)
+            ended = time.monotonic_ns()
+            plan.finish()
+            if timeline is not None:
+                tell(since, ended)
+        elif plan.calls:
+            self._started = _work.Started(group._group, plan.calls, plan, plan.finish, tell if timeline is not None else None)
+
+    def only(self):
+        """The result is the one output, not a list."""
+        self._outputs = self._outputs[0]
+        return self
+
+    def ended(self):
+        return self._started is None or self._started.ended()
+
+    def wait(self):
+        if self._started is not None:
+            self._started.wait()
+        return self._outputs

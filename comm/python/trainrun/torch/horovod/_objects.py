@@ -1,0 +1,82 @@
+"""Objects that travel between ranks: numbers, strings, bytes, lists, dicts, sets, tensors and arrays of numpy. They are not
+pickled (decision 0065): what is something else is refused, by its name."""
+import json
+
+import torch
+
+from trainrun import _work
+from trainrun.torch._pack import as_bytes, memory_of, pack, room_for, unpack
+from trainrun.torch._plan import Plan
+from trainrun.torch.horovod import _place, _sets
+from trainrun.torch.horovod._handle import Handle
+from trainrun.torch.horovod._operations import allgather_async, synchronize, told_by_all
+
+
+def _blob(value, where):
+    """One tensor of bytes: the length of the JSON, the JSON, and the tensors one after another."""
+    tensors = []
+    text = json.dumps(pack(value, tensors, where)).encode()
+    head = bytearray(len(text).to_bytes(8, "little") + text)
+    return torch.cat([torch.frombuffer(head, dtype=torch.uint8), *(as_bytes(tensor.cpu().contiguous()) for tensor in tensors)])
+
+
+def _value(blob):
+    length = int.from_bytes(memory_of(blob[:8]), "little")
+    packed, rest = json.loads(memory_of(blob[8:8 + length])), blob[8 + length:]
+    tensors = room_for(packed)
+    sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+    for tensor, part in zip(tensors, rest.split(sizes) if sizes else ()):
+        if tensor.numel():
+            as_bytes(tensor).copy_(part)
+    return unpack(packed, tensors)
+
+
+def _broadcast(group, tensor, root):
+    plan = Plan(group.size)
+    plan.move(_work.BROADCAST, None, tensor, tensor.numel(), root)
+    _work.run(group._group, plan.calls)
+    return tensor
+
+
+def broadcast_object(obj=None, root_rank=0, name=None, process_set=_sets.global_process_set):
+    """The object of `root_rank`, on all ranks."""
+    group, root = _sets.group_of(process_set), _sets.member(process_set, root_rank)
+    blob = _blob(obj, name or "the object") if group.rank == root else None
+    length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()]), root)[0])
+    blob = _broadcast(group, torch.empty(length, dtype=torch.uint8) if blob is None else blob, root)
+    return obj if group.rank == root else _value(blob)
+
+
+def allgather_object(obj, name=None, process_set=_sets.global_process_set):
+    """A list of the objects of all ranks."""
+    blob = _blob(obj, name or "the object")
+    lengths = [numbers[0] for numbers in told_by_all(_sets.group_of(process_set), [blob.numel()])]
+    blobs = synchronize(allgather_async(blob, name, process_set))
+    return [_value(part) for part in blobs.split(lengths)]
+
+
+def broadcast_optimizer_state(optimizer, root_rank, model=None):
+    """All ranks' optimizers get the state of that of `root_rank`, and its options (learning rate, ...)."""
+    state = broadcast_object(optimizer.state_dict() if _place.rank() == root_rank else None, root_rank, "the optimizer's state")
+    if _place.rank() != root_rank:
+        optimizer.load_state_dict(state)
+
+
+def broadcast_parameters(params, root_rank, process_set=_sets.global_process_set):
+    """Into the tensors of all ranks: a state_dict, named_parameters() or parameters()."""
+    if isinstance(params, dict):
+        params = sorted(params.items())
+    elif hasattr(params, "__iter__") and not isinstance(params, torch.Tensor):
+        params = [item if isinstance(item, tuple) else (None, item) for item in params]
+    else:
+        raise ValueError(f"invalid params of type: {type(params)}")
+    group, plan = _sets.group_of(process_set), Plan(_sets.group_of(process_set).size)
+    for name, tensor in params:
+        if tensor is None:
+            continue
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"{name} is no tensor but a {type(tensor).__name__}; try: hvd.broadcast_object()")
+        own = plan.got(tensor)
+        plan.move(_work.BROADCAST, None, own, own.numel(), _sets.member(process_set, root_rank))
+    if plan.calls:
+        Handle(group, plan, [], "BROADCAST", "broadcast_parameters", True)

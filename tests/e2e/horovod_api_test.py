@@ -1,0 +1,53 @@
+"""Horovod's operations on trainrun's collectives (import trainrun.torch as hvd)."""
+import re
+
+import harness
+from torch_jobs import WORKERS, TorchJobs
+
+
+class HorovodApi(TorchJobs):
+    def right(self, ranks, verb, backend="auto", over="shm"):
+        with self.subTest(verb=verb, over=over):
+            self.all_right(ranks, "horovod_api.py", verb, backend, over)
+
+    def test_operations_in_memory(self):
+        for verb in ("allreduces", "grouped", "moves", "order"):
+            self.right(3, verb)
+
+    def test_operations_over_gloo(self):
+        for verb in ("allreduces", "grouped", "moves", "order"):
+            self.right(2, verb, backend="gloo", over="gloo")
+
+    def test_a_world_of_one(self):
+        for verb in ("allreduces", "moves", "objects"):
+            self.right(1, verb, over="local")
+
+    def test_the_last_operations_are_known(self):
+        self.right(2, "recent")
+
+    def test_place_and_process_sets(self):
+        self.right(4, "place")
+        self.right(4, "sets")
+        self.right(3, "sets", backend="gloo", over="gloo")
+
+    def test_gradients_flow_back(self):
+        self.right(3, "gradients")
+        self.right(3, "sync_batch_norm")
+
+    def test_objects_and_parameters(self):
+        self.right(3, "objects")
+        self.right(2, "parameters")
+
+    def test_what_is_left_out_is_refused(self):
+        self.right(2, "refusals")
+
+    def test_ranks_that_call_different_things_hear_of_it(self):
+        self.right(2, "mismatch")
+
+    def test_a_death_is_told_by_rank(self):
+        done = self.program(3, WORKERS + "horovod_api.py", "dies")
+        self.assertEqual(sorted(re.findall(r"rank (\d): lost rank 1", done.out)), ["0", "2"], done)
+
+
+if __name__ == "__main__":
+    harness.main()
