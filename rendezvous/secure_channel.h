@@ -1,6 +1,6 @@
 // An authenticated, encrypted, ordered message channel over any byte stream, from a pre-shared 256-bit key.
 // Bytes in, bytes out; it owns no socket. PROTOCOL.md section 2 is the specification, with what it does and
-// does not protect. The one file that knows libsodium.
+// does not protect. Besides digest.cc the one file that knows libsodium.
 #pragma once
 
 #include <array>

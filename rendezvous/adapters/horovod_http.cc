@@ -138,7 +138,10 @@ void HorovodHttp::put(std::uint32_t connection, Space& space, HorovodRequest req
     wake(scope, request.key);
   answer(connection, found);
   // It may be told of a world that has begun since.
-  if (request.scope == "worker_addresses") rounds_.registered(request.key);
+  if (request.scope == "worker_addresses") {
+    const auto worker = rounds_.registered(request.key);
+    if (worker != WorkerId{} && callbacks_.listens) callbacks_.listens(worker, scope.values.at(request.key));
+  }
   if (&space == space_.get() && request.scope == "global" && member && *member < scope.size)
     rounds_.arrived(Rank{*member});
 }

@@ -41,6 +41,8 @@ class HorovodHttp {
     std::function<void(Rank)> joined = nullptr;
     std::function<void()> formed = nullptr;
     std::function<void(WorkerId)> waits = nullptr, hopeless = nullptr;
+    // Where an elastic rank can be notified, as it has written that down; see horovod_notice.h.
+    std::function<void(WorkerId, const std::string& value)> listens = nullptr;
   };
   using Seat = HorovodSeat;
   // Of one generation: keys and values together.

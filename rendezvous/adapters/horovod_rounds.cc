@@ -45,15 +45,16 @@ void HorovodRounds::begin(const std::vector<HorovodSeat>& world) {
 }
 
 // A survivor that was not told its new place asks by the old one, which may be a newcomer's now; and that one
-// cannot ask before the survivor was answered.
+// cannot ask before the survivor was answered. Nor can anyone before it is through with hvd.init: who asks by
+// its name then is one that it has followed, and that is about to be ended.
 HorovodRounds::Member* HorovodRounds::find(const std::string& name) {
   Member* found = nullptr;
   for (auto& [worker, member] : members_)
     if (member.name == name && (found == nullptr || !member.told)) found = &member;
-  if (found != nullptr) return found;
+  if (found != nullptr && (!found->told || found->ready)) return found;
   // The latest of them: earlier ones in this slot are dead.
-  for (auto& [worker, member] : leavers_)
-    if (member.name == name) found = &member;
+  for (auto it = leavers_.rbegin(); it != leavers_.rend(); ++it)
+    if (it->second.name == name) return &it->second;
   return found;
 }
 
@@ -93,12 +94,13 @@ void HorovodRounds::dismiss(WorkerId worker) {
   }
 }
 
-void HorovodRounds::registered(const std::string& name) {
+WorkerId HorovodRounds::registered(const std::string& name) {
   heard_ = true;
   auto* member = find(name);
-  if (member == nullptr) return;
+  if (member == nullptr) return {};
   member->elastic = true;
   tell_if_formed();
+  return member->seat.worker;
 }
 
 void HorovodRounds::arrived(Rank rank) {

@@ -54,9 +54,10 @@ class HorovodRounds {
   void ask(std::uint32_t connection, const std::string& name);  // HOST:LOCAL_RANK
   void closed(std::uint32_t connection);
   void dismiss(WorkerId worker);
-  // What ranks do in the current world: their program is elastic, they have left their address for the mesh
-  // of all, they are through with the last mesh of hvd.init.
-  void registered(const std::string& name);
+  // What ranks do in the current world: they tell where they can be notified, leave their address for the
+  // mesh of all, are through with the last mesh of hvd.init. Who it is; 0: nobody. Whoever registers is
+  // elastic.
+  WorkerId registered(const std::string& name);
   void arrived(Rank rank);
   void initialised(std::uint32_t local_rank, std::uint32_t cross_rank);
 

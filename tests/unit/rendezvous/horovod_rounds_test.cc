@@ -107,6 +107,17 @@ TEST_CASE("the same question twice counts once, and gets the same answer") {
   CHECK(scene.answer(other) == "1,2,1,2,0,1");
 }
 
+TEST_CASE("who is about to be ended does not get the place of the newcomer in its slot") {
+  Scene scene;
+  scene.begin_elastic(three);
+  const Seats next = {
+      {{0}, "a", 0, 2, 0, 2, {1}}, {{1}, "a", 1, 2, 0, 1, {4}}, {{2}, "127.0.0.1", 0, 1, 1, 2, {3}}};
+  scene.rounds.begin(next);
+  scene.take();
+  CHECK(scene.answer(scene.ask("a:1")).empty());  // worker 2: a newcomer is not through with hvd.init
+  CHECK(scene.take() == Told{});
+}
+
 TEST_CASE("who has no place in the next world is not answered, but ended") {
   Scene scene;
   scene.begin_elastic(three);
