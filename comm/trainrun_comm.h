@@ -252,8 +252,8 @@ TRC_API void trc_elastic_free(trc_elastic* elastic);
  * status for which trc_elastic_goes_on. After a failure the state is restored; then this waits for the place
  * in the next generation, and tries again there when that one fails as well, up to 100 times without a save.
  * The world belongs to `elastic` and lasts until the next call of this or of trc_elastic_free.
- * TRC_REMOVED: there is no place for this process any more. Any other failure is final; TRC_INVALID is that of a
- * rank that has left its world already (trc_elastic_finish, trc_world_finalize), which it meets once. */
+ * TRC_REMOVED: there is no place for this process any more. Any other failure is final; TRC_INVALID is that
+ * of a rank that has left its world already (trc_elastic_finish, trc_world_finalize), which it meets once. */
 TRC_API trc_status trc_elastic_form(trc_elastic* elastic, trc_state* state, trc_status ended,
                                     trc_world** world);
 /* The orderly end of the last world, as trc_world_finalize. */

@@ -55,8 +55,8 @@ Outbox Table::apply(std::uint32_t connection, const Request& request, Instant no
   return take();
 }
 
-// A join of a rank that was here and went in order. It is told so whether or not the others have gone as well:
-// by another error an elastic program would take its own second start for a failure of the world.
+// A join of a rank that was here and went in order. It is told so whether or not the others have gone as
+// well: by another error an elastic program would take its own second start for a failure of the world.
 bool Table::has_left(const Request& request) const {
   const auto* join = std::get_if<Join>(&request.body);
   return join != nullptr && join->rank && *join->rank < world_.size &&

@@ -213,11 +213,13 @@ FileThread::File FileThread::add(Fd fd, std::string name, Failed failed) {
 void FileThread::write(File file, std::string_view bytes) {
   if (bytes.empty()) return;
   auto& state = *state_;
-  if (!state.start(state_)) {
-    const std::lock_guard lock(state.mutex);
-    state.lost += bytes.size();
-    state.targets[file].lost += bytes.size();
-    return;
+  if (!state.start(state_)) {  // a limit on processes: better to wait for the file than to be silent
+    std::unique_lock lock(state.mutex);
+    State::Piece piece{&state.targets[file], std::string(bytes), {}};
+    piece.target->waiting += bytes.size();
+    state.waiting += bytes.size();
+    state.put(lock, piece);
+    return state.tell();
   }
   {
     const std::lock_guard lock(state.mutex);

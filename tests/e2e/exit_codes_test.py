@@ -57,6 +57,18 @@ class ExitCodes(LocalTest):
         done = self.assertEnds(self.run_job("-np", most + 1, "true"), 75)
         self.assertSays(done, f"{most + 1} ranks are as many processes, and .* allows", "nothing was started")
 
+    def test_a_limit_on_processes_that_lets_nothing_start_is_told(self):
+        if os.geteuid() != 0:
+            self.skipTest("the limit does not bind root, and only root can become another user")
+        for most in range(1, 7):
+            with self.subTest(processes=most):
+                err = os.path.join(self.folder, f"err{most}")  # a file, which otherwise has a thread
+                job = self.start("-c", f'ulimit -u {most}; exec setpriv --reuid 65533 --regid 65533 --clear-groups "$@" 2> {err}', "bash",
+                                 TRAINRUN, "--wdir", "/", "-np", 4, "true", program="/bin/bash", env={"ASAN_OPTIONS": "detect_leaks=0"})
+                self.assertIn(job.wait().rc, (69, 75))
+                with open(err) as file:
+                    self.assertRegex(file.read(), "(?s)^trainrun: .*Resource temporarily unavailable|^trainrun: .*processes")
+
     def test_the_last_words_name_rank_host_pid_and_how_it_ended(self):
         done = self.assertEnds(
             self.run_job("-np", 2, WORKER, "on", 1, "err", "cannot open train.bin", 4, "--", "wait"), 4)
