@@ -49,10 +49,16 @@ class Signals {
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is told like a full disk
     ::signal(SIGCHLD, SIG_DFL);  // whoever ignored it for us would cost the exit codes of our children
+    sigset_t heard;
+    sigemptyset(&heard);
+    sigaddset(&heard, SIGCHLD);
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+      sigaddset(&heard, number);
       // What was ignored when we were started stays so: nohup, and `&` in a script.
       if (!ignored(number)) set_.add(number);
     }
+    // One that a parent has blocked for itself would never come.
+    ::sigprocmask(SIG_UNBLOCK, &heard, nullptr);
     wait();
   }
 

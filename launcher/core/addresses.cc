@@ -1,6 +1,9 @@
 #include "launcher/core/addresses.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "launcher/base/strings.h"
 
@@ -18,15 +21,16 @@ std::string connection_word(const wire::HostFacts& facts, std::size_t index) {
 Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const JobSpec& job) {
   const auto& own = *facts.at(host);
   if (!job.network_interface.empty()) {
-    std::string known;
+    std::vector<std::string> known;  // one may have several addresses
     for (const auto& interface : own.interfaces) {
       if (interface.name == job.network_interface) return interface.address;
-      known += (known.empty() ? "" : ", ") + interface.name;
+      if (std::find(known.begin(), known.end(), interface.name) == known.end())
+        known.push_back(interface.name);
     }
     return fail(Code::config,
                 fmt::format("{}: --network-interface {}: no such interface with an address there",
                             job.hosts.hosts[host.value].name, quoted(job.network_interface)),
-                "interfaces of that host: " + known);
+                fmt::format("interfaces of that host: {}", fmt::join(known, ", ")));
   }
   // An elastic world on one host may spread later, and its members keep their addresses.
   const bool may_spread = job.elastic.enabled() &&

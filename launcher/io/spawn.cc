@@ -77,13 +77,16 @@ int child_main(void* raw) {
   for (auto& fd : a->fds) {
     if (fd >= 0 && (fd < 3 || fd == spawn_fourth)) {
       fd = ::fcntl(fd, F_DUPFD, spawn_fourth + 1);
+      if (fd < 0 && errno == EINVAL) errno = EMFILE;  // the limit on open files lies below that number
       if (fd < 0) give_up(a, SpawnStage::files);
     }
   }
   constexpr int targets[] = {0, 1, 2, spawn_fourth};
   const bool has_fourth = a->fds[3] >= 0;
   for (std::size_t i = 0; i < (has_fourth ? 4 : 3); ++i) {
-    if (::dup2(a->fds[i], targets[i]) < 0) give_up(a, SpawnStage::files);
+    if (::dup2(a->fds[i], targets[i]) >= 0) continue;
+    if (errno == EBADF) errno = EMFILE;  // ours are open: the number is beyond the limit
+    give_up(a, SpawnStage::files);
   }
   if ((has_fourth && !close_range_of(3, spawn_fourth - 1)) ||
       !close_range_of(has_fourth ? spawn_fourth + 1 : 3, ~0U))

@@ -110,6 +110,9 @@ class Environment(LocalTest):
             with self.subTest(many=many):
                 done = self.assertEnds(limited(f"{many}:{many}", WORKER, "wait"), 75)
                 self.assertSays(done, "Too many open files", "ulimit -Hn")
+        for many in range(16, 26):  # the number of PMI's descriptor, or too few for the agent
+            with self.subTest(many=many):
+                self.assertSays(self.assertEnds(limited(f"{many}:{many}"), 75), "Too many open files", "ulimit -Hn")
         for many in range(6, 14):  # too few for a loop
             with self.subTest(many=many):
                 done = self.assertEnds(limited(f"{many}:{many}"), 75)

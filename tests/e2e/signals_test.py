@@ -69,6 +69,15 @@ class Ending(LocalTest):
                 self.assertEqual(done.out.count("got TERM"), 2, str(done))
                 self.assertQuietOn(done, "did not end", "needed SIGKILL")
 
+    def test_a_signal_that_its_parent_has_blocked_is_heard(self):
+        blocked = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            with self.subTest(signal=number.name):
+                job = self.start("-c", blocked, int(number), TRAINRUN, "-np", 2, WORKER, "signals", 0, program="/usr/bin/python3")
+                job.wait_for("ready", count=2)
+                job.signal(signal.SIGTERM if number == signal.SIGCHLD else number)
+                self.assertEnds(job.wait(), 130 if number == signal.SIGINT else 143)
+
     def test_who_ends_all_of_its_processes_lets_ranks_finish_as_the_launcher_does(self):
         # As `pkill trainrun` and systemd do; in which order is not known.
         saves = ("trap 'echo asked; read word < $0.$RANK; echo saved; exit' TERM; echo ready $PPID; "
