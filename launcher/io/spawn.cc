@@ -85,7 +85,7 @@ int child_main(void* raw) {
   const bool has_fourth = a->fds[3] >= 0;
   for (std::size_t i = 0; i < (has_fourth ? 4 : 3); ++i) {
     if (::dup2(a->fds[i], targets[i]) >= 0) continue;
-    if (errno == EBADF) errno = EMFILE;  // ours are open: the number is beyond the limit
+    if (errno == EBADF && a->fds[i] >= 0) errno = EMFILE;  // it is open: the number is beyond the limit
     give_up(a, SpawnStage::files);
   }
   if ((has_fourth && !close_range_of(3, spawn_fourth - 1)) ||

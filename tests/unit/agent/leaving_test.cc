@@ -109,7 +109,7 @@ TEST_SUITE("leaving") {
 
   TEST_CASE("a signal to agent and watcher is one, and what ranks say after it is heard") {
     AgentScene scene;
-    scene.start_shell(1, "trap 'echo 7; exit' TERM; echo $$; while :; do sleep 0.1; done");
+    scene.start_shell(1, "exec 2>/dev/null; trap 'echo 7; exit' TERM; echo $$; while :; do sleep 0.1; done");
     scene.numbers(1, 1);
     ::kill(scene.agent_pid, SIGTERM);
     ::kill(scene.watcher, SIGTERM);

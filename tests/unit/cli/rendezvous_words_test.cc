@@ -33,7 +33,7 @@ TEST_CASE("the words of a rendezvous are spelled as those of a job") {
       {{"--np", "x", "-h"}, "help"},
       {{"--bind", "a", "--help"}, "help"},
       {{}, "rendezvous: --np is missing: how many members are there?"},
-      {{"--np", "0"}, "rendezvous: --np '0': expected 1 to 16384"},
+      {{"--np", "0"}, "rendezvous: --np '0': expected 1 to 131072"},
       {{"--np"}, "rendezvous: --np needs a value"},
       {{"--np", "--bind", "a"}, "rendezvous: --np needs a value, but the next word is '--bind'"},
       {{"--np", "2", "./t"}, "rendezvous: './t' is one word too many"},

@@ -35,7 +35,7 @@ TEST_CASE(
   };
   const auto first = refused();
   CHECK(first.kind == FailureKind::invalid);
-  CHECK(first.message == "rank 0 has left the world of generation 1 already; a rank meets it once");
+  CHECK(first.message == "rank 0 on h has left the world of generation 1 already; a rank meets it once");
   scene.ask(1, Leave{});
   REQUIRE(scene.table.verdict());
   CHECK(refused().kind == FailureKind::invalid);
