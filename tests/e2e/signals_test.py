@@ -96,10 +96,11 @@ class Ending(LocalTest):
                     for pid in ours[first:] + ours[:first] if all_of_them else [ours[first]]:
                         os.kill(pid, signal.SIGTERM)
                     job.wait_for("asked", count=2)
-                    with open(gate + ".0", "r+") as one, open(gate + ".1", "r+") as other:
-                        for file in (one, other):
-                            print("go", file=file, flush=True)
-                        done = self.assertEnds(job.wait(), 143 if all_of_them or first == 0 else 69)
+                    gates = [os.open(f"{gate}.{rank}", os.O_RDWR) for rank in range(2)]  # which waits for nobody
+                    for fd in gates:
+                        self.addCleanup(os.close, fd)
+                        os.write(fd, b"go\n")
+                    done = self.assertEnds(job.wait(), 143 if all_of_them or first == 0 else 69)
                     self.assertEqual(done.out.count("saved"), 2, str(done))
                     if done.rc == 69:
                         self.assertSays(done, r"this host's agent \(ranks 0-1\) was told to end .*: the agent got SIGTERM")

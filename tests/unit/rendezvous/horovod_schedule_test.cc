@@ -11,7 +11,7 @@ TEST_CASE("in any schedule of deaths and changes elastic ranks of Horovod come t
   int worlds = 0, in_place = 0, planned = 0;
   const auto* chosen = std::getenv("HOROVOD_SEED");
   const std::uint32_t first = chosen != nullptr ? static_cast<std::uint32_t>(std::stoul(chosen)) : 1;
-  const std::uint32_t last = chosen != nullptr ? first : 2000;
+  const std::uint32_t last = chosen != nullptr ? first : 600;
   for (auto seed = first; seed <= last; ++seed) {
     CAPTURE(seed);
     Schedule schedule(seed);
@@ -23,7 +23,7 @@ TEST_CASE("in any schedule of deaths and changes elastic ranks of Horovod come t
   if (chosen != nullptr) return;
   MESSAGE(worlds, " worlds, ", in_place, " in place, ", planned, " planned changes");
   // It is about something.
-  CHECK(worlds > 4000);
-  CHECK(in_place > 1000);
-  CHECK(planned > 300);
+  CHECK(worlds > 1200);
+  CHECK(in_place > 300);
+  CHECK(planned > 90);
 }
