@@ -79,17 +79,17 @@ def ctl_of_program(trainrun, subcommand):
 
 def said_by(source, name):
     """The words that a function of the brain returns: the body of `std::string NAME(... of) {`, up to its end."""
-    for path in sorted((source / "launcher/core").glob("job_machine*.cc")):
+    for path in sorted((source / "launcher/core").glob("*.cc")):
         body = path.read_text().split("std::string " + name, 1)
         if len(body) == 2:
             return set(re.findall(r'return "(\w+)";', body[1].split("\n}\n", 1)[0]))
-    raise SystemExit(f"man_sync: no function {name} in launcher/core/job_machine*.cc")
+    raise SystemExit(f"man_sync: no function {name} in launcher/core")
 
 
 def words_of_world(source):
     """What `trainrun ctl world` can say: of the phase, a rank's state, a host's state."""
     return {"phase": said_by(source, "to_string(JobPhase"),
-            "rank": said_by(source, "to_string(JobMachine::WorkerState"),
+            "rank": said_by(source, "to_string(WorkerState"),
             "host": said_by(source, "to_string(JobMachine::HostState") | said_by(source, "state_of(")}
 
 
