@@ -7,11 +7,21 @@
 
 using trainrun::rendezvous::schedule::Schedule;
 
+namespace {
+
+#ifdef __SANITIZE_THREAD__
+constexpr bool all = false;  // of one thread there is nothing to see
+#else
+constexpr bool all = true;
+#endif
+
+}  // namespace
+
 TEST_CASE("in any schedule of deaths and changes elastic ranks of Horovod come together again") {
   int worlds = 0, in_place = 0, planned = 0;
   const auto* chosen = std::getenv("HOROVOD_SEED");
   const std::uint32_t first = chosen != nullptr ? static_cast<std::uint32_t>(std::stoul(chosen)) : 1;
-  const std::uint32_t last = chosen != nullptr ? first : 600;
+  const std::uint32_t last = chosen != nullptr ? first : all ? 600 : 20;
   for (auto seed = first; seed <= last; ++seed) {
     CAPTURE(seed);
     Schedule schedule(seed);
@@ -20,7 +30,7 @@ TEST_CASE("in any schedule of deaths and changes elastic ranks of Horovod come t
     in_place += schedule.in_place;
     planned += schedule.planned;
   }
-  if (chosen != nullptr) return;
+  if (chosen != nullptr || !all) return;
   MESSAGE(worlds, " worlds, ", in_place, " in place, ", planned, " planned changes");
   // It is about something.
   CHECK(worlds > 1200);
