@@ -13,7 +13,7 @@ import torch.utils.data.distributed
 import trainrun.torch as hvd  # was: import horovod.torch as hvd
 from torch import nn, optim
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "digits", "data", "digits.csv.gz")
+DATA = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "digits", "data", "digits.csv.gz")
 
 
 class Net(nn.Module):
