@@ -30,7 +30,7 @@ target_compile_options(trainrun_flags INTERFACE
 if(TRAINRUN_WERROR)
   target_compile_options(trainrun_flags INTERFACE -Werror)
 endif()
-target_compile_definitions(trainrun_flags INTERFACE BOOST_ASIO_NO_DEPRECATED
+target_compile_definitions(trainrun_flags INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_SEPARATE_COMPILATION
   TRAINRUN_VERSION="${PROJECT_VERSION}")
 target_include_directories(trainrun_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(CMAKE_BUILD_TYPE STREQUAL "Release")

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/base/compiled_once.h"
 #include "launcher/base/id.h"
 
 namespace trainrun::rendezvous {
@@ -239,12 +240,14 @@ struct FetchMembers {
   }
 };
 
+struct RequestBody : std::variant<Join, Leave, Put, Get, Wait, CompareAndSet, Gather, Barrier, PublishIds,
+                                  FetchIds, Watch, Abort, Next, News, Pulse, FetchMembers> {
+  TRAINRUN_COMPILED_ONCE(RequestBody)
+};
 struct Request {
   std::uint32_t id = 0;  // chosen by the client, returned in the reply
   std::uint32_t generation = 0;
-  std::variant<Join, Leave, Put, Get, Wait, CompareAndSet, Gather, Barrier, PublishIds, FetchIds, Watch,
-               Abort, Next, News, Pulse, FetchMembers>
-      body;
+  RequestBody body;
 };
 
 // --- replies ---
@@ -359,7 +362,9 @@ struct Failure {
   }
 };
 
-using ReplyBody = std::variant<Done, Joined, Values, Swapped, Over, Failure, Placed, Notice, Members>;
+struct ReplyBody : std::variant<Done, Joined, Values, Swapped, Over, Failure, Placed, Notice, Members> {
+  TRAINRUN_COMPILED_ONCE(ReplyBody)
+};
 
 struct Reply {
   std::uint32_t id = 0;

@@ -10,12 +10,16 @@
 #include "rendezvous/codec.h"
 
 namespace trainrun::rendezvous {
+
+TRAINRUN_COMPILED_HERE(RequestBody)
+TRAINRUN_COMPILED_HERE(ReplyBody)
+
 namespace {
 
 // A message's verb is the position of its type in the variant, from 1; the order is part of the protocol.
 template <class Variant, std::size_t index = 0>
 bool read_body(std::size_t wanted, Variant& body, Reader& reader) {
-  if constexpr (index < std::variant_size_v<Variant>) {
+  if constexpr (index < std::variant_size_v<typename Variant::Alternatives>) {
     if (wanted == index) {
       reader(body.template emplace<index>());
       return reader.finished();

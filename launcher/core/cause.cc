@@ -2,6 +2,8 @@
 
 namespace trainrun::core {
 
+TRAINRUN_COMPILED_HERE(Cause)
+
 std::string_view to_string(Limit limit) {
   switch (limit) {
     case Limit::start_timeout:

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/base/compiled_once.h"
 #include "launcher/base/error.h"
 #include "launcher/base/exit_status.h"
 #include "launcher/base/id.h"
@@ -208,11 +209,13 @@ struct TimeLimit {
 
 }  // namespace cause
 
-using Cause =
-    std::variant<cause::JobOver, cause::RankFailed, cause::SomeRankFailed, cause::HostLost, cause::LinkLost,
-                 cause::PortRefused, cause::ExchangeLost, cause::WorldBroken, cause::MembersMissing,
-                 cause::Hung, cause::TooFewHosts, cause::HostsChanged, cause::HostLeaves, cause::RanksLost,
-                 cause::ItsHostsLeave, cause::RestartAsked, cause::StopAsked, cause::EndAsked,
-                 cause::OutputClosed, cause::TimeLimit, cause::MpiMixed, cause::RankFinished>;
+struct Cause
+    : std::variant<cause::JobOver, cause::RankFailed, cause::SomeRankFailed, cause::HostLost, cause::LinkLost,
+                   cause::PortRefused, cause::ExchangeLost, cause::WorldBroken, cause::MembersMissing,
+                   cause::Hung, cause::TooFewHosts, cause::HostsChanged, cause::HostLeaves, cause::RanksLost,
+                   cause::ItsHostsLeave, cause::RestartAsked, cause::StopAsked, cause::EndAsked,
+                   cause::OutputClosed, cause::TimeLimit, cause::MpiMixed, cause::RankFinished> {
+  TRAINRUN_COMPILED_ONCE(Cause)
+};
 
 }  // namespace trainrun::core

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/base/compiled_once.h"
 #include "launcher/core/cause.h"
 #include "launcher/core/job_event.h"
 #include "launcher/core/notice.h"
@@ -131,9 +132,11 @@ struct Finish {
   TRAINRUN_RECORD("finish") { v("outcome", outcome); }
 };
 
-using JobAction = std::variant<AddHost, DialHost, ReservePort, BeginWorld, StartWorker, SignalWorkers, Sweep,
-                               Announce, Dismiss, Inspect, AskForHosts, EndGeneration, StopHost, AbandonHost,
-                               Arm, Disarm, Tell, Finish>;
+struct JobAction : std::variant<AddHost, DialHost, ReservePort, BeginWorld, StartWorker, SignalWorkers, Sweep,
+                                Announce, Dismiss, Inspect, AskForHosts, EndGeneration, StopHost, AbandonHost,
+                                Arm, Disarm, Tell, Finish> {
+  TRAINRUN_COMPILED_ONCE(JobAction)
+};
 using JobActions = std::vector<JobAction>;
 
 }  // namespace trainrun::core

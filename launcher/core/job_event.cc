@@ -2,6 +2,8 @@
 
 namespace trainrun::core {
 
+TRAINRUN_COMPILED_HERE(JobEvent)
+
 std::string_view to_string(Deadline deadline) {
   switch (deadline) {
     case Deadline::start:

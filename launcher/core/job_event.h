@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host-discovery/host.h"
+#include "launcher/base/compiled_once.h"
 #include "launcher/base/error.h"
 #include "launcher/base/exit_status.h"
 #include "launcher/base/id.h"
@@ -284,12 +285,14 @@ struct DeadlinePassed {
   TRAINRUN_RECORD("deadline passed") { v("deadline", deadline); }
 };
 
-using JobEvent =
-    std::variant<Begin, HostReady, HostFailed, HostLost, PortReserved, PortRefused, WorkerStarted,
-                 WorkerNotStarted, WorkerExited, WorkerFinished, WorkerAborted, ExchangeBroken, HostStopped,
-                 HostSwept, HostLeaving, HostsDiscovered, DiscoveryProblem, MemberJoined, WorldJoined,
-                 WorldBroken, MemberWaits, WorldProgressed, RanksAbsent, WorldSilent, WorldAlive,
-                 WorkerInspected, InspectionDone, RemoveHost, AddHosts, RestartWorld, RestartWorker,
-                 StopWorker, UserSignal, OutputClosed, DeadlinePassed>;
+struct JobEvent
+    : std::variant<Begin, HostReady, HostFailed, HostLost, PortReserved, PortRefused, WorkerStarted,
+                   WorkerNotStarted, WorkerExited, WorkerFinished, WorkerAborted, ExchangeBroken, HostStopped,
+                   HostSwept, HostLeaving, HostsDiscovered, DiscoveryProblem, MemberJoined, WorldJoined,
+                   WorldBroken, MemberWaits, WorldProgressed, RanksAbsent, WorldSilent, WorldAlive,
+                   WorkerInspected, InspectionDone, RemoveHost, AddHosts, RestartWorld, RestartWorker,
+                   StopWorker, UserSignal, OutputClosed, DeadlinePassed> {
+  TRAINRUN_COMPILED_ONCE(JobEvent)
+};
 
 }  // namespace trainrun::core

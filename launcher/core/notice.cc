@@ -2,6 +2,8 @@
 
 namespace trainrun::core {
 
+TRAINRUN_COMPILED_HERE(Notice)
+
 std::string_view to_string(EndAnswer answer) {
   switch (answer) {
     case EndAnswer::ends_ranks:

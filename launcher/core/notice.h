@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/base/compiled_once.h"
 #include "launcher/base/error.h"
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
@@ -324,15 +325,19 @@ struct Leftovers {
 
 }  // namespace notice
 
-using Notice = std::variant<
-    notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting, notice::Finishing,
-    notice::GenerationSkipped, notice::BackingOff, notice::StateLost, notice::Gathering, notice::Connecting,
-    notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd, notice::HostsFailed,
-    notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests, notice::HostLeaves, notice::HostsFound,
-    notice::HostsUnlisted, notice::SlotsKept, notice::MpiFound, notice::MpiMixed, notice::FailureIgnored,
-    notice::MpiCannotMeet, notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive,
-    notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
-    notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed, notice::Leftovers>;
+struct Notice
+    : std::variant<notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting,
+                   notice::Finishing, notice::GenerationSkipped, notice::BackingOff, notice::StateLost,
+                   notice::Gathering, notice::Connecting, notice::WaitingForHosts, notice::HostLost,
+                   notice::HostLostAtEnd, notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited,
+                   notice::HostRests, notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted,
+                   notice::SlotsKept, notice::MpiFound, notice::MpiMixed, notice::FailureIgnored,
+                   notice::MpiCannotMeet, notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive,
+                   notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce, notice::Ending,
+                   notice::Killing, notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed,
+                   notice::Leftovers> {
+  TRAINRUN_COMPILED_ONCE(Notice)
+};
 
 // For whoever follows the machine itself: nobody else wants to see it.
 bool is_detail(const Notice& notice);

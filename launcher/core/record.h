@@ -37,6 +37,16 @@ concept Record = requires {
 
 // ---- values of other rooms, which have no fields of their own
 
+// A variant that is a type of its own (base/compiled_once.h).
+template <class T>
+concept NamedVariant = requires {
+  typename T::Alternatives;
+};
+template <NamedVariant T>
+const typename T::Alternatives& alternatives(const T& value) {
+  return value;
+}
+
 template <class V>
 void fields_of(Error& it, V& v) {
   v("code", it.code), v("message", it.message), v("hint", it.hint);
@@ -93,6 +103,8 @@ class RecordEncoder {
   void put(const T& value) {
     if constexpr (std::is_enum_v<T> || std::integral<T>)
       wire_({}, value);
+    else if constexpr (NamedVariant<T>)
+      put(alternatives(value));
     else
       fields_of(const_cast<T&>(value), *this);  // as in the wire's codec, an encoder changes nothing
   }
@@ -172,6 +184,8 @@ class RecordPrinter {
       out_ += std::to_string(value);
     } else if constexpr (std::is_enum_v<T>) {
       out_ += to_string(value);
+    } else if constexpr (NamedVariant<T>) {
+      put(alternatives(value));
     } else {
       out_ += '{';
       record(value);

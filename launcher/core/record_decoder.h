@@ -73,6 +73,8 @@ class RecordDecoder {
       }();
       if (!std::in_range<T>(wide)) bad_ = true;
       value = static_cast<T>(wide);
+    } else if constexpr (NamedVariant<T>) {
+      get(static_cast<typename T::Alternatives&>(value));
     } else {
       fields_of(value, *this);
     }

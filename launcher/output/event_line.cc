@@ -45,6 +45,8 @@ class JsonFields {
     } else if constexpr (std::is_enum_v<T>) {
       using core::to_string;
       return as_name(to_string(value));
+    } else if constexpr (core::NamedVariant<T>) {
+      return of(core::alternatives(value));
     } else {
       Json object = Json::object();
       if constexpr (core::Record<T>) object["kind"] = as_name(T::record_name);

@@ -58,8 +58,8 @@ class Filler {
 // The alternative of `variant` that a byte names, filled.
 template <class Variant, std::size_t index = 0>
 void fill_variant(std::size_t wanted, Variant& variant, Filler& filler) {
-  if constexpr (index < std::variant_size_v<Variant>) {
-    if (wanted % std::variant_size_v<Variant> != index)
+  if constexpr (index < std::variant_size_v<typename Variant::Alternatives>) {
+    if (wanted % std::variant_size_v<typename Variant::Alternatives> != index)
       return fill_variant<Variant, index + 1>(wanted, variant, filler);
     filler(variant.template emplace<index>());
   }

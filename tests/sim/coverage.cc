@@ -16,12 +16,12 @@ using core::JobPhase;
 
 template <std::size_t... I>
 std::vector<std::string> names_of(std::index_sequence<I...>) {
-  return {std::string(std::variant_alternative_t<I, core::JobEvent>::record_name)...};
+  return {std::string(std::variant_alternative_t<I, core::JobEvent::Alternatives>::record_name)...};
 }
 
 // What may come in a phase, by name; a deadline is an event each.
 std::vector<std::string> all_events() {
-  auto names = names_of(std::make_index_sequence<std::variant_size_v<core::JobEvent>>());
+  auto names = names_of(std::make_index_sequence<std::variant_size_v<core::JobEvent::Alternatives>>());
   const std::string passed(core::DeadlinePassed::record_name);
   std::erase(names, passed);
   for (int one = 0; one <= static_cast<int>(Deadline::finish); ++one)

@@ -125,7 +125,7 @@ std::vector<JobEvent> one_of_each(std::index_sequence<Is...>) {
   return {JobEvent(std::in_place_index<Is>)...};
 }
 std::vector<JobEvent> all_events() {
-  return one_of_each(std::make_index_sequence<std::variant_size_v<JobEvent>>());
+  return one_of_each(std::make_index_sequence<std::variant_size_v<JobEvent::Alternatives>>());
 }
 
 journal::Header header() {

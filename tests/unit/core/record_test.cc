@@ -18,7 +18,8 @@ std::vector<Variant> one_of_each(std::index_sequence<Is...>) {
 }
 template <class Variant>
 std::vector<Variant> one_of_each() {
-  return one_of_each<Variant>(std::make_index_sequence<std::variant_size_v<Variant>>());
+  return one_of_each<Variant>(
+      std::make_index_sequence<std::variant_size_v<typename Variant::Alternatives>>());
 }
 
 // Each is equal to itself alone, and has a name of its own.

@@ -50,7 +50,8 @@ TEST_SUITE("output.event_line") {
   }
 
   TEST_CASE("every notice is one line with a time, its name, a generation and its words") {
-    for (const auto& notice : one_of_each(std::make_index_sequence<std::variant_size_v<Notice>>())) {
+    for (const auto& notice :
+         one_of_each(std::make_index_sequence<std::variant_size_v<Notice::Alternatives>>())) {
       INFO(print(notice));
       const auto json = event(notice);
       CHECK(json["time"] == at.time);

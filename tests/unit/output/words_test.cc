@@ -29,7 +29,8 @@ std::vector<Notice> one_of_each(std::index_sequence<Is...>) {
 
 TEST_SUITE("output.words") {
   TEST_CASE("every notice has words, also one that says nothing yet") {
-    for (const auto& notice : one_of_each(std::make_index_sequence<std::variant_size_v<Notice>>())) {
+    for (const auto& notice :
+         one_of_each(std::make_index_sequence<std::variant_size_v<Notice::Alternatives>>())) {
       INFO(print(notice));
       if (std::holds_alternative<notice::HostsFailed>(notice)) continue;  // a line a failure
       const auto said = lines(notice);
