@@ -37,6 +37,9 @@ constexpr System systems[] = {
      "qsub -pe"},
 };
 
+constexpr std::string_view name_them =
+    "name the hosts with -H, or use this host alone with --hosts-from none";
+
 Result<Allocation> slurm(const Inputs& inputs) {
   auto hosts = hosts::slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
     for (const auto& [key, value] : inputs.environment) {
@@ -59,13 +62,27 @@ Result<Allocation> read(const System& system, const Inputs& inputs) {
       return fail(Code::config,
                   fmt::format("inside a job of {}, whose hosts are in {}: {}", system.name, system.list,
                               content.error().message),
-                  "name the hosts with -H, or use this host alone with --hosts-from none");
+                  std::string(name_them));
     }
     text = std::move(*content);
   }
   auto hosts = system.read(text, system.list);
+  if (!hosts && hosts.error().hint.empty()) hosts.error().hint = std::string(name_them);
   if (!hosts) return tl::unexpected(hosts.error());
   return Allocation{std::string(system.name), std::string(system.list), std::move(*hosts)};
+}
+
+// What `su -`, sudo or a login to the node leaves of a job's environment.
+std::optional<std::string> note_on_lost_job(const std::vector<EnvVar>& environment) {
+  for (const auto& system : systems) {
+    if (variable(environment, system.list).empty()) continue;
+    const auto missing = variable(environment, system.job).empty() ? system.job : system.mark;
+    return fmt::format(
+        "{} is set, but {} is not, as outside a job of {}: the job runs on this host alone; name others with "
+        "-H or --hostfile, or say --hosts-from none",
+        system.list, missing, system.name);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -142,7 +159,7 @@ std::optional<std::string> note_on_lost_list(const std::vector<EnvVar>& environm
     lists += (in == nullptr ? "" : " or ") + std::string(system.list);
     in = &system;
   }
-  if (in == nullptr) return std::nullopt;
+  if (in == nullptr) return note_on_lost_job(environment);
   return fmt::format(
       "inside a job of {} ({}), but {} is not set: the job runs on this host alone; name others with -H or "
       "--hostfile, or say --hosts-from none",

@@ -67,7 +67,7 @@ Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part) {
   }
   const auto why = why_needless(flag, given.value);
   if (why.empty())
-    return fail(Code::usage, fmt::format("{} {} is not to be had", given.spelled, quoted(given.value)),
+    return fail(Code::usage, fmt::format("{} {} is not supported", given.spelled, quoted(given.value)),
                 hint_for_unknown_flag(given.spelled));
   // Inside an allocation of Slurm this host alone must be asked for.
   if (flag.name == "--standalone") part.settings.push_back({Option::hosts_from, "none", given.spelled});

@@ -109,8 +109,7 @@ std::optional<Request> answer(const MpiLine& line, const std::optional<MpiCall>&
       if (setting.option == Option::version) {
         out.action = Action::version;
         out.text = as_horovod ? horovod_version_text()
-                              : version_text(as_mpi ? called_as : "",
-                                             line.ways == Ways::open_mpi && line.ways_named);
+                              : version_text(as_mpi ? called_as : "", line.ways == Ways::open_mpi);
         return out;
       }
     }
@@ -270,6 +269,7 @@ Result<Request> read_request(const Inputs& inputs) {
                 "name them instead: trainrun --check-hosts -H a,b ...");
   }
   resolved->program_origin = program_origin;
+  resolved->job.as_mpirun = *call && !(*call)->horovod && line->ways == Ways::open_mpi;
   if (!settings->has(Option::hosts_from) &&
       (settings->has(Option::host) || settings->has(Option::hostfile))) {
     auto note = note_on_hosts_outside(resolved->job.hosts.hosts, resolved->hosts_origin, inputs,

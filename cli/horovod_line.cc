@@ -114,7 +114,7 @@ class Reader {
         part_.left_out.push_back({given.spelled, row->why});
         return {};
       case Fate::refused:
-        return fail(Code::usage, fmt::format("{} is not to be had", given.spelled), std::string(row->why));
+        return fail(Code::usage, fmt::format("{} is not supported", given.spelled), std::string(row->why));
     }
     return {};
   }

@@ -145,7 +145,7 @@ class Reader {
         out_.parts[part].left_out.push_back({std::move(given.spelled), row.why});
         return {};
       case Fate::refused:
-        return fail(Code::usage, fmt::format("{} is not to be had", given.spelled), std::string(row.why));
+        return fail(Code::usage, fmt::format("{} is not supported", given.spelled), std::string(row.why));
     }
     return {};
   }
@@ -301,7 +301,7 @@ Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs) {
   auto given = split_parts(mpi_line(), call.words);
   if (given) given = with_files(std::move(*given), inputs);
   if (!given) return tl::unexpected(given.error());
-  MpiLine out{.ways = decide(call, *given, inputs), .ways_named = call.ways.has_value()};
+  MpiLine out{.ways = decide(call, *given, inputs)};
   out.parts.resize(given->size());
   Reader reader(out, inputs);
   for (std::size_t i = 0; i < given->size(); ++i) {

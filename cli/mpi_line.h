@@ -29,7 +29,6 @@ struct MpiLine {
   std::vector<Setting> defaults{};   // the weakest layer
   std::vector<std::string> notes{};  // of values that mean something else here
   bool show_hosts = false, show_ranks = false;
-  bool ways_named = false;  // by the name that we are called by, or --compat-cli
 };
 Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs);
 

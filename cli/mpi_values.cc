@@ -245,7 +245,7 @@ class Reader {
   }
 
   [[nodiscard]] Result<void> refuse(std::string_view advice) const {
-    return fail(Code::usage, fmt::format("{} {} is not to be had", spelled_, quoted(value_, 60)),
+    return fail(Code::usage, fmt::format("{} {} is not supported", spelled_, quoted(value_, 60)),
                 std::string(advice));
   }
 

@@ -123,7 +123,7 @@ struct OptionInfo {
   Option option;
   std::string_view name;                  // canonical, "--grace"
   std::vector<std::string_view> aliases;  // "-np", "--num-proc"
-  std::string_view toml;                  // "limits.grace"; empty: not to be had in a file
+  std::string_view toml;                  // "limits.grace"; empty: not in a file
   Type type;
   std::string_view value_name;    // "SECONDS" in the help; empty for flags
   std::string_view default_text;  // as the help says it; empty: none
@@ -142,7 +142,7 @@ struct OptionInfo {
     return option == Option::np || option == Option::wdir || option == Option::module ||
            option == Option::export_name;
   }
-  // "TRAINRUN_SSH_PORT"; empty when it is not to be had in the environment.
+  // "TRAINRUN_SSH_PORT"; empty when it cannot be given in the environment.
   [[nodiscard]] std::string environment() const;
 };
 

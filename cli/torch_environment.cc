@@ -83,7 +83,7 @@ Result<TorchEnvironment> read_torch_environment(const std::vector<EnvVar>& envir
     const bool taken =
         flag != nullptr && take_flag(*flag, {flag, name, known->is_switch ? "true" : value}, part);
     if (!taken)
-      return fail(Code::usage, fmt::format("{}={} is not to be had", name, quoted(value)),
+      return fail(Code::usage, fmt::format("{}={} is not supported", name, quoted(value)),
                   hint_for_unknown_flag(spelled));
   }
   out.settings = std::move(part.settings);

@@ -15,7 +15,7 @@ struct TorchEnvironment {
   std::vector<LeftOut> left_out;  // what changes nothing here
 };
 
-// An Error is a variable that asks for what is not to be had, as the flag of that name would.
+// An Error is a variable that asks for what is not supported, as the flag of that name would.
 Result<TorchEnvironment> read_torch_environment(const std::vector<EnvVar>& environment);
 
 }  // namespace trainrun::cli

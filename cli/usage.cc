@@ -126,7 +126,8 @@ std::string version_text(const std::string& called_as, bool open_mpi) {
   std::string text = "trainrun " TRAINRUN_VERSION "\n";
   if (!called_as.empty())
     text += "called as " + called_as.substr(0, 40) +
-            (open_mpi ? ": starts programs of Open MPI as its mpirun does (PMIx)\n"
+            (open_mpi ? ": starts programs of Open MPI as its mpirun does (PMIx), and those of MPICH and\n"
+                        "Intel MPI (PMI-1)\n"
                       : ": starts programs of MPICH and Intel MPI as HYDRA does (PMI-1)\n");
   return text;
 }

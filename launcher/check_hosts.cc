@@ -30,7 +30,7 @@ Error missing_library(const JobSpec& job, const std::string& host, const wire::H
   for (std::size_t i = 0; i < facts.mpi.size() && i < job.programs.size(); ++i) {
     if (facts.mpi[i].missing.empty() || facts.mpi[i].guessed) continue;
     return {Code::not_found,
-            fmt::format("{}: {} is a program of {}, and its library is not to be had: {}", host,
+            fmt::format("{}: {} is a program of {}, and its library cannot be loaded: {}", host,
                         quoted(job.programs[i].argv.front(), 80), name_of(facts.mpi[i].family),
                         harmless(facts.mpi[i].missing)),
             "install that MPI there as it is here, or forward a path that finds it (-x LD_LIBRARY_PATH)"};

@@ -243,9 +243,10 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   if (first_.seats.empty())  // any part may come to any host
     for (const auto& program : job_.programs) need(program);
   // The world that is formed later may put any part here.
-  setup.pmix = job_.compat == Compat::automatic  ? wire::OfferPmix::by_program
-               : job_.compat == Compat::open_mpi ? wire::OfferPmix::always
-                                                 : wire::OfferPmix::never;
+  setup.pmix = job_.compat == Compat::open_mpi    ? wire::OfferPmix::always
+               : job_.compat != Compat::automatic ? wire::OfferPmix::never
+               : job_.as_mpirun                   ? wire::OfferPmix::interpreters_too
+                                                  : wire::OfferPmix::by_program;
   setup.pmix_library = job_.pmix_library;
   if (job_.compat != Compat::none && job_.compat != Compat::horovod)
     for (const auto& program : job_.programs) setup.commands.push_back({program.argv, program.directory});

@@ -59,6 +59,16 @@ std::string words_of_adding(std::optional<int> slots_before, const Host& host) {
   return fmt::format("{} has {} now", host.name, slots(host.slots));
 }
 
+// Of a host that the job does not need now.
+std::string words_of_waiting(const core::JobMachine& machine, const Host& wanted) {
+  const auto key = hosts::host_key(wanted);
+  for (const auto& view : machine.hosts()) {
+    if (hosts::host_key(view.host) != key || view.state != core::JobMachine::HostState::gone) continue;
+    return ": it is dialled when the hosts that are there hold too few ranks";
+  }
+  return {};
+}
+
 }  // namespace
 
 Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, Surroundings surroundings)
@@ -181,7 +191,7 @@ std::string Steering::answer(const control::Command& command) {
       if (transport::is_this_machine(host)) host.user.clear();  // as in lists: it needs no login
       const auto words = words_of_adding(known_host(machine, host), host);
       controller_.event(core::AddHosts{{host}});
-      return control::ok_reply(words);
+      return control::ok_reply(words + words_of_waiting(machine, host));
     }
     case Kind::restart_world:
       if (!machine.may_restart()) return not_now("ask again when a generation runs");

@@ -225,7 +225,7 @@ void Agent::setup(const wire::Setup& setup) {
   }
   prepared.facts = read_host_facts({setup.want_topology, setup.want_addresses});
   pmix_.setup(setup, prepared);
-  if (setup.pmix == wire::OfferPmix::by_program) {
+  if (setup.pmix == wire::OfferPmix::by_program || setup.pmix == wire::OfferPmix::interpreters_too) {
     prepared.facts.horovod =
         std::any_of(setup.commands.begin(), setup.commands.end(), [&](const wire::Command& command) {
           return imports_horovod(command.argv, command.directory, setup.env);

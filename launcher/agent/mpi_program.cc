@@ -161,7 +161,14 @@ MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) 
     program.guessed = true;
     if (program.family != MpiFamily::none) return program;
   }
-  return {.what = path};
+  return {.what = path, .interpreter = true};
+}
+
+bool is_interpreter(const std::string& path) {
+  const auto name = name_of(path);
+  for (const std::string_view theirs : {"julia", "R", "Rscript", "octave", "octave-cli"})
+    if (name == theirs) return true;
+  return false;
 }
 
 MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
@@ -173,21 +180,26 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
         words.empty() ? io::Found{{}, ENOENT} : io::find_program(words[0], wire::value_of(env, "PATH"), "/");
     if (interpreter.error == 0 && name_of(interpreter.path).starts_with("python"))
       return recognise_python(interpreter.path, env);
-    return {.what = path};
+    return {.what = path, .interpreter = is_interpreter(interpreter.path) || is_interpreter(path)};
   }
   if (name_of(path).starts_with("python")) return recognise_python(path, env);
-  return recognise_elf(path, env);
+  auto program = recognise_elf(path, env);
+  program.interpreter = is_interpreter(path);
+  return program;
 }
 
 MpiProgram recognise_by_script(const std::string& script, const std::string& directory,
                                const wire::EnvPairs& env) {
+  MpiProgram undecided;
   for (const auto& word : words_of_script(script)) {
     if (is_launcher(word)) return {};
     const auto found = io::find_program(word, wire::value_of(env, "PATH"), directory);
     if (found.error != 0) continue;
-    if (auto program = recognise_file(found.path, env); program.family != MpiFamily::none) return program;
+    auto program = recognise_file(found.path, env);
+    if (program.family != MpiFamily::none) return program;
+    undecided.interpreter |= program.interpreter;
   }
-  return {};
+  return undecided;
 }
 
 }  // namespace
@@ -219,9 +231,11 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
       if (found.error != 0) continue;
       auto program = recognise_file(found.path, env);
       program.guessed |= i > 0;
+      best.interpreter |= program.interpreter;
       if (program.family == MpiFamily::none) {
         program = recognise_by_script(found.path, directory, env);
         program.guessed = true;
+        best.interpreter |= program.interpreter;
       }
       if (program.family > best.family) best = std::move(program);
     }

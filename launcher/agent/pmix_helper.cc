@@ -31,7 +31,9 @@ MpiProgram recognise_all(const wire::Setup& setup, std::vector<wire::MpiFact>& t
   for (const auto& command : setup.commands) {
     auto program = recognise(command.argv, command.directory, setup.env);
     told.push_back({program.family, program.guessed, program.missing});
+    const bool interpreter = best.interpreter || program.interpreter;
     if (weight(program) > weight(best)) best = std::move(program);
+    best.interpreter = interpreter;
   }
   return best;
 }
@@ -53,8 +55,10 @@ void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
   if (setup.pmix == wire::OfferPmix::never) return;
   const bool recognised = program.family == MpiFamily::open_mpi;
   required_ = setup.pmix == wire::OfferPmix::always || (recognised && !program.guessed);
-  // A program that does not tell pays for no helper, which takes its time to go: for those there is --compat.
-  if (!required_ && !recognised) return;
+  const bool may_load_one = setup.pmix == wire::OfferPmix::interpreters_too && program.interpreter &&
+                            program.family == MpiFamily::none;
+  // Others that do not tell pay for no helper, which takes its time to go: for those there is --compat.
+  if (!required_ && !recognised && !may_load_one) return;
   if (setup.pmix_library.empty()) {
     open_.libraries = pmix_libraries(program, setup.env);
     if (open_.libraries.empty() && required_)

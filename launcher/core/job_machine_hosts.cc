@@ -187,7 +187,7 @@ void JobMachine::on(const HostsDiscovered& event) {
     if (listed.contains(index)) continue;
     if (const auto& host = roster_.at(index); host.added && !host.removed)
       order.push_back(index);  // no list of others takes away what the user gave
-    else
+    else if (!host.removed)
       go.push_back(host_name(index));
   }
   roster_.list(std::move(order));
@@ -277,6 +277,10 @@ void JobMachine::on(const AddHosts& event) {
     roster_.list(index);
     roster_.forgive(index);
     slots_changed(index);
+    // Ranks still drain, and the world that comes has it again.
+    const auto* leaves = changed_by_ ? std::get_if<cause::HostLeaves>(&*changed_by_) : nullptr;
+    if (leaves != nullptr && leaves->host.index == index)
+      changed_by_ = cause::HostsChanged{.came = {host_name(index)}};
   }
   consider_change();
 }

@@ -166,6 +166,7 @@ struct JobSpec {
 
   Compat compat = Compat::automatic;
   std::string pmix_library{};  // --pmix-lib; empty: each host's own choice
+  bool as_mpirun = false;      // called as Open MPI's mpirun: scripts look for the variables that it sets
 
   TorchStore torch_store = TorchStore::rank0;
   PreloadSpec preload;

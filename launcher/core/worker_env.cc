@@ -213,7 +213,8 @@ std::vector<EnvVar> worker_env(const JobSpec& job, const Placement& placement, R
   add_torchelastic(env, job, placement, seat, world);
   add_deepspeed(env, seat);
   if (offers_pmi(job, world)) add_pmi(env, placement, seat);
-  if (offers_pmix(job, world)) add_open_mpi(env, job, placement, seat);
+  if (offers_pmix(job, world) || (job.as_mpirun && job.compat != Compat::none))
+    add_open_mpi(env, job, placement, seat);
   if (!world.horovod_port.empty()) add_horovod(env, job, placement, seat, world.horovod_port);
   add_trainrun(env, job, placement, seat, world);
 

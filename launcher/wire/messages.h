@@ -35,9 +35,9 @@ constexpr bool is_known(StdinMode mode) { return mode <= StdinMode::inherit; }
   template <class V>                           \
   void fields([[maybe_unused]] V& v)
 
-// Who serves ranks that speak PMIx (agent/pmix_helper.h): nobody, a helper where a program looks as if it
-// needs one, or a helper in any case.
-enum class OfferPmix : std::uint8_t { never, by_program, always };
+// Who serves ranks that speak PMIx (agent/pmix_helper.h): nobody; a helper where a program looks as if it
+// needs one; also where it is an interpreter, which may load an MPI while it runs; or a helper in any case.
+enum class OfferPmix : std::uint8_t { never, by_program, interpreters_too, always };
 constexpr bool is_known(OfferPmix offer) { return offer <= OfferPmix::always; }
 
 // What the ranks of one part of a job are to run.

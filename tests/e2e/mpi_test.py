@@ -145,7 +145,9 @@ class Names(MpiTest):
         super().tearDown()
 
     def test_version_says_whose_programs_are_started(self):
-        for name in ("mpirun", "mpiexec"):
+        done = self.assertEnds(self.called("mpirun", "--version"), 0)
+        self.assertRegex(done.out, "^trainrun .*\ncalled as mpirun: .*Open MPI.*MPICH")
+        for name in ("mpiexec", "mpirun.hydra"):
             done = self.assertEnds(self.called(name, "--version"), 0)
             self.assertRegex(done.out, f"^trainrun .*\ncalled as {name}: .*MPICH.*HYDRA")
             self.assertNotIn("Open MPI", done.out)

@@ -76,7 +76,7 @@ class OpenMpiOnTwoHosts(TwoHosts):
         self.spoil("node2", "libmpi.so.40")
         done = self.assertEnds(self.run_job("--check-hosts", *self.job(program)), 127)
         self.assertIn("node1: ok", done.out)
-        self.assertRegex(done.out, r"node2: .*ompi_worker.* is a program of Open MPI, and its library is not to be had: \S*libmpi\.so\.40\S*: no library")
+        self.assertRegex(done.out, r"node2: .*ompi_worker.* is a program of Open MPI, and its library cannot be loaded: \S*libmpi\.so\.40\S*: no library")
         self.assertIn("LD_LIBRARY_PATH", done.out)
 
     def test_a_host_that_is_lost_ends_those_who_wait_for_it(self):

@@ -56,6 +56,21 @@ class Meeting(MpiTest):
         self.assertEqual([name for name in env if name.startswith(("SLURM_", "PMI_"))], [])
         self.assertIn("PMIX_MCA_ptl_base_verbose", env)
 
+    def test_under_mpiruns_name_an_interpreter_may_load_an_mpi_later(self):
+        started = ("import os, sys; assert 'PMIX_NAMESPACE' in os.environ, sorted(os.environ)\n"
+                   "os.execv(os.environ['CLIENT'], sys.argv)")
+        words = ("-np", 2, "--oversubscribe", "-x", "CLIENT=" + client(), "/usr/bin/python3", "-c", started, "meet", 3)
+        done = self.assertEnds(self.run_job("--compat-cli", "openmpi", *words), 0)
+        self.assertQuietOn(done, "trainrun")
+        self.assertIn("AssertionError", self.assertEnds(self.run_job(*words), 1).err)
+
+    def test_under_mpiruns_name_every_program_finds_its_variables(self):
+        shown = ("sh", "-c", "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK")
+        done = self.assertEnds(self.run_job("--compat-cli", "openmpi", "-np", 2, "--oversubscribe", *shown), 0)
+        self.assertEqual(sorted(done.out.splitlines()), ["0/2 0", "1/2 1"], done)
+        done = self.assertEnds(self.run_job("-np", 2, *shown), 0)
+        self.assertEqual({line.split("] ")[-1].strip() for line in done.out.splitlines()}, {"/"}, done)
+
     def test_a_library_that_is_not_there(self):
         done = self.assertEnds(self.run_job("-np", 1, "--pmix-lib", "/nowhere/libpmix.so.2", client()), 2)
         self.assertSays(done, "--pmix-lib, '?/nowhere/libpmix.so.2'?, cannot be read: No such file")

@@ -183,6 +183,10 @@ TEST_SUITE("mpi program") {
     const auto python = folder.put("env/bin/python3", elf({"libc.so.6"}));
     const wire::EnvPairs env{{"PATH", folder.path + "/env/bin"}, {"HOME", folder.path + "/home"}};
     CHECK(recognise({python, "train.py"}, "/", env).family == MpiFamily::none);
+    CHECK(recognise({python, "train.py"}, "/", env).interpreter);
+    CHECK(recognise({"sh", "-c", "exec " + python + " train.py"}, "/", env).interpreter);
+    CHECK(recognise({folder.put("job", "#!/bin/sh\nexec " + python + " train.py\n")}, "/", env).interpreter);
+    CHECK_FALSE(recognise({"/bin/true"}, "/", env).interpreter);
     const std::string packages = "env/lib/python3.11/site-packages/mpi4py/";
     const auto extension = folder.put(packages + "MPI.cpython-311.so", elf({"libc.so.6"}));
     CHECK(recognise({"python3", "train.py"}, "/", env).family == MpiFamily::none);

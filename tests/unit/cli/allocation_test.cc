@@ -76,6 +76,9 @@ TEST_CASE("a job of a batch system whose list of hosts is missing runs here, and
   CHECK(notes({{"JOB_ID", "7"}, {"SGE_ROOT", "/opt/sge"}}, {}) ==
         Words{"inside a job of Grid Engine (JOB_ID), but PE_HOSTFILE" + here});
   CHECK(notes({{"JOB_ID", "7"}}, {}).empty());  // many programs have one
+  CHECK(notes({{"PBS_NODEFILE", "/spool/pbs"}}, {}) ==
+        Words{"PBS_NODEFILE is set, but PBS_JOBID is not, as outside a job of PBS: the job" +
+              here.substr(here.find(" runs"))});
   for (const Words& words : {Words{"--hosts-from", "none"}, Words{"-H", "localhost:2"}})
     CHECK(notes({{"PBS_JOBID", "7"}}, words).empty());
   CHECK(notes({{"PBS_JOBID", "7"}}, {"--standalone"}).size() == 1);  // why that flag is needless

@@ -141,14 +141,14 @@ TEST_CASE("flags of other launchers that change nothing here are left out, and a
   CHECK(notes_on_needless(*twice).size() == 1);
   CHECK(shown(split_argv({"-K", "--kill-on-bad-exit=1", "-u", "-print-all-exitcodes", "./t"})) == "| ./t");
   CHECK(shown(split_argv({"--kill-on-bad-exit=0", "./t"}))
-            .starts_with("error: --kill-on-bad-exit '0' is not to be had"));
+            .starts_with("error: --kill-on-bad-exit '0' is not supported"));
   CHECK(shown(split_argv({"-prepend-rank", "--tag-output", "--label", "--mpi=pmi2", "--launcher", "ssh",
                           "./t"})) == "| ./t");
   CHECK(shown(split_argv({"--monitor-interval", "5", "--start-method=spawn", "--role", "t", "--use_env",
                           "--master_addr", "h", "--node-rank", "0", "./t"})) == "role=t | ./t");
   CHECK(shown(split_argv({"--rdzv-id", "-np", "2", "./t"})) ==
         "error: --rdzv-id needs a value, but the next word is '-np'");
-  CHECK(shown(split_argv({"--node-rank", "1", "./t"})) == "error: --node-rank '1' is not to be had");
+  CHECK(shown(split_argv({"--node-rank", "1", "./t"})) == "error: --node-rank '1' is not supported");
 }
 
 TEST_CASE("values are what was typed: brackets, braces, dashes and blanks are no signs of ours") {
@@ -187,7 +187,7 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
        "unknown flag '-y'",
        "trainrun --help all lists every option; if it is the program's own, put it after the program"},
       {{"--node-rank", "2", "./t"},
-       "--node-rank '2' is not to be had",
+       "--node-rank '2' is not supported",
        "one trainrun starts all hosts: name them with -H or --hostfile"},
       {{"--blacklist-cooldown-range", "10"},
        "--blacklist-cooldown-range needs a value more",
@@ -198,7 +198,7 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
       {{"--npersocket", "2", "./t"}, "unknown flag '--npersocket'", "write --map-by ppr:N:socket"},
       {{"-l", "./t"}, "unknown flag '-l'", "write --tag rank"},
       {{"--launcher", "slurm", "./t"},
-       "--launcher 'slurm' is not to be had",
+       "--launcher 'slurm' is not supported",
        "write --transport ssh, openssh or local; hosts of Slurm are reached by ssh too"},
       {{"-D", "/tmp", "./t"}, "unknown flag '-D'", "write --wdir DIR"},
       {{"-np"}, "-np needs a value", "write -np N"},

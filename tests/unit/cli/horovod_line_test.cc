@@ -181,7 +181,7 @@ TEST_CASE("values that Horovod would not take are refused") {
   CHECK(error({"--autotune-gaussian-process-noise", "1.5", "./train"}).find("is not a number from 0 to 1") !=
         std::string::npos);
   CHECK(error({"--log-level", "LOUD", "./train"}).find("is not one of TRACE") != std::string::npos);
-  CHECK(error({"--jsrun", "./train"}).find("--jsrun is not to be had | hosts are reached by ssh") == 0);
+  CHECK(error({"--jsrun", "./train"}).find("--jsrun is not supported | hosts are reached by ssh") == 0);
   CHECK(error({"--frobnicate", "./train"}).find("horovodrun has no option '--frobnicate'") == 0);
   CHECK(error({"--num", "3", "./train"}).find("horovodrun has no option '--num'") == 0);
 }

@@ -115,7 +115,7 @@ TEST_CASE("torchrun's options without effect are accepted, and a line says why")
   }
 }
 
-TEST_CASE("torchrun's options that are not to be had say what to write instead") {
+TEST_CASE("torchrun's options that are not supported say what to write instead") {
   const std::pair<const char*, const char*> lines[] = {
       {"--node-rank 1", "one trainrun starts all hosts"},
       {"--numa-binding exclusive", "--cpus-per-rank N"},
@@ -175,5 +175,5 @@ TEST_CASE("torchrun's variables are the weakest settings but the defaults") {
     CHECK(error_of(other, words_of("")).find(advice) != std::string::npos);
   }
   world.environment.emplace_back("PET_NODE_RANK", "1");
-  CHECK(error_of(world, words_of("")).starts_with("PET_NODE_RANK='1' is not to be had | one trainrun"));
+  CHECK(error_of(world, words_of("")).starts_with("PET_NODE_RANK='1' is not supported | one trainrun"));
 }

@@ -109,6 +109,19 @@ TEST_SUITE("core.elastic hosts") {
     bench.tell(HostsDiscovered{{Bench::host(0)}});
     CHECK_FALSE(listed(1));
     CHECK_FALSE(listed(2));
+    CHECK(bench.has_said("hosts no longer listed: gpu2\n"));  // of gpu1 the user knows
+  }
+
+  TEST_CASE("a host that is added again while ranks still stop for its removal came, and did not leave") {
+    Bench bench(2, OnFailure::restart_world);
+    bench.all_running();
+    bench.tell(RemoveHost{"gpu1"});
+    REQUIRE(bench.phase() == Phase::draining);
+    bench.tell(AddHosts{{Bench::host(1)}});
+    bench.drained();
+    bench.form();
+    CHECK(bench.seats() == "0.0 0.1 1.0 1.1");
+    CHECK(bench.has_said("generation 2: 4 ranks on 2 hosts; gpu1 came\n"));
   }
 
   TEST_CASE("a listed host whose slots the user gives back goes with the list") {
