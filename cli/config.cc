@@ -175,7 +175,14 @@ Request build_check(const ArgvPart& part) {
   const auto& program = part.program;
   const bool is_python =
       !program.empty() && program.front().substr(program.front().rfind('/') + 1).starts_with("python");
-  out.rest = {is_python ? program.front() : "python3", "-m", "horovod.runner.launch", "--check-build"};
+  constexpr std::string_view asks =
+      "import importlib.util, runpy, sys\n"
+      "if importlib.util.find_spec('horovod') is None:\n"
+      "    sys.exit('trainrun: --check-build: there is no Horovod for ' + sys.executable + '\\n'\n"
+      "             '  try: name the Python that has it: horovodrun --check-build /venv/bin/python')\n"
+      "sys.argv = ['horovodrun', '--check-build']\n"
+      "runpy.run_module('horovod.runner.launch', run_name='__main__')\n";
+  out.rest = {is_python ? program.front() : "python3", "-c", std::string(asks)};
   return out;
 }
 

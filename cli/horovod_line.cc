@@ -226,7 +226,7 @@ class Reader {
     for (const auto& row : horovod_flags())
       if (!row.yaml.empty() && row.yaml == it.key) return set(row, it.value, it.origin, false);
     out_.line.notes.push_back(
-        fmt::format("{}: {} is not known to horovodrun: it says nothing", it.origin, quoted(it.key, 60)));
+        fmt::format("{}: horovodrun has no setting {}: it is ignored", it.origin, quoted(it.key, 60)));
     return {};
   }
 

@@ -48,6 +48,7 @@ class Resolver {
     out_.job.id = inputs_.job_id;
     options();
     Result<void> ok = key_is_there(settings_, out_.job.ssh.identity, inputs_);
+    if (ok) ok = sinks_differ();
     if (ok) ok = elastic();
     if (ok) ok = hosts();
     if (ok) ok = programs();
@@ -68,6 +69,15 @@ class Resolver {
   }
 
  private:
+  Result<void> sinks_differ() const {
+    const auto& job = out_.job;
+    if (job.events.empty() || job.events != job.journal) return {};
+    return fail(
+        Code::usage,
+        fmt::format("--events and --journal both name {}", quoted(settings_.text(Option::events, ""))),
+        "each needs a file of its own");
+  }
+
   // Everything that is one value to one member.
   void options() {
     JobSpec& job = out_.job;

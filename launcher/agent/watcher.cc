@@ -19,6 +19,7 @@
 #include "launcher/agent/job_directory.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/check.h"
+#include "launcher/base/error.h"
 #include "launcher/base/exit_code.h"
 #include "launcher/base/fd.h"
 
@@ -146,7 +147,13 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
 
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return to_int(ExitCode::internal);
+  if (pid < 0) {
+    // Nobody speaks the launcher's protocol yet.
+    const auto words = "trainrun-agent: fork: " + errno_text(errno) +
+                       " (see `ulimit -u` and pids.max of the control group)\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, words.data(), words.size());
+    return to_int(ExitCode::internal);
+  }
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without a watcher the agent ends its workers and goes
     if (::getppid() != self) ::_exit(to_int(ExitCode::internal));

@@ -116,9 +116,8 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
       if (status.number == SIGKILL)
         return {status.describe() + ", not sent by trainrun",
                 fmt::format(
-                    "most likely the kernel's OOM killer did, for want of memory: see `dmesg` on {}. Else a "
-                    "limit on CPU time or memory (ulimit -t, a batch system's), the program itself or an "
-                    "administrator",
+                    "see who sent it: the kernel for want of memory (`dmesg` on {}), a limit on CPU time or "
+                    "memory (ulimit -t, a batch system's), the program itself or an administrator",
                     host)};
       if (status.number == SIGPIPE) return {status.describe(), std::string(against_closed_pipe)};
       if (status.number == SIGSEGV || status.number == SIGBUS || status.number == SIGABRT ||
@@ -337,12 +336,13 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       for (const auto host : outcome.also_lost)
         lines.push_back("  also lost   " + job.hosts.hosts[host.value].name);
       add_hint(lines,
-               "see whether the host still answers; its agent, if it lives, ends what is left there within "
-               "--grace");
+               "see whether the host answers; its agent, if it lives, ends what is left within --grace");
       break;
     case Outcome::Kind::hosts_failed:
-      lines.push_back(fmt::format("trainrun: {} of {} hosts could not be used; nothing was started",
-                                  outcome.host_errors.size(), job.hosts.hosts.size()));
+      lines.push_back(outcome.host_errors.size() < job.hosts.hosts.size()
+                          ? fmt::format("trainrun: {} of {} hosts could not be used; nothing was started",
+                                        outcome.host_errors.size(), job.hosts.hosts.size())
+                          : "trainrun: no host could be used; nothing was started");
       hosts_failed(lines, core::grouped(outcome.host_errors, name));
       break;
     case Outcome::Kind::port_refused:

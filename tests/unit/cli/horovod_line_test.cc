@@ -222,7 +222,7 @@ TEST_CASE("the configuration file holds where no flag does") {
   world.files["/home/u/h.yaml"] = "np: 3\n";
   const auto request = world.read({"--config-file", "h.yaml", "./train"});
   REQUIRE(request.has_value());
-  CHECK(request->notes.front() == "h.yaml:1:5: 'np' is not known to horovodrun: it says nothing");
+  CHECK(request->notes.front() == "h.yaml:1:5: horovodrun has no setting 'np': it is ignored");
 }
 
 TEST_CASE("--check-build is answered by the Horovod of the program's Python") {
@@ -232,6 +232,8 @@ TEST_CASE("--check-build is answered by the Horovod of the program's Python") {
     CHECK(request->action == Action::check_build);
     return request->rest;
   };
-  CHECK(command({"--check-build"}) == Words{"python3", "-m", "horovod.runner.launch", "--check-build"});
+  const auto words = command({"--check-build"});
+  CHECK(words.front() == "python3");
+  CHECK(words.back().find("run_module('horovod.runner.launch'") != std::string::npos);
   CHECK(command({"-cb", "/venv/bin/python", "train.py"}).front() == "/venv/bin/python");
 }

@@ -74,6 +74,12 @@ TEST_CASE("an MPI program that looks for a launcher of its own is told what to d
             .find("trainrun -np 1") != std::string::npos);
 }
 
+TEST_CASE("events and the journal are files of their own") {
+  World world;
+  CHECK(error_of(world, {"-np", "1", "--events", "x", "--journal", "x", "./train"}) ==
+        "--events and --journal both name 'x' | each needs a file of its own");
+}
+
 TEST_CASE("--print-config is a file that gives the same job again") {
   World world;
   world.environment.emplace_back("TRAINRUN_GRACE", "5s");

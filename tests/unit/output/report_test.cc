@@ -66,7 +66,7 @@ TEST_SUITE("report") {
         {ExitStatus::killed(SIGABRT, true), "was killed by SIGABRT (core dumped)", "", {}},
         {ExitStatus::killed(SIGKILL, false),
          "was killed by SIGKILL, not sent by trainrun",
-         "most likely the kernel's OOM killer did, for want of memory: see `dmesg` on gpu2. Else a limit",
+         "see who sent it: the kernel for want of memory (`dmesg` on gpu2), a limit",
          {}},
         {ExitStatus::killed(SIGABRT, false),
          "was killed by SIGABRT: threads still ran when the program ended",
@@ -326,7 +326,7 @@ TEST_SUITE("report") {
     outcome.host_errors = {{HostIndex{0}, {Code::auth, "gpu1: no key was accepted", "ssh-add"}},
                            {HostIndex{1}, {Code::unreachable, "gpu2: no route", ""}}};
     CHECK(text(outcome) ==
-          "trainrun: 2 of 2 hosts could not be used; nothing was started\n"
+          "trainrun: no host could be used; nothing was started\n"
           "  gpu1: no key was accepted\n"
           "      try: ssh-add\n"
           "  gpu2: no route");
@@ -339,7 +339,7 @@ TEST_SUITE("report") {
       outcome.host_errors.emplace_back(HostIndex{i},
                                        Error{Code::auth, fmt::format("gpu{}: no key", i + 1), "ssh-add"});
     CHECK(text(outcome) ==
-          "trainrun: 2 of 2 hosts could not be used; nothing was started\n"
+          "trainrun: no host could be used; nothing was started\n"
           "  gpu1: no key\n"
           "  gpu2: no key\n"
           "      try: ssh-add");
