@@ -21,6 +21,9 @@ class TorchHvd(TorchJobs):
         super(TorchJobs, cls).setUpClass()
         assert os.path.exists(LIBRARY), LIBRARY
 
+    def environment(self, extra=None):
+        return super().environment({"TORCHINDUCTOR_CACHE_DIR": self.folder + "/inductor", **(extra or {})})
+
     def test_operations(self):
         for verb in ("allreduces", "grouped", "moves", "sets", "gradients", "sync_batch_norm", "objects", "parameters", "refusals"):
             with self.subTest(verb=verb):
