@@ -19,6 +19,7 @@ import time
 
 ENV = os.environ
 FOLDER = sys.argv[1]
+PATIENCE = int(ENV.get("HOROVOD_GLOO_TIMEOUT_SECONDS", 30))  # with a peer that says nothing
 
 
 class PeerGone(Exception):
@@ -81,10 +82,12 @@ class Mesh:
                         self.peers[other].sendall(struct.pack("<i", rank))
                     except OSError:
                         raise PeerGone from None
-            listener.settimeout(30)
+            listener.settimeout(PATIENCE)
             for _ in range(size - 1 - rank):
                 peer, _ = listener.accept()
                 self.peers[struct.unpack("<i", receive(peer, 4))[0]] = peer
+        for peer in self.peers.values():
+            peer.settimeout(PATIENCE)
         self.exchange(0, 0, 0)  # all have read all addresses
         request("DELETE", f"/{scope}/{rank}")
 
@@ -168,6 +171,8 @@ def train(world, notices, step):
                 print(f"rank {rank} was told: {all_told[0][1]}", flush=True)
                 return step
             step += 1
+            if rank == 0 and step % 50 == 0:
+                print("step", step, flush=True)
             selectors.DefaultSelector().select(0.01)
         except PeerGone:
             return saved
