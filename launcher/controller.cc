@@ -36,6 +36,9 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
           members(),
           [this](HostIndex host, StreamId stream, std::uint64_t bytes) {
             if (auto* session = fleet_.find(host)) session->send(wire::StreamTaken{stream, bytes});
+          },
+          [this](HostIndex host, const wire::OpenStream& order) {
+            if (auto* session = fleet_.find(host)) session->send(order);
           }),
       fleet_(loop, job_, first, key,
              {[this](HostIndex host) {
@@ -181,6 +184,9 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       return handle(static_cast<wire::StreamData*>(nullptr), [this, host](const auto& it) {
         rendezvous_.received(host, it.stream, it.bytes, it.end);
       });
+    case wire::StreamRefused::type:
+      return handle(static_cast<wire::StreamRefused*>(nullptr),
+                    [this, host](const auto& it) { rendezvous_.refused(host, it); });
     case wire::StreamTaken::type:
       return handle(static_cast<wire::StreamTaken*>(nullptr),
                     [this, host](const auto& it) { rendezvous_.taken(host, it.stream, it.bytes); });

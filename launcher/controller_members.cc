@@ -131,6 +131,11 @@ RendezvousHub::Events Controller::members() {
         const auto* seat = machine_.seat_of(worker);
         auto* session = seat == nullptr ? nullptr : fleet_.find(seat->host);
         if (session != nullptr) session->send(wire::Signal{{worker}, SIGKILL, false});
+      },
+      [this](WorkerId worker, const std::string& why) {
+        if (const auto* seat = machine_.seat_of(worker))
+          console_.say(fmt::format("rank {} on {} could not be told that hosts change: {}", seat->rank.value,
+                                   job_.hosts.hosts[seat->host.value].name, why));
       }};
 }
 

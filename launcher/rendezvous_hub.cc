@@ -45,7 +45,8 @@ struct Dispatch {
 
 }  // namespace
 
-RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events, Credit credit)
+RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events, Credit credit,
+                             Open open)
     : send_(std::move(send)),
       credit_(std::move(credit)),
       events_(std::make_shared<const Events>(std::move(events))),
@@ -71,8 +72,16 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                 },
                 [this](Rank rank) { post(&Events::joined, generation_, rank); },
                 [this] { post(&Events::horovod_formed, generation_); },
-                [this](WorkerId worker) { post(&Events::waits, generation_, worker); },
-                [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); }}),
+                [this](WorkerId worker) {
+                  notifier_.interrupted();
+                  post(&Events::waits, generation_, worker);
+                },
+                [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); },
+                [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); }}),
+      notifier_(loop, {std::move(open), send_,
+                       [this](WorkerId worker, const std::string& why) {
+                         post(&Events::horovod_unreachable, worker, why);
+                       }}),
       loop_(loop),
       timer_(loop),
       torch_timer_(loop),
@@ -207,9 +216,13 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   horovod_timer_.disarm();
   horovod_told_ = horovod_elastic_ = false;
   std::vector<rendezvous::HorovodHttp::Seat> horovod_world;
-  for (const auto& [seat, host, address, worker] : members)
+  std::vector<std::pair<WorkerId, HostIndex>> homes;
+  for (const auto& [seat, host, address, worker] : members) {
     horovod_world.push_back(
         {seat.rank, host, seat.local_rank, seat.local_size, seat.cross_rank, seat.cross_size, worker});
+    homes.emplace_back(worker, seat.host);
+  }
+  notifier_.begin(homes);
   horovod_.begin(horovod_world);
   service_.begin_generation(generation, std::move(world), io::Loop::now());
   arm();
@@ -235,6 +248,7 @@ void RendezvousHub::announce(Generation generation, rendezvous::Change change,
   std::unordered_set<std::uint32_t> workers;
   for (const auto worker : stopping) workers.insert(worker.value);
   service_.announce(generation, change, std::move(workers), text);
+  if (generation == generation_) notifier_.announce(change != rendezvous::Change::added);
   arm();
 }
 
@@ -265,6 +279,7 @@ void RendezvousHub::opened(HostIndex host, StreamId stream, wire::DoorKind kind,
 }
 
 void RendezvousHub::received(HostIndex host, StreamId stream, const std::string& bytes, bool end) {
+  if (wire::is_of_launcher(stream)) return notifier_.received(host, stream, bytes, end);
   const auto it = connections_.find({host, stream});
   if (it == connections_.end()) {
     if (!end) send_(host, stream, {}, true);
@@ -313,6 +328,7 @@ void RendezvousHub::host_gone(HostIndex host) {
     return true;
   });
   for (const auto& [connection, kind] : gone) tell_closed(connection, kind);
+  notifier_.host_gone(host);
   arm();
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "launcher/core/placement.h"
+#include "launcher/horovod_notifier.h"
 #include "launcher/io/loop.h"
 #include "launcher/wire/messages.h"
 #include "rendezvous/adapters/horovod_http.h"
@@ -37,6 +38,8 @@ class RendezvousHub {
   using Send = std::function<void(HostIndex, StreamId, std::string bytes, bool end)>;
   // So many more bytes of the member have been taken, and it may send as many.
   using Credit = std::function<void(HostIndex, StreamId, std::uint64_t bytes)>;
+  // Towards a port on which a member listens; what comes from there is received() or refused().
+  using Open = std::function<void(HostIndex, const wire::OpenStream&)>;
   // What members do that the brain may care for; rendezvous/event.h says when. Each may be empty. They are
   // called in a later turn of the loop, never inside a call of the hub, and not after the hub is gone.
   struct Events {
@@ -60,12 +63,15 @@ class RendezvousHub {
     std::function<void(Generation)> horovod_formed;
     // One of Horovod's ranks cannot go on, and cannot be told so: it is to be ended.
     std::function<void(WorkerId)> horovod_hopeless;
+    // By no address could it be told that hosts change, which is tried further.
+    std::function<void(WorkerId, const std::string& why)> horovod_unreachable;
   };
 
   static constexpr Duration torch_patience = seconds(10);  // and Horovod's
 
   // `key` has 32 bytes.
-  RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {}, Credit credit = {});
+  RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {}, Credit credit = {},
+                Open open = {});
 
   void begin(Generation generation, const std::vector<Member>& members);
   void end(Generation generation, const std::string& reason);
@@ -83,6 +89,7 @@ class RendezvousHub {
   void opened(HostIndex host, StreamId stream, wire::DoorKind kind = wire::DoorKind::rendezvous,
               std::optional<Rank> rank = {});
   void received(HostIndex host, StreamId stream, const std::string& bytes, bool end);
+  void refused(HostIndex host, const wire::StreamRefused& answer) { notifier_.refused(host, answer); }
   void taken(HostIndex host, StreamId stream, std::uint64_t bytes);  // by the member, of what was sent to it
   void host_gone(HostIndex host);
 
@@ -118,6 +125,7 @@ class RendezvousHub {
   rendezvous::Service service_;
   rendezvous::TorchStore torch_store_;
   rendezvous::HorovodHttp horovod_;
+  HorovodNotifier notifier_;
   io::Loop& loop_;
   Generation generation_{};
   std::size_t size_ = 0;       // of that generation

@@ -65,6 +65,10 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
       door_(loop, last_stream_, at_door(wire::DoorKind::rendezvous)),
       torch_door_(loop, last_stream_, at_door(wire::DoorKind::torch_store)),
       horovod_door_(loop, last_stream_, at_door(wire::DoorKind::horovod)),
+      worker_ports_(loop, {relaying(),
+                           [this](StreamId stream, int error) {
+                             link_.send(wire::StreamRefused{stream, error});
+                           }}),
       starts_(loop, {[this](const wire::Start& order) { start(order); },
                      [this](WorkerId worker) {
                        link_.send(wire::NotStarted{worker, SpawnStage::none, ECANCELED,
@@ -88,7 +92,17 @@ Door& Agent::door(wire::DoorKind kind) {
                                              : door_;
 }
 
+StreamHandlers Agent::relaying() {
+  return {[this](StreamId stream, std::string_view bytes, bool end) {
+            link_.send(wire::StreamData{stream, std::string(bytes), end});
+          },
+          [this](StreamId stream, std::uint64_t bytes) {
+            link_.send(wire::StreamTaken{stream, bytes});
+          }};
+}
+
 Door::Handlers Agent::at_door(wire::DoorKind kind) {
+  auto [data, taken] = relaying();
   return {[this, kind](StreamId stream, const PeerOwner& owner) {
             // Members of our rendezvous and Horovod's ranks say themselves who they are.
             const auto worker = kind == wire::DoorKind::torch_store
@@ -96,13 +110,7 @@ Door::Handlers Agent::at_door(wire::DoorKind kind) {
                                     : std::nullopt;
             link_.send(wire::StreamOpened{stream, kind, worker.value_or(WorkerId{})});
           },
-          [this](StreamId stream, std::string_view bytes, bool end) {
-            link_.send(wire::StreamData{stream, std::string(bytes), end});
-          },
-          [this](StreamId stream, std::uint64_t bytes) {
-            link_.send(wire::StreamTaken{stream, bytes});
-          },
-          [this](uid_t user) { tell_refusal(user); }};
+          std::move(data), std::move(taken), [this](uid_t user) { tell_refusal(user); }};
 }
 
 void Agent::receive(const wire::Frame& frame) {
@@ -166,12 +174,18 @@ void Agent::receive(const wire::Frame& frame) {
         opened.kind = it.kind;
         link_.send(opened);
       });
+    case wire::OpenStream::type:
+      return handle(static_cast<wire::OpenStream*>(nullptr), [this](const auto& it) {
+        if (mode_ == Mode::serving) worker_ports_.open(it);
+      });
     case wire::StreamData::type:
       return handle(static_cast<wire::StreamData*>(nullptr), [this](const auto& it) {
+        if (wire::is_of_launcher(it.stream)) return worker_ports_.give(it.stream, it.bytes, it.end);
         for (auto* door : {&door_, &torch_door_, &horovod_door_}) door->give(it.stream, it.bytes, it.end);
       });
     case wire::StreamTaken::type:
       return handle(static_cast<wire::StreamTaken*>(nullptr), [this](const auto& it) {
+        if (wire::is_of_launcher(it.stream)) return worker_ports_.taken(it.stream, it.bytes);
         for (auto* door : {&door_, &torch_door_, &horovod_door_}) door->taken(it.stream, it.bytes);
       });
     case wire::Gathered::type:

@@ -24,6 +24,7 @@
 #include "launcher/agent/supervisor.h"
 #include "launcher/agent/sweeper.h"
 #include "launcher/agent/watcher.h"
+#include "launcher/agent/worker_ports.h"
 #include "launcher/base/fd.h"
 #include "launcher/io/frame_stream.h"
 #include "launcher/io/loop.h"
@@ -55,6 +56,7 @@ class Agent {
   void tell_cleared(const Cleared& cleared);
   void hold_port(const wire::HoldPort& order);
   void tell_refusal(uid_t user);
+  [[nodiscard]] StreamHandlers relaying();
   [[nodiscard]] Door::Handlers at_door(wire::DoorKind kind);
   [[nodiscard]] Door& door(wire::DoorKind kind);
   void tell_leaving(int number);
@@ -82,6 +84,7 @@ class Agent {
   Sweeper sweeper_;
   StreamId last_stream_{};
   Door door_, torch_door_, horovod_door_;
+  WorkerPorts worker_ports_;
   HeldPort held_port_;
   StartQueue starts_;
   JobDirectory directory_;

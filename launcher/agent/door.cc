@@ -15,6 +15,7 @@
 
 #include "launcher/agent/peer_owner.h"
 #include "launcher/agent/ports.h"
+#include "launcher/agent/stream_relay.h"
 #include "launcher/base/fd.h"
 
 namespace trainrun::agent {
@@ -29,94 +30,18 @@ constexpr std::size_t most_connections = 4096;
 }  // namespace
 
 struct Door::Listener {
-  Listener(boost::asio::io_context& given, StreamId& last, Handlers to)
-      : context(given), socket(given), handlers(std::move(to)), last_stream(last) {}
-  boost::asio::io_context& context;
+  Listener(io::Loop& given, StreamId& last, Handlers to)
+      : loop(given), socket(given.context()), handlers(std::move(to)), last_stream(last) {}
+  io::Loop& loop;
   stream_descriptor socket;
   Handlers handlers;
+  StreamHandlers relaying{handlers.data, handlers.taken};
   std::uint16_t port = 0;
   StreamId& last_stream;
 };
 
-struct Door::Connection : std::enable_shared_from_this<Connection> {
-  Connection(Listener& from, int fd, StreamId number) : listener(from), socket(from.context), stream(number) {
-    socket.assign(fd);
-  }
-
-  void wait() {
-    if (waiting || told_end || under_way >= wire::stream_window) return;
-    waiting = true;
-    socket.async_wait(stream_descriptor::wait_read,
-                      [weak = weak_from_this()](const boost::system::error_code& error) {
-                        const auto self = weak.lock();
-                        if (self && !error) self->readable();
-                      });
-  }
-  void readable() {
-    waiting = false;
-    char buffer[16384];
-    const ssize_t n = ::read(socket.native_handle(), buffer, sizeof buffer);
-    if (n > 0) {
-      under_way += static_cast<std::uint64_t>(n);
-      listener.handlers.data(stream, {buffer, static_cast<std::size_t>(n)}, false);
-      return wait();
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return wait();
-    told_end = true;
-    listener.handlers.data(stream, {}, true);
-    if (done()) gone();
-  }
-  void give(std::string_view bytes) {
-    pending += bytes;
-    if (!writing) write();
-  }
-  void write() {
-    writing = false;
-    while (!pending.empty() && socket.is_open()) {
-      const ssize_t n = ::send(socket.native_handle(), pending.data(), pending.size(), MSG_NOSIGNAL);
-      if (n > 0) {
-        pending.erase(0, static_cast<std::size_t>(n));
-        took(static_cast<std::uint64_t>(n));
-      } else if (n < 0 && errno == EAGAIN) {
-        writing = true;
-        socket.async_wait(stream_descriptor::wait_write,
-                          [weak = weak_from_this()](const boost::system::error_code& error) {
-                            const auto self = weak.lock();
-                            if (self && !error) self->write();
-                          });
-        return;
-      } else if (n >= 0 || errno != EINTR) {
-        if (!std::exchange(told_end, true)) listener.handlers.data(stream, {}, true);
-        return gone();
-      }
-    }
-    if (ending && socket.is_open()) ::shutdown(socket.native_handle(), SHUT_WR);
-    if (done()) gone();
-  }
-  void took(std::uint64_t bytes) {
-    owed += bytes;
-    if (owed < wire::stream_window / 4) return;
-    if (listener.handlers.taken) listener.handlers.taken(stream, owed);
-    owed = 0;
-  }
-  void taken(std::uint64_t bytes) {
-    under_way -= std::min(under_way, bytes);
-    wait();
-  }
-  [[nodiscard]] bool done() const { return told_end && ending && pending.empty(); }
-
-  Listener& listener;
-  stream_descriptor socket;
-  StreamId stream;
-  std::string pending;
-  std::uint64_t under_way = 0;  // read from the worker and not taken at the other side
-  std::uint64_t owed = 0;       // taken by the worker, and not told
-  bool waiting = false, writing = false, ending = false, told_end = false;
-  std::function<void()> gone;  // forgets this connection, which may destroy it
-};
-
 Door::Door(io::Loop& loop, StreamId& last_stream, Handlers handlers)
-    : listener_(std::make_unique<Listener>(loop.context(), last_stream, std::move(handlers))), retry_(loop) {}
+    : listener_(std::make_unique<Listener>(loop, last_stream, std::move(handlers))), retry_(loop) {}
 Door::~Door() = default;
 
 wire::DoorOpened Door::open(std::uint16_t first, std::uint16_t last) {
@@ -154,8 +79,9 @@ void Door::accept() {
       const int on = 1;
       ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       const StreamId stream{++listener_->last_stream.value};
-      const auto connection = std::make_shared<Connection>(*listener_, fd.release(), stream);
-      connection->gone = [this, stream] { connections_.erase(stream); };
+      const auto connection =
+          std::make_shared<StreamRelay>(listener_->loop, fd.release(), stream, listener_->relaying,
+                                        [this, stream] { connections_.erase(stream); });
       connections_.emplace(stream, connection);
       listener_->handlers.opened(stream, *owner);
       connection->wait();
@@ -168,8 +94,7 @@ void Door::give(StreamId stream, std::string_view bytes, bool end) {
   const auto it = connections_.find(stream);
   if (it == connections_.end()) return;
   const auto connection = it->second;
-  connection->ending |= end;
-  connection->give(bytes);
+  connection->give(bytes, end);
 }
 
 void Door::taken(StreamId stream, std::uint64_t bytes) {

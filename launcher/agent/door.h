@@ -17,6 +17,8 @@
 
 namespace trainrun::agent {
 
+class StreamRelay;
+
 class Door {
  public:
   struct Handlers {
@@ -41,10 +43,9 @@ class Door {
 
  private:
   struct Listener;
-  struct Connection;
   void accept();
   std::unique_ptr<Listener> listener_;
-  std::map<StreamId, std::shared_ptr<Connection>> connections_;
+  std::map<StreamId, std::shared_ptr<StreamRelay>> connections_;
   io::Timer retry_;
 };
 

@@ -1,4 +1,4 @@
-// Whose process is at the other end of a connection on loopback?
+// Whose process is at the other end of a connection on loopback, or would be?
 #pragma once
 
 #include <netinet/in.h>
@@ -20,11 +20,17 @@ struct PeerOwner {
 // any more, or its owner is not known, so nobody should be trusted.
 std::optional<PeerOwner> owner_of(const sockaddr_in& peer, std::uint16_t our_port);
 
+// Of the socket that listens at `where`, an address of this host, or on all of them.
+std::optional<PeerOwner> owner_of_listener(const sockaddr_in& where);
+
 // The two ways to know, for their tests. The kernel's answer about one socket takes microseconds; its table
 // of all sockets takes 5 ms of each connection, but is there where netlink is not (some containers).
 std::optional<PeerOwner> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port);
 std::optional<PeerOwner> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port);
+std::optional<PeerOwner> listener_by_netlink(const sockaddr_in& where);
+std::optional<PeerOwner> listener_by_table(const sockaddr_in& where);
 // Of the text of /proc/net/tcp or tcp6.
 std::optional<PeerOwner> owner_in(std::string_view table, const sockaddr_in& peer, std::uint16_t our_port);
+std::optional<PeerOwner> listener_in(std::string_view table, const sockaddr_in& where);
 
 }  // namespace trainrun::agent

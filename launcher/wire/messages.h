@@ -18,7 +18,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 7;
+constexpr std::uint32_t protocol_version = 8;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };

@@ -1,4 +1,5 @@
-// The messages of doors: ports on loopback for a host's workers, whose connections are streams on the Link.
+// The messages of streams: connections of a host's workers that the Link carries. Most come through doors,
+// ports on loopback for the workers; some the launcher opens, towards ports on which workers listen.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,18 @@ struct OpenDoor {
   DoorKind kind = DoorKind::rendezvous;
   TRAINRUN_MESSAGE(9) { v("first", first), v("last", last), v("kind", kind); }
 };
+
+// Connect to a port of the agent's own host on which a process of the job's user listens. What comes from
+// there is StreamData; StreamRefused, if nothing will. When the launcher ends the stream it is closed at
+// once. The launcher numbers these itself, from `first_of_launcher` on.
+struct OpenStream {
+  static constexpr std::uint32_t first_of_launcher = 1u << 31;
+  StreamId stream;
+  std::uint32_t address = 0;  // IPv4, the first number in the highest byte
+  std::uint16_t port = 0;
+  TRAINRUN_MESSAGE(14) { v("stream", stream), v("address", address), v("port", port); }
+};
+constexpr bool is_of_launcher(StreamId stream) { return stream.value >= OpenStream::first_of_launcher; }
 
 // ---- both ways
 
@@ -65,6 +78,13 @@ struct StreamOpened {
   DoorKind kind = DoorKind::rendezvous;
   WorkerId owner{};  // whose process it is; torch_store alone, and 0 if nobody can say
   TRAINRUN_MESSAGE(52) { v("stream", stream), v("kind", kind), v("owner", owner); }
+};
+
+// An OpenStream came to nothing. EACCES: what listens there is another user's, or not on this host.
+struct StreamRefused {
+  StreamId stream;
+  std::int32_t error = 0;
+  TRAINRUN_MESSAGE(62) { v("stream", stream), v("error", error); }
 };
 
 #undef TRAINRUN_MESSAGE

@@ -79,6 +79,39 @@ class HorovodElastic(harness.LocalTest):
         done = self.assertEnds(self.job.wait(), 0)
         self.assertIn("static", done.out)
 
+    def test_slots_come_and_go_and_rank_0_is_told(self):
+        hosts = self.folder + "/hosts"
+
+        def list_slots(count):
+            with open(hosts + ".new", "w", encoding="ascii") as file:
+                file.write(f"localhost:{count}\n")
+            os.rename(hosts + ".new", hosts)
+
+        list_slots(2)
+        self.job = self.start("--compat", "horovod", "-np", 2, "--min-np", 1, "--max-np", 3, "--reset-limit", "0",
+                              "--settle", "200ms", "--discovery-interval", "200ms", "--discover", f"file:{hosts}", PYTHON, RANK, self.folder)
+        first = self.world_of(2)
+        list_slots(3)
+        self.job.wait_for("rank 0 was told: 2")
+        second = self.world_of(3)
+        self.assertEqual([first[rank][2] for rank in (0, 1)], [second[rank][2] for rank in (0, 1)], "survivors keep their process")
+        self.assertGreater(second[2][1], 0, "the newcomer has the state of the others")
+        list_slots(1)
+        self.job.wait_for("rank 0 was told: 3")
+        third = self.world_of(1)
+        self.assertEqual(third[0][2], first[0][2])
+        self.assertGreaterEqual(third[0][1], second[0][1])
+        done = self.end(1, "generation 2: 3 ranks on 1 host; .*state kept by 2 survivors",
+                        "generation 3: 1 rank on 1 host; .*state kept by 1 survivor")
+        self.assertNotIn("restart", done.err)
+
+    def world_of(self, size):
+        """The only world of this size: of its ranks, by rank, local rank, step and pid."""
+        self.job.wait_for(f"world of {size}: rank", count=size)
+        met = [line for line in re.findall(WORLD, self.job.out) if line[0] == str(size)]
+        self.assertEqual(sorted(line[1] for line in met), [str(rank) for rank in range(size)])
+        return {int(rank): (int(local), int(step), int(pid)) for _, rank, local, _, step, pid in met}
+
 
 if __name__ == "__main__":
     harness.main()

@@ -1,6 +1,6 @@
 """Random faults against an elastic job on four hosts: it may never hang, never end, never leave anything.
 
-    soak.py [--seconds 60] [--faults 30] [--seed N] [--in-place]
+    soak.py [--seconds 60] [--faults 30] [--seed N] [--in-place | --horovod]
 
 Faults of one seed are the same and come at the same times; what they meet depends on the machine. When the job stands
 still for a minute, ends, or leaves something, the seed, the schedule and the job's output are printed.
@@ -22,6 +22,7 @@ OPTIONS.add_argument("--seconds", type=float, default=60)
 OPTIONS.add_argument("--faults", type=int, default=30)
 OPTIONS.add_argument("--seed", type=int, default=None)
 OPTIONS.add_argument("--in-place", action="store_true", help="a program on comm, instead of an unmodified one")
+OPTIONS.add_argument("--horovod", action="store_true", help="ranks that speak Horovod's bytes, in place")
 GIVEN = OPTIONS.parse_args()
 
 STALL = 60  # seconds without a step, while hosts enough are there
@@ -50,7 +51,7 @@ class Soak(ElasticLabTest):
             self.soak()
         except BaseException:
             print(f"soak.py --seconds {GIVEN.seconds:g} --faults {GIVEN.faults} --seed {self.seed}"
-                  + (" --in-place" if GIVEN.in_place else ""))
+                  + (" --in-place" if GIVEN.in_place else "") + (" --horovod" if GIVEN.horovod else ""))
             if self.jobs:
                 print(f"--- stderr\n{self.jobs[0].err}\n--- the last of stdout\n{self.jobs[0].out[-2000:]}")
             raise
@@ -267,8 +268,34 @@ class InPlace(Digits, Soak):
         return done
 
 
+class Horovod(Soak):
+    """tests/workers/horovod_elastic.py: rank 0 has survived wherever anybody has, and with it what was trained."""
+    POLICY = ("--compat", "horovod", "-x", "HOROVOD_GLOO_TIMEOUT_SECONDS=5")
+    PROGRAM = "/usr/bin/python3"
+
+    def program(self):
+        return [self.PROGRAM, harness.without_blanks(harness.ROOT + "/tests/workers/horovod_elastic.py"), self.folder]
+
+    def steps(self):
+        return len(re.findall(r"^\[0\] step ", self.job.out, re.MULTILINE))
+
+    def all_serve(self):
+        worlds = list(re.finditer(r"world of (\d): rank (\d)", self.job.out))[-self.size:]
+        begun = {world[2] for world in worlds if world[1] == str(self.size)}
+        return len(begun) == self.size and "[0] step " in self.job.out[worlds[-1].end():]
+
+    def conclude(self):
+        self.write("end", "")
+        done = self.assertEnds(self.job.wait(), 0)
+        self.assertEqual(len(re.findall(rf"end of rank \d of {self.size}", done.out)), self.size)
+        starts = [int(step) for step in re.findall(r"world of \d: rank 0, .* from step (\d+)", done.out)]
+        lost = [line for line in re.findall("generation .*", done.err) if " ranks on " in line and "state kept" not in line]
+        self.assertLessEqual(sum(after < before for before, after in zip(starts, starts[1:])), len(lost) - 1, "steps were lost")
+        return done
+
+
 def load_tests(loader, _tests, _pattern):
-    return loader.loadTestsFromTestCase(InPlace if GIVEN.in_place else Restart)
+    return loader.loadTestsFromTestCase(Horovod if GIVEN.horovod else InPlace if GIVEN.in_place else Restart)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ them through shutdown and init, as hvd.elastic.run does.
     horovod_elastic.py FOLDER [late]    until FOLDER/end is there; `late`: one that starts anew waits for FOLDER/late first
 """
 import base64
+import fcntl
 import hashlib
 import hmac
 import os
@@ -18,6 +19,7 @@ import time
 
 ENV = os.environ
 FOLDER = sys.argv[1]
+PATIENCE = int(ENV.get("HOROVOD_GLOO_TIMEOUT_SECONDS", 30))  # with a peer that says nothing
 
 
 class PeerGone(Exception):
@@ -51,31 +53,41 @@ def receive(peer, size):
     return data
 
 
+def own_address():
+    """Of the interface that Gloo would use."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        name = struct.pack("256s", ENV.get("HOROVOD_GLOO_IFACE", "lo").encode())
+        return socket.inet_ntoa(fcntl.ioctl(any_socket, 0x8915, name)[20:24])  # SIOCGIFADDR
+
+
 class Mesh:
     """Of the ranks of one scope: each listens, and connects to those before it."""
 
     def __init__(self, scope, rank, size):
         self.peers = {}
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+        with socket.create_server((own_address(), 0)) as listener:
             request("PUT", f"/{scope}/rank_{rank}", socket.gethostname().encode())
             for other in range(rank):
                 request("GET", f"/{scope}/rank_{other}")
-            request("PUT", f"/{scope}/{rank}", str(listener.getsockname()[1]).encode() if size > 1 else b"")
+            request("PUT", f"/{scope}/{rank}", "{}:{}".format(*listener.getsockname()).encode() if size > 1 else b"")
             for other in range(size):
                 if other == rank:
                     continue
-                port = request("GET", f"/{scope}/{other}")
-                assert port is not None, f"{scope}: no address of {other}"
+                address = request("GET", f"/{scope}/{other}")
+                assert address is not None, f"{scope}: no address of {other}"
+                host, port = address.decode().split(":")
                 if other < rank:
                     try:
-                        self.peers[other] = socket.create_connection(("127.0.0.1", int(port)))
+                        self.peers[other] = socket.create_connection((host, int(port)))
                         self.peers[other].sendall(struct.pack("<i", rank))
                     except OSError:
                         raise PeerGone from None
-            listener.settimeout(30)
+            listener.settimeout(PATIENCE)
             for _ in range(size - 1 - rank):
                 peer, _ = listener.accept()
                 self.peers[struct.unpack("<i", receive(peer, 4))[0]] = peer
+        for peer in self.peers.values():
+            peer.settimeout(PATIENCE)
         self.exchange(0, 0, 0)  # all have read all addresses
         request("DELETE", f"/{scope}/{rank}")
 
@@ -98,7 +110,7 @@ class Notices:
 
     def __init__(self):
         self.key, self.flags, self.stamp = os.urandom(32), 0, 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("", 0))
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
@@ -109,7 +121,7 @@ class Notices:
                 body = receive(client, size)
                 assert hmac.compare_digest(digest, hmac.new(self.key, body, hashlib.sha256).digest())
                 assert body.startswith(b"\x80\x02chorovod.runner.elastic.worker\nHostsUpdatedRequest\n)\x81}(X\t\0\0\0timestampJ")
-                stamp, flags = struct.unpack("<i", body[-17:-13])[0], body[-3]
+                stamp, flags = struct.unpack("<i", body[-17:-13])[0], body[-4]
                 if stamp > self.stamp:
                     self.stamp, self.flags = stamp, self.flags | flags
                 answer = b"\x80\x02chorovod.runner.common.util.network\nAckResponse\n)\x81."
@@ -159,6 +171,8 @@ def train(world, notices, step):
                 print(f"rank {rank} was told: {all_told[0][1]}", flush=True)
                 return step
             step += 1
+            if rank == 0 and step % 50 == 0:
+                print("step", step, flush=True)
             selectors.DefaultSelector().select(0.01)
         except PeerGone:
             return saved
@@ -174,7 +188,7 @@ def main():
     assert ENV["HOROVOD_ELASTIC"] == "1"
     world, step = init(), 0
     notices = Notices()
-    addresses = pickle.dumps(({"lo": [("127.0.0.1", notices.listener.getsockname()[1])]}, notices.key), protocol=5)
+    addresses = pickle.dumps(({ENV.get("HOROVOD_GLOO_IFACE", "lo"): [(own_address(), notices.listener.getsockname()[1])]}, notices.key), protocol=5)
     request("PUT", f"/worker_addresses/{ENV['HOROVOD_HOSTNAME']}:{ENV['HOROVOD_LOCAL_RANK']}", base64.b64encode(addresses))
     while True:
         try:

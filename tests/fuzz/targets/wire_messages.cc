@@ -72,9 +72,9 @@ void check_all(std::uint8_t type, std::string_view payload) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   check_all<Setup, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep, Inspect, World,
-            StreamData, StreamTaken, Gather, Gathered, GatherFailed, Ask, Answer, ExchangeLost, Aborted,
-            ErrorFile, Hello, Prepared, Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note,
-            StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, StoreSeen, Inspected,
-            InspectionDone>(data[0], text_of(data, size).substr(1));
+            OpenStream, StreamData, StreamTaken, StreamRefused, Gather, Gathered, GatherFailed, Ask, Answer,
+            ExchangeLost, Aborted, ErrorFile, Hello, Prepared, Started, NotStarted, OutputBytes, Exited,
+            Finished, Pong, Note, StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving,
+            StoreSeen, Inspected, InspectionDone>(data[0], text_of(data, size).substr(1));
   return 0;
 }

@@ -116,4 +116,31 @@ TEST_SUITE("peer_owner") {
     other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
     CHECK(!agent::owner_of(other, pair.port));
   }
+
+  TEST_CASE("both ways name the user that listens, at an address or at all") {
+    Pair pair;
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    where.sin_port = htons(pair.port);
+    struct stat listener {};
+    REQUIRE(::fstat(pair.listener.get(), &listener) == 0);
+    const agent::PeerOwner us{::getuid(), listener.st_ino};
+    if (const auto by_netlink = agent::listener_by_netlink(where)) CHECK(by_netlink == us);
+    CHECK(agent::listener_by_table(where) == us);
+    CHECK(agent::owner_of_listener(where) == us);
+    pair.connect();
+    pair.accept();
+    CHECK(agent::owner_of_listener(where) == us);
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);  // it listens on 127.0.0.1 alone
+    CHECK(!agent::owner_of_listener(where));
+    CHECK(agent::listener_in("  0: 00000000:0016 00000000:0000 0A 0:0 0:0 0 7 0 42 1\n", [&] {
+            where.sin_port = htons(0x16);
+            return where;
+          }()) == agent::PeerOwner{7, 42});
+    pair.listener.reset();
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    where.sin_port = htons(pair.port);
+    CHECK(!agent::owner_of_listener(where));
+  }
 }

@@ -39,8 +39,15 @@ struct Scene {
             nullptr, [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); },
             nullptr, [this](HostIndex, const std::string& why) { told.push_back("not Horovod's: " + why); },
             nullptr, [this](Generation g) { told.push_back("Horovod's " + std::to_string(g.value)); },
-            [this](WorkerId worker) { told.push_back("hopeless " + std::to_string(worker.value)); }},
-        [this](HostIndex, StreamId, std::uint64_t bytes) { credit += bytes; });
+            [this](WorkerId worker) { told.push_back("hopeless " + std::to_string(worker.value)); },
+            [this](WorkerId worker, const std::string& why) {
+              told.push_back("unreachable " + std::to_string(worker.value) + ": " + why);
+            }},
+        [this](HostIndex, StreamId, std::uint64_t bytes) { credit += bytes; },
+        [this](HostIndex host, const wire::OpenStream& order) {
+          CHECK(host == HostIndex{0});
+          streams.push_back(order);
+        });
     RendezvousHub::Member member;
     member.worker = WorkerId{7};
     hub->begin({1}, {member});
@@ -87,6 +94,7 @@ struct Scene {
   int ended = 0;
   std::uint64_t credit = 0;
   std::vector<std::string> told;
+  std::vector<wire::OpenStream> streams;
   SecureChannel channel{SecureChannel::Role::client, key, rendezvous::max_reply};
   std::optional<RendezvousHub> hub;
 };
@@ -150,11 +158,26 @@ TEST_CASE("a stream of Horovod's door gets one reply and its end") {
   scene.ask(rendezvous::Join{0, "", "", 1000, true, 7});
 }
 
+namespace {
+
+// 127.0.0.1:34567, and the key 00..1f.
+constexpr const char* horovod_address =
+    "gAWVQgAAAAAAAAB9lIwCbG+"
+    "UXZSMCTEyNy4wLjAuMZRNB4eGlGFzQyAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eH5SGlC4=";
+
+void horovod_request(Scene& scene, std::uint32_t stream, const std::string& head, const std::string& body) {
+  scene.hub->opened({0}, {stream}, wire::DoorKind::horovod, {});
+  scene.hub->received(
+      {0}, {stream}, head + " HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body,
+      false);
+}
+
+}  // namespace
+
 TEST_CASE("what elastic ranks of Horovod do is told, and who has no place is to be ended") {
   Scene scene;
   auto say = [&scene, stream = 10u](const std::string& head) mutable {
-    scene.hub->opened({0}, {++stream}, wire::DoorKind::horovod, {});
-    scene.hub->received({0}, {stream}, head + " HTTP/1.1\r\nContent-Length: 0\r\n\r\n", false);
+    horovod_request(scene, ++stream, head, head.starts_with("PUT /worker_addresses/") ? horovod_address : "");
     scene.inbox.clear();
   };
   RendezvousHub::Member member;
@@ -266,4 +289,28 @@ TEST_CASE("a connection that the service closes ends after what was sent to it, 
   CHECK(scene.ended == 0);
   CHECK(scene.read_all() == 3);
   CHECK(scene.ended == 1);
+}
+
+TEST_CASE("an elastic rank of Horovod is told of a change by a stream of the launcher's") {
+  Scene scene;
+  horovod_request(scene, 101, "PUT /worker_addresses/:0", horovod_address);
+  scene.hub->announce({2}, rendezvous::Change::added, {}, "");  // of another world
+  CHECK(scene.streams.empty());
+  scene.inbox.clear();
+  scene.hub->announce({1}, rendezvous::Change::leaving, {}, "");
+  REQUIRE(scene.streams.size() == 1);
+  CHECK(scene.streams[0].address == 0x7f000001);
+  CHECK(scene.streams[0].port == 34567);
+  CHECK(scene.inbox.find("HostsUpdatedRequest") != std::string::npos);
+  const auto ended = scene.ended;
+  scene.hub->refused({1}, {scene.streams[0].stream, ECONNREFUSED});  // another host's
+  CHECK(scene.ended == ended);
+  scene.hub->refused({0}, {scene.streams[0].stream, ECONNREFUSED});
+  scene.turn();
+  CHECK(scene.told.back() == "unreachable 7: Connection refused");
+  // One that writes down something else.
+  horovod_request(scene, 102, "PUT /worker_addresses/:0", "Y29zCnN5c3RlbQo=");
+  scene.turn();
+  CHECK(scene.told.back() ==
+        "unreachable 7: its address is a pickle with the opcode 0x63, which is more than data");
 }
