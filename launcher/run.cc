@@ -18,6 +18,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
 #include "launcher/fleet.h"
+#include "launcher/io/turn.h"
 #include "launcher/output/events_file.h"
 #include "launcher/output/journal_file.h"
 #include "launcher/output/our_lines.h"
@@ -68,6 +69,7 @@ class Signals {
  private:
   void wait() {
     set_.async_wait([this](const boost::system::error_code& error, int number) {
+      const io::Turn turn;
       if (error) return;
       switch (number) {
         case SIGTSTP:
@@ -95,6 +97,8 @@ class Signals {
 }  // namespace
 
 namespace {
+
+double in_ms(Duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
 struct End {
   int code = 0;
@@ -134,7 +138,16 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
         fmt::format("not forwarded: {} (add -x NAME or --env all)", list_names(job.not_forwarded)));
   }
   if (const auto started = controller.start(); !started) return {output::print_error(started.error())};
+  if (job.verbose > 2) io::Turn::measure();
   loop.run();
+  if (job.verbose > 2) {
+    const auto longest = io::Turn::longest();
+    output::print_line(
+        stderr,
+        fmt::format("trainrun: the longest of {} turns of the loop: {:.1f} ms of CPU, {:.1f} ms in {}",
+                    longest.turns, in_ms(longest.cpu), in_ms(longest.blocked),
+                    counted(longest.blocking_calls, "blocking call")));
+  }
   if (!signals.leaves_at_once()) agent::await_watchers(goodbye);
   return {controller.exit_code(), controller.ended_by()};
 }

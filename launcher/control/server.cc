@@ -16,6 +16,7 @@
 
 #include "launcher/base/fd.h"
 #include "launcher/control/socket_place.h"
+#include "launcher/io/turn.h"
 
 namespace trainrun::control {
 namespace {
@@ -74,6 +75,7 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
 
   void wait_for_clients() {
     acceptor.async_wait(stream_descriptor::wait_read, [weak = weak_from_this()](const error_code& error) {
+      const io::Turn turn;
       const auto self = weak.lock();
       if (self && !error && !self->stopped) self->accept();
     });
@@ -129,6 +131,7 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
   void wait(std::uint32_t number, const std::shared_ptr<Client>& client, stream_descriptor::wait_type what,
             Then then) {
     client->socket.async_wait(what, [weak = weak_from_this(), number, then](const error_code& error) {
+      const io::Turn turn;
       const auto self = weak.lock();
       if (!self || error || self->stopped) return;
       const auto found = self->clients.find(number);

@@ -20,6 +20,7 @@
 #include "launcher/base/pipe.h"
 #include "launcher/io/clock.h"
 #include "launcher/io/spawn.h"
+#include "launcher/io/turn.h"
 
 namespace trainrun::io {
 namespace {
@@ -160,6 +161,7 @@ struct Child::State : std::enable_shared_from_this<State> {
   }
   void when(stream_descriptor& descriptor, stream_descriptor::wait_type what, void (*ready)(State&)) {
     descriptor.async_wait(what, [weak = weak_from_this(), ready](const boost::system::error_code& error) {
+      const Turn turn;
       const auto state = weak.lock();
       if (state && !error && !state->over) ready(*state);
     });

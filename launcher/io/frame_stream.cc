@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "launcher/io/clock.h"
+#include "launcher/io/turn.h"
 
 namespace trainrun::io {
 
@@ -45,6 +46,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
     reading = true;
     in.async_wait(descriptor_base::wait_read,
                   [self = shared_from_this()](const boost::system::error_code& error) {
+                    const Turn turn;
                     self->reading = false;
                     if (!error) self->readable();
                   });
@@ -85,7 +87,10 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
     if (outgoing.size() - sent >= write_early && !blocked) flush_now();
     if (flushing) return;
     flushing = true;
-    boost::asio::post(context, [self = shared_from_this()] { self->flush(); });
+    boost::asio::post(context, [self = shared_from_this()] {
+      const Turn turn;
+      self->flush();
+    });
   }
 
   // The peer begins with the first of many messages while the others are made. Our caller is in the middle of
@@ -113,6 +118,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
         blocked = true;
         writer().async_wait(descriptor_base::wait_write,
                             [self = shared_from_this()](const boost::system::error_code& error) {
+                              const Turn turn;
                               if (!error) self->flush();
                             });
         return;
@@ -187,6 +193,7 @@ void FrameStream::resume_reading() {
   state_->paused = false;
   // Frames that were read before the pause are delivered from the loop, not from inside the caller.
   boost::asio::post(state_->context, [self = state_] {
+    const Turn turn;
     self->deliver();
     self->wait_readable();
   });

@@ -7,6 +7,7 @@
 
 #include "launcher/io/beat.h"
 #include "launcher/io/clock.h"
+#include "launcher/io/turn.h"
 
 namespace trainrun::io {
 namespace {
@@ -29,7 +30,12 @@ void Loop::run() {
   context_->restart();
 }
 void Loop::stop() { context_->stop(); }
-void Loop::post(std::function<void()> work) { boost::asio::post(*context_, std::move(work)); }
+void Loop::post(std::function<void()> work) {
+  boost::asio::post(*context_, [work = std::move(work)] {
+    const Turn turn;
+    work();
+  });
+}
 Instant Loop::now() { return running_now(); }
 boost::asio::io_context& Loop::context() { return *context_; }
 
@@ -42,6 +48,7 @@ void Loop::beat() {
   io::beat(between_beats);
   pulse_->timer.expires_after(between_beats);
   pulse_->timer.async_wait([this](const boost::system::error_code& error) {
+    const Turn turn;
     if (!error) beat();
   });
 }
@@ -52,6 +59,7 @@ struct Timer::State : std::enable_shared_from_this<Timer::State> {
   void wait() {
     timer.expires_at(real ? when : real_at(when));
     timer.async_wait([weak = weak_from_this(), due_in = turn](const boost::system::error_code&) {
+      const Turn measured;
       const auto state = weak.lock();
       if (!state || state->turn != due_in) return;
       // A stop in between has put it off.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "launcher/base/fd.h"
+#include "launcher/io/turn.h"
 
 namespace trainrun::io {
 
@@ -41,6 +42,7 @@ int SharedWait::wait(int fd, For what, std::function<void()> ready) {
   state_->epoll.async_wait(
       stream_descriptor::wait_read,
       [weak = std::weak_ptr(state_), ready = std::move(ready)](const boost::system::error_code& error) {
+        const Turn turn;
         if (weak.lock() && !error) ready();
       });
   return 0;

@@ -14,6 +14,7 @@
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 #include "launcher/io/spawn.h"
+#include "launcher/io/turn.h"
 #include "launcher/transport/bootstrap.h"
 #include "launcher/transport/nonce.h"
 #include "launcher/transport/openssh_arguments.h"
@@ -118,6 +119,7 @@ Result<void> OpensshDial::start_ssh() {
 void OpensshDial::wait_readable() {
   talk_->link.async_wait(stream_descriptor::wait_read,
                          [this, weak = std::weak_ptr<Talk>(talk_)](const boost::system::error_code& error) {
+                           const io::Turn turn;
                            if (!error && !weak.expired()) talk();
                          });
 }
@@ -125,6 +127,7 @@ void OpensshDial::wait_readable() {
 void OpensshDial::wait_writable() {
   talk_->link.async_wait(stream_descriptor::wait_write,
                          [this, weak = std::weak_ptr<Talk>(talk_)](const boost::system::error_code& error) {
+                           const io::Turn turn;
                            if (!error && !weak.expired()) send_image();
                          });
 }
