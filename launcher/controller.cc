@@ -7,6 +7,7 @@
 
 #include "launcher/base/check.h"
 #include "launcher/io/clock.h"
+#include "launcher/io/turn.h"
 
 namespace trainrun {
 namespace {
@@ -207,7 +208,7 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
   const auto message = wire::from_frame<wire::OutputBytes>(frame);
   if (!message) return;
   auto& session = fleet_.at(host);
-  session.owe_credit(message->bytes.size());
+  fleet_.owe_credit(host, message->bytes.size());
   if (seat_on(host, message->worker) != nullptr) {
     sign_of_life();
     last_output_[message->worker] = io::Loop::now();
@@ -273,6 +274,7 @@ void Controller::stop_here() {
   console_.wipe();
   ::raise(SIGSTOP);  // returns when somebody continues us
   io::stood_still(from);
+  io::Turn::leave_out(io::real_now() - from);
   fleet_.pause(false, [] {});
   fleet_.send_all(wire::Signal{{}, SIGCONT, false});
 }

@@ -125,6 +125,8 @@ class Controller {
   // The world that runs or is being formed.
   core::Placement world_;
   core::FactsByHost facts_;
+  std::map<HostIndex, std::string> addresses_;  // of its hosts
+  std::map<HostIndex, std::vector<Rank>> ranks_on_;
   std::string master_address_;
   std::uint32_t restarts_ = 0;
   WorkerId newest_{};    // of all that were ever ordered

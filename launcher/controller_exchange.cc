@@ -33,8 +33,7 @@ void Controller::exchanges(HostIndex host, const wire::Frame& frame) {
 // The ranks of other hosts of a job that goes on without this one are not to wait for its ranks.
 void Controller::lost_to_exchange(HostIndex host) {
   if (job_.elastic.on_failure != OnFailure::ignore) return;
-  for (const auto& seat : world_.seats)
-    if (seat.host == host) perform(exchange_.left(world_.generation, seat.rank));
+  for (const auto rank : ranks_on_[host]) perform(exchange_.left(world_.generation, rank));
 }
 
 void Controller::perform(rendezvous::Exchange::Effects effects) {

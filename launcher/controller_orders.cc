@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <unordered_set>
 #include <utility>
 
 #include "launcher/base/check.h"
@@ -111,18 +112,21 @@ void Controller::perform(const core::BeginWorld& order) {
   world_ = order.placement;
   restarts_ = order.restarts;
   facts_ = fleet_.facts();
+  addresses_ = core::addresses_of(facts_, job_);
   const auto address = [this](HostIndex host) {
-    return core::address_of(host, facts_, job_).value_or(std::string{});
+    const auto it = addresses_.find(host);
+    return it == addresses_.end() ? std::string{} : it->second;
   };
   master_address_ = address(world_.seats.front().host);
   std::vector<RendezvousHub::Member> members;
+  ranks_on_.clear();
   for (const auto& seat : world_.seats) {
+    ranks_on_[seat.host].push_back(seat.rank);
     members.push_back(
         {seat, job_.hosts.hosts[seat.host.value].name, address(seat.host), order.workers[seat.rank.value]});
   }
-  const auto is_gone = [&](const auto& it) {
-    return std::find(order.workers.begin(), order.workers.end(), it.first) == order.workers.end();
-  };
+  const std::unordered_set<WorkerId> present(order.workers.begin(), order.workers.end());
+  const auto is_gone = [&](const auto& it) { return !present.contains(it.first); };
   std::erase_if(last_operation_, is_gone);
   std::erase_if(last_output_, is_gone);
   std::erase_if(last_stderr_, is_gone);
@@ -184,7 +188,7 @@ void Controller::perform(const core::StartWorker& order) {
                          ? fmt::format("{}/rank.{}.error.json", directory, order.rank.value)
                          : fmt::format("{}/rank.{}.generation.{}.error.json", directory, order.rank.value,
                                        order.generation.value);
-  world.address = core::address_of(seat.host, facts_, job_).value_or(std::string{});
+  if (const auto own = addresses_.find(seat.host); own != addresses_.end()) world.address = own->second;
   world.restart_count = restarts_;
   world.all_new = all_new_;
   world.pmix_everywhere = pmix_everywhere_;
@@ -224,8 +228,14 @@ void Controller::cannot_start(const core::StartWorker& order, const Error& error
   });
 }
 
+// Named workers are told to their own hosts alone.
 void Controller::perform(const core::SignalWorkers& order) {
-  fleet_.send_all(wire::Signal{order.workers, order.number, order.deep, true});
+  if (order.workers.empty()) return fleet_.send_all(wire::Signal{{}, order.number, order.deep, true});
+  std::map<HostIndex, std::vector<WorkerId>> by_host;
+  for (const auto worker : order.workers)
+    if (const auto* seat = machine_.seat_of(worker)) by_host[seat->host].push_back(worker);
+  for (auto& [host, workers] : by_host)
+    fleet_.at(host).send(wire::Signal{std::move(workers), order.number, order.deep, true});
 }
 
 void Controller::perform(const core::Sweep& order) {

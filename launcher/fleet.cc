@@ -56,12 +56,11 @@ TransportKind transport_kind(const JobSpec& job, const Host& host) {
   return transport::is_this_machine(host) ? TransportKind::local : TransportKind::ssh;
 }
 
-Fleet::Fleet(io::Loop& loop, const JobSpec& job, core::Placement first, std::string key, Handlers handlers)
-    : loop_(loop),
-      job_(job),
-      first_(std::move(first)),
-      key_(std::move(key)),
-      handlers_(std::move(handlers)) {}
+Fleet::Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& first, std::string key,
+             Handlers handlers)
+    : loop_(loop), job_(job), key_(std::move(key)), handlers_(std::move(handlers)) {
+  for (const auto& seat : first.seats) seats_[seat.host].push_back(seat);
+}
 
 void Fleet::add_session(HostIndex host) {
   Session::Handlers to{[this, host] {
@@ -233,14 +232,15 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
     look_for(program.argv.front(), program, program.script);
     for (const auto& found : program.found) look_for(found.path, program, "");
   };
-  const Program* before = nullptr;
-  for (const auto& seat : first_.seats) {
-    const auto* program = &job_.programs[seat.program];
-    if (seat.host != host || program == before) continue;
-    need(*program);
-    before = program;
+  if (const auto seats = seats_.find(host); seats != seats_.end()) {
+    const Program* before = nullptr;
+    for (const auto& seat : seats->second) {
+      const auto* program = &job_.programs[seat.program];
+      if (program != before) need(*program);
+      before = program;
+    }
   }
-  if (first_.seats.empty())  // any part may come to any host
+  if (seats_.empty())  // any part may come to any host
     for (const auto& program : job_.programs) need(program);
   // The world that is formed later may put any part here.
   setup.pmix = job_.compat == Compat::open_mpi    ? wire::OfferPmix::always
@@ -292,13 +292,14 @@ Result<void> Fleet::suits(HostIndex host) {
   if (const auto address = core::address_of(host, alone, job_); !address)
     return tl::unexpected(address.error());
   // The slots of an elastic job's hosts change: that they suit is seen where worlds are planned.
-  const auto seat = std::find_if(first_.seats.begin(), first_.seats.end(),
-                                 [host](const auto& one) { return one.host == host; });
-  if (seat == first_.seats.end()) return {};
-  if (const auto good = core::slots_suit(job_, facts, seat->local_size); !good) return named(good.error());
-  for (const auto& one : first_.seats) {
-    if (job_.rank_file.empty() || one.host != host) continue;
-    if (const auto cpus = core::cpus_of(job_, facts, one, one.local_size); !cpus) return named(cpus.error());
+  const auto seats = seats_.find(host);
+  if (seats == seats_.end()) return {};
+  if (const auto good = core::slots_suit(job_, facts, seats->second.front().local_size); !good)
+    return named(good.error());
+  for (const auto& seat : seats->second) {
+    if (job_.rank_file.empty()) continue;
+    if (const auto cpus = core::cpus_of(job_, facts, seat, seat.local_size); !cpus)
+      return named(cpus.error());
   }
   return {};
 }
@@ -314,8 +315,14 @@ void Fleet::abandon(HostIndex host) {
   if (auto* session = find(host)) session->close();
 }
 
+void Fleet::owe_credit(HostIndex host, std::uint64_t bytes) {
+  at(host).owe_credit(bytes);
+  owed_.insert(host);
+}
+
+// A host that is owed too little for a message comes back with its next bytes.
 void Fleet::pay_credit() {
-  for (const auto& [host, session] : sessions_) session->pay_credit();
+  for (const auto host : std::exchange(owed_, {})) at(host).pay_credit();
 }
 
 void Fleet::pause(bool on, std::function<void()> done) {

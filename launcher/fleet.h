@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ class Fleet {
 
   // `job` must outlive the fleet. `first` is the placement of a job that is not elastic, empty else. `key` is
   // the job's; agents write it to a file for their workers.
-  Fleet(io::Loop& loop, const JobSpec& job, core::Placement first, std::string key, Handlers handlers);
+  Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& first, std::string key, Handlers handlers);
   ~Fleet();
 
   // In a later turn of the loop: local agents are forked before the ssh transport starts threads. A host that
@@ -49,7 +50,9 @@ class Fleet {
   void send_all(const Message& message) {
     for (const auto& [host, session] : sessions_) session->send(message);
   }
-  void pay_credit();
+  // So many bytes of the host's output are taken into account; its credit grows again by pay_credit().
+  void owe_credit(HostIndex host, std::uint64_t bytes);
+  void pay_credit();  // to all that are owed
   // ^Z and fg; `done` is called when every agent has heard it, and what was lost meanwhile has been told.
   void pause(bool on, std::function<void()> done);
 
@@ -70,11 +73,12 @@ class Fleet {
 
   io::Loop& loop_;
   const JobSpec& job_;
-  const core::Placement first_;
+  std::map<HostIndex, std::vector<core::Seat>> seats_;  // of the first placement of a job that is not elastic
   std::string key_;
   Handlers handlers_;
   std::map<HostIndex, std::unique_ptr<Session>> sessions_;
   hosts::Machines machines_;                       // where those that were reached turned out to be
+  std::set<HostIndex> owed_;                       // of whose output something was taken since pay_credit()
   std::map<HostIndex, std::uint32_t> dials_;       // how often each was dialled
   std::vector<HostIndex> wanted_;                  // to be dialled in the next turn
   std::vector<std::unique_ptr<Session>> retired_;  // until the callback that may run in one is over

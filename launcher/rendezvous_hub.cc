@@ -321,21 +321,25 @@ void RendezvousHub::taken(HostIndex host, StreamId stream, std::uint64_t bytes) 
 void RendezvousHub::host_gone(HostIndex host) {
   // The service may close other connections in answer, so it is told only when the maps are in order.
   std::vector<std::pair<std::uint32_t, wire::DoorKind>> gone;
-  std::erase_if(connections_, [&](const auto& it) {
-    if (it.first.first != host) return false;
-    gone.emplace_back(it.second, streams_.at(it.second).kind);
-    streams_.erase(it.second);
-    return true;
-  });
+  for (auto it = connections_.lower_bound({host, StreamId{0}});
+       it != connections_.end() && it->first.first == host; it = connections_.erase(it)) {
+    gone.emplace_back(it->second, streams_.at(it->second).kind);
+    streams_.erase(it->second);
+  }
   for (const auto& [connection, kind] : gone) tell_closed(connection, kind);
   notifier_.host_gone(host);
   arm();
 }
 
+// Called after each message, and mostly nothing has changed: to set the kernel's timer again is a system
+// call.
 void RendezvousHub::arm() {
   const auto next = service_.next_deadline();
+  if (next == armed_for_) return;
+  armed_for_ = next;
   if (!next) return timer_.disarm();
   timer_.arm(*next, [this] {
+    armed_for_.reset();
     service_.advance(io::Loop::now());
     arm();
   });

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -132,8 +133,9 @@ class RendezvousHub {
   bool horovod_told_ = false;  // or will be, of that generation
   bool horovod_elastic_ = false;
   std::map<Place, std::uint32_t> connections_;
-  std::map<std::uint32_t, Stream> streams_;
+  std::unordered_map<std::uint32_t, Stream> streams_;
   std::uint32_t last_connection_ = 0;
+  std::optional<Instant> armed_for_;  // what timer_ waits for
   io::Timer timer_, torch_timer_, horovod_timer_;
 };
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
-#include <deque>
+#include <list>
 #include <utility>
 
 #include "launcher/base/check.h"
@@ -82,7 +82,7 @@ struct SecureChannel::State {
   std::string input;  // before the records begin
   std::string output;
   RecordReader records;
-  std::deque<std::string> messages;
+  std::list<std::string> messages;  // an empty deque would have 600 bytes, and each rank has a channel
   std::array<unsigned char, 32> push_key{}, pull_key{};
   crypto_secretstream_xchacha20poly1305_state push{}, pull{};
 };

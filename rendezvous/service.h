@@ -7,11 +7,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -89,7 +89,7 @@ class Service {
   Key key_;
   Callbacks callbacks_;
   Table table_;
-  std::map<std::uint32_t, Session> sessions_;
+  std::unordered_map<std::uint32_t, Session> sessions_;
   std::set<std::pair<Instant, std::uint32_t>> handshakes_;
   bool told_over_ = false;
   // The last body that was sent and its bytes, since many waiters get one.

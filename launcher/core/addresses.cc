@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include <utility>
+#include <vector>
+
 #include "launcher/base/strings.h"
 
 namespace trainrun::core {
@@ -16,9 +19,18 @@ std::string connection_word(const wire::HostFacts& facts, std::size_t index) {
   return words.size() == 4 ? std::string(words[index]) : std::string{};
 }
 
-}  // namespace
+// From where the first two hosts were reached over ssh: the first of them that is another host than one's own
+// is reached from here.
+std::vector<std::pair<HostIndex, std::string>> first_clients(const FactsByHost& facts) {
+  std::vector<std::pair<HostIndex, std::string>> clients;
+  for (auto it = facts.begin(); it != facts.end() && clients.size() < 2; ++it)
+    if (auto client = connection_word(*it->second, 0); !client.empty())
+      clients.emplace_back(it->first, std::move(client));
+  return clients;
+}
 
-Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const JobSpec& job) {
+Result<std::string> address_among(HostIndex host, const FactsByHost& facts, const JobSpec& job,
+                                  const std::vector<std::pair<HostIndex, std::string>>& clients) {
   const auto& own = *facts.at(host);
   if (!job.network_interface.empty()) {
     std::vector<std::string> known;  // one may have several addresses
@@ -37,13 +49,26 @@ Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const J
                           (job.hosts.hosts.size() > 1 || job.elastic.discovery.kind != DiscoveryKind::none);
   if (facts.size() == 1 && !may_spread) return std::string("127.0.0.1");
   if (auto server = connection_word(own, 2); !server.empty()) return server;
-  for (const auto& [other, its_facts] : facts) {
-    if (auto client = connection_word(*its_facts, 0); other != host && !client.empty()) return client;
-  }
+  for (const auto& [other, client] : clients)
+    if (other != host) return client;
   for (const auto& interface : own.interfaces) {
     if (!interface.address.starts_with("127.") && interface.address != "::1") return interface.address;
   }
   return std::string("127.0.0.1");
+}
+
+}  // namespace
+
+Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const JobSpec& job) {
+  return address_among(host, facts, job, first_clients(facts));
+}
+
+std::map<HostIndex, std::string> addresses_of(const FactsByHost& facts, const JobSpec& job) {
+  const auto clients = first_clients(facts);
+  std::map<HostIndex, std::string> addresses;
+  for (const auto& [host, own] : facts)
+    if (auto address = address_among(host, facts, job, clients)) addresses.emplace(host, std::move(*address));
+  return addresses;
 }
 
 }  // namespace trainrun::core

@@ -17,5 +17,7 @@ using FactsByHost = std::map<HostIndex, const wire::HostFacts*>;  // hosts that 
 // address at which its sshd was reached. This host: the address from which the first other host was reached.
 // Code::config when the named interface is not there.
 Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const JobSpec& job);
+// The same of all hosts, each looked at once. None for one whose interface is not there.
+std::map<HostIndex, std::string> addresses_of(const FactsByHost& facts, const JobSpec& job);
 
 }  // namespace trainrun::core

@@ -68,7 +68,7 @@ void HorovodHttp::closed(std::uint32_t connection) {
 }
 
 void HorovodHttp::left() {
-  space_->holding = false;
+  if (!std::exchange(space_->holding, false)) return;  // nobody waits for a mesh any more
   for (auto& [name, scope] : space_->scopes) release(scope);
 }
 

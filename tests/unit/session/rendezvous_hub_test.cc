@@ -291,6 +291,54 @@ TEST_CASE("a connection that the service closes ends after what was sent to it, 
   CHECK(scene.ended == 1);
 }
 
+TEST_CASE("a wait ends when its time has passed, however often the hub was asked for the same meanwhile") {
+  Scene scene;
+  scene.ask(rendezvous::Join{0, "", "", 60'000, true, 7});
+  for (const std::uint32_t ms : {60'000u, 300u, 60'001u, 60'002u})
+    scene.channel.send(rendezvous::encode({ms, 1, rendezvous::Wait{{"k"}, ms}}));
+  scene.exchange();
+  REQUIRE_FALSE(scene.channel.next());
+  io::Timer limit(scene.loop);
+  limit.arm(io::Loop::now() + seconds(30), [&] { scene.loop.stop(); });
+  scene.loop.context().restart();
+  while (scene.inbox.empty() && limit.armed()) scene.loop.context().run_one();
+  scene.exchange();
+  const auto message = scene.channel.next();
+  REQUIRE(message);
+  CHECK(rendezvous::decode_reply(*message).value().id == 300);
+  CHECK_FALSE(scene.channel.next());
+
+  // The next deadline is watched again, too.
+  scene.channel.send(rendezvous::encode({301, 1, rendezvous::Wait{{"k"}, 300}}));
+  scene.exchange();
+  while (scene.inbox.empty() && limit.armed()) scene.loop.context().run_one();
+  scene.exchange();
+  const auto last = scene.channel.next();
+  REQUIRE(last);
+  CHECK(rendezvous::decode_reply(*last).value().id == 301);
+}
+
+TEST_CASE("with a host go its own streams, and no others") {
+  Scene scene;
+  const std::string greeting("\0\xCE\xF7\x85\x3C", 5), ping("\x0D\1\2\3\4", 5);
+  for (const std::uint32_t host : {1u, 2u, 3u})
+    for (const std::uint32_t stream : {0u, 9u}) {
+      scene.hub->opened({host}, {stream}, wire::DoorKind::torch_store, {});
+      scene.hub->received({host}, {stream}, greeting, false);
+    }
+  scene.hub->host_gone({2});
+  for (const std::uint32_t host : {1u, 2u, 3u})
+    for (const std::uint32_t stream : {0u, 9u}) {
+      INFO("stream " << stream << " of host " << host);
+      scene.inbox.clear();
+      scene.hub->received({host}, {stream}, ping, false);
+      CHECK(scene.inbox == (host == 2 ? std::string() : ping.substr(1)));
+    }
+  CHECK(scene.ended == 2);  // one that is not known is told so
+  scene.inbox.clear();
+  scene.ask(rendezvous::Join{0, "", "", 1000, true, 7});
+}
+
 TEST_CASE("an elastic rank of Horovod is told of a change by a stream of the launcher's") {
   Scene scene;
   horovod_request(scene, 101, "PUT /worker_addresses/:0", horovod_address);
