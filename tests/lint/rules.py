@@ -72,7 +72,7 @@ RULES = (
          bad="#include <gloo/context.h>", good="#include <string>"),
     Rule("asio-in-its-files", "Asio costs 2.6 s a translation unit, and only the shell has a loop",
          r"#\s*include\s*<boost/(asio|process)", SOURCES,
-         allowed=("launcher/io/*", "launcher/*.cc", "rendezvous/tcp_*", "rendezvous/standalone.cc", "tests/unit/io/*",
+         allowed=("launcher/io/*", "launcher/*.cc", "rendezvous/tcp_*", "rendezvous/standalone.cc", "tests/bench/scale/*", "tests/unit/io/*",
                  "tests/unit/agent/*", "tests/unit/discovery/*", "tests/unit/session/*", "tests/unit/transport/*"),
          bad="#include <boost/asio/ip/tcp.hpp>", good="#include <string>"),
     Rule("direction-base", "base is the ground floor", r'#\s*include\s*"(?!launcher/base/)', ("launcher/base/*",),
