@@ -125,7 +125,7 @@ Result<ConfigFile> config_file(const std::vector<Setting>& flags, const std::vec
   if (auto ok = check_setting(*where); !ok) return tl::unexpected(ok.error());
   auto content = inputs.read_file(absolute_path(where->value, inputs));
   if (!content) return fail(Code::config, fmt::format("{}: {}", where->origin, content.error().message));
-  return read_config_file(*content, harmless(where->value));
+  return read_config_file(*content, printable(where->value));
 }
 
 Action action_of(const Settings& settings) {
@@ -197,7 +197,7 @@ void add_plan(const MpiLine& line, Request& out) {
       if (placed->seats[at].host.value == i) ranks.push_back(placed->seats[at].rank.value);
     }
     const auto& host = job.hosts.hosts[i];
-    std::string text = fmt::format("host {}:", harmless(host.name));
+    std::string text = fmt::format("host {}:", printable(host.name));
     if (line.show_hosts) text += " " + counted(host.slots, "slot");
     if (line.show_ranks)
       text += fmt::format("{} {} {}", line.show_hosts ? "," : "", ranks.size() == 1 ? "rank" : "ranks",

@@ -260,7 +260,7 @@ class Reader {
     for (const auto& [name, value] : *names) {
       const auto text = scalar(value);
       if (!text)
-        return wrong(at(value.source()), fmt::format("env.{}", harmless(name.str())), "a string", value);
+        return wrong(at(value.source()), fmt::format("env.{}", printable(name.str())), "a string", value);
       if (!is_variable_name(name.str())) {
         return fail(
             Code::config,
@@ -323,7 +323,7 @@ std::optional<Result<ConfigFile>> parsed(std::string_view content, std::string_v
   } catch (const toml::parse_error& error) {
     const auto& where = error.source().begin;
     return fail(Code::config,
-                fmt::format("{}:{}:{}: {}", path, where.line, where.column, harmless(error.description())));
+                fmt::format("{}:{}:{}: {}", path, where.line, where.column, printable(error.description())));
   } catch (const TomlAssertion&) {
     return std::nullopt;
   }

@@ -25,7 +25,7 @@ namespace {
 using control::RunningJob;
 using Kind = control::Command::Kind;
 
-constexpr Duration patience = seconds(10);      // for an answer to a command
+constexpr Duration time_limit = seconds(10);    // for an answer to a command
 constexpr Duration list_patience = seconds(2);  // for a job that is only listed
 constexpr Duration patience_with_dial = seconds(5), look_again = milliseconds(100);
 
@@ -140,7 +140,7 @@ std::string followed_up(const control::Command& command, const std::string& sock
   const auto until = std::chrono::steady_clock::now() + patience_with_dial;
   std::optional<std::string> more;
   while (!more) {
-    const auto answer = control::ask(socket, control::to_line(control::Command{}), patience);
+    const auto answer = control::ask(socket, control::to_line(control::Command{}), time_limit);
     if (!answer) return reply;  // the job has ended meanwhile
     const auto world = control::read_world(*answer);
     if (!world) return reply;
@@ -160,7 +160,7 @@ Result<CtlAnswer> answer_to(const CtlWords& wanted, const std::vector<std::strin
   if (meant.empty()) return tl::unexpected(nobody(running, wanted.job));
   if (meant.size() > 1) return several(meant, wanted.job, wanted.json);
   const auto* job = &meant.front();
-  auto reply = control::ask(job->socket, control::to_line(wanted.command), patience);
+  auto reply = control::ask(job->socket, control::to_line(wanted.command), time_limit);
   if (reply) reply = followed_up(wanted.command, job->socket, std::move(*reply));
   if (!reply) {
     auto error = reply.error();

@@ -11,7 +11,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Names and notes come from other hosts in the end: they are made harmless().
+// Names and notes come from other hosts in the end: they are made printable().
 std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
 
 // Columns as wide as their widest word, two blanks between; numbers (marked by '>') to the right.
@@ -39,10 +39,10 @@ std::string headline(const control::WorldView& world) {
   const auto bounds = world.min_np == world.max_np ? fmt::format("exactly {}", world.min_np)
                                                    : fmt::format("{} to {}", world.min_np, world.max_np);
   if (!world.elastic)
-    return fmt::format("job {}: {}, {} {}\n", harmless(world.job_id), harmless(world.phase), size,
+    return fmt::format("job {}: {}, {} {}\n", printable(world.job_id), printable(world.phase), size,
                        size == 1 ? "rank" : "ranks");
   return fmt::format("job {}: generation {}, {}, {} {} (wanted: {}), {} of {} restarts used\n",
-                     harmless(world.job_id), world.generation, harmless(world.phase), size,
+                     printable(world.job_id), world.generation, printable(world.phase), size,
                      size == 1 ? "rank" : "ranks", bounds, world.restarts, world.restart_limit);
 }
 
@@ -53,16 +53,16 @@ std::string world_text(const control::WorldView& world) {
   std::vector<Row> ranks{{"rank", "host", "local", "pid", "state", "since"}};
   for (const auto& rank : world.ranks)
     ranks.push_back(
-        {fmt::format("{}", rank.rank), or_dash(harmless(rank.host)), fmt::format("{}", rank.local_rank),
-         rank.pid > 0 ? fmt::format("{}", rank.pid) : std::string("-"), or_dash(harmless(rank.state)),
+        {fmt::format("{}", rank.rank), or_dash(printable(rank.host)), fmt::format("{}", rank.local_rank),
+         rank.pid > 0 ? fmt::format("{}", rank.pid) : std::string("-"), or_dash(printable(rank.state)),
          rank.age ? format_duration(*rank.age) : std::string("-")});
   if (ranks.size() > 1) out += "\n" + table("><>><>", ranks);
   std::vector<Row> hosts{{"host", "state", "slots", "ranks", "cool-down", "note"}};
   for (const auto& host : world.hosts)
-    hosts.push_back({or_dash(harmless(host.name)), or_dash(harmless(host.state)),
+    hosts.push_back({or_dash(printable(host.name)), or_dash(printable(host.state)),
                      fmt::format("{}", host.slots), fmt::format("{}", host.ranks),
                      host.cooldown ? format_duration(*host.cooldown) : std::string("-"),
-                     harmless(host.note)});
+                     printable(host.note)});
   if (hosts.size() > 1) out += "\n" + table("<<>>><", hosts);
   return out;
 }
@@ -74,7 +74,7 @@ std::optional<std::string> after_adding(const control::WorldView& world, const s
   }
   if (host == nullptr || host->state == "ready") return std::string{};
   if (host->note.empty()) return host->state == "dialling" ? std::nullopt : std::optional(std::string{});
-  return fmt::format("; not reached yet: {}{}", harmless(host->note),
+  return fmt::format("; not reached yet: {}{}", printable(host->note),
                      host->cooldown ? ", tried again in " + format_duration(*host->cooldown) : "");
 }
 
@@ -82,10 +82,10 @@ std::string jobs_text(const std::vector<ListedJob>& jobs, std::string (*when)(st
   std::vector<Row> rows{{"job", "pid", "started", "command"}};
   for (const auto& job : jobs) {
     if (job.identity) {
-      rows.push_back({harmless(job.id), fmt::format("{}", job.identity->pid), when(job.identity->started),
-                      harmless(job.identity->command)});
+      rows.push_back({printable(job.id), fmt::format("{}", job.identity->pid), when(job.identity->started),
+                      printable(job.identity->command)});
     } else {
-      rows.push_back({harmless(job.id), "-", "-", "(does not answer)"});
+      rows.push_back({printable(job.id), "-", "-", "(does not answer)"});
     }
   }
   return table("<><<", rows);

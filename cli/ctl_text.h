@@ -1,4 +1,4 @@
-// What `trainrun ctl` prints for people. Pure; text of others is made harmless on terminals.
+// What `trainrun ctl` prints for people. Pure; text of others is made printable on terminals.
 #pragma once
 
 #include <optional>

@@ -73,7 +73,7 @@ class Check {
       return wrong(quoted(path) + " does not exist", "a relative path is taken from where you are");
     }
     if (!inputs_.is_executable(path))
-      return wrong(quoted(path) + " is not executable", "chmod +x " + harmless(shell_quote(word)));
+      return wrong(quoted(path) + " is not executable", "chmod +x " + printable(shell_quote(word)));
     return first_line(word, path);
   }
 
@@ -99,7 +99,7 @@ class Check {
     if (!line.starts_with("#!")) return without_interpreter(word, line);
     if (line.ends_with('\r')) {
       return wrong(quoted(path) + " has the line ends of Windows, and its first line names no program so",
-                   fmt::format("sed -i 's/\\r$//' {}", harmless(shell_quote(word))));
+                   fmt::format("sed -i 's/\\r$//' {}", printable(shell_quote(word))));
     }
     const auto words = core::interpreter_of(line);
     if (words.empty()) return {};
@@ -110,7 +110,7 @@ class Check {
             : !search_path(name, variable(inputs_.environment, "PATH"), inputs_.directory, inputs_).empty();
     if (there) return {};
     return wrong(fmt::format("{} is to be run by {}, which is not here", quoted(path), quoted(name)),
-                 fmt::format("correct its first line: {}", harmless(line)));
+                 fmt::format("correct its first line: {}", printable(line)));
   }
 
   [[nodiscard]] Result<void> without_interpreter(const std::string& word, const std::string& line) const {

@@ -14,12 +14,12 @@ std::string mpi_text(const JobSpec& job, const core::Placement& placement, const
   std::string out;
   for (std::size_t i = 0; i < mpi.size(); ++i) {
     const auto line = [&](const std::string& what) {
-      out += fmt::format("MPI: {}: {}\n", harmless(job.programs[i].argv.front()), what);
+      out += fmt::format("MPI: {}: {}\n", printable(job.programs[i].argv.front()), what);
     };
     const auto& [family, guessed, library, here, horovod] = mpi[i];
     if (horovod)
       out += fmt::format("Horovod: {}: by Gloo, through trainrun's rendezvous\n",
-                         harmless(job.programs[i].argv.front()));
+                         printable(job.programs[i].argv.front()));
     const auto seat = std::find_if(placement.seats.begin(), placement.seats.end(),
                                    [i](const core::Seat& one) { return one.program == i; });
     const std::string guess = guessed ? " (a guess by what it may run)" : "";
@@ -32,7 +32,7 @@ std::string mpi_text(const JobSpec& job, const core::Placement& placement, const
     else if (family == wire::MpiFamily::open_mpi && library.empty())
       line("Open MPI, and there is no libpmix here that serves it" + guess);
     else if (family == wire::MpiFamily::open_mpi)
-      line(fmt::format("Open MPI, by PMIx of {}, which adds variables of its own{}", harmless(library),
+      line(fmt::format("Open MPI, by PMIx of {}, which adds variables of its own{}", printable(library),
                        guess));
   }
   return out;

@@ -15,7 +15,7 @@ namespace trainrun::cli {
 
 namespace {
 
-constexpr std::int64_t most_ranks = 1'000'000;
+constexpr std::int64_t max_ranks = 1'000'000;
 
 // "--min-np 8", and where it stands unless that is the flag itself: "--min-np 8 (job.toml:3:9)".
 std::string said(const Settings& settings, Option option) {
@@ -149,7 +149,7 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
                 "add -H a,b,... or --hostfile FILE; trainrun is typed once, not on every host");
   }
   const std::int64_t min = std::int64_t{range.min} * facts.ppr, max = std::int64_t{range.max} * facts.ppr;
-  if (max > most_ranks)
+  if (max > max_ranks)
     return fail(Code::usage, fmt::format("{}: {} ranks are more than a million", words, max));
   if (facts.hosts_named && !facts.elastic && static_cast<std::size_t>(range.min) > facts.hosts) {
     return fail(
@@ -308,7 +308,7 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
   };
   if (facts.hosts_named) {
     const int spares = settings.number(Option::spares, 0);
-    const int most = out.max != 0 ? out.max : static_cast<int>(most_ranks);
+    const int most = out.max != 0 ? out.max : static_cast<int>(max_ranks);
     const int held = std::clamp(facts.room - spares, std::max(out.min, 1), most);
     if (held != out.max) {
       take(held, "all slots of the hosts",
@@ -332,7 +332,7 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
 int room_of(const JobSpec& job) {
   std::int64_t room = 0;
   for (const auto& host : job.hosts.hosts) room += core::slots_of(job, host);
-  return static_cast<int>(std::min(room, most_ranks));
+  return static_cast<int>(std::min(room, max_ranks));
 }
 
 Result<core::Placement> first_world(const JobSpec& job) {

@@ -46,7 +46,7 @@ std::vector<std::string> exports(const std::vector<Setting>& from, std::vector<s
     if (parsed && core::is_always_set(parsed->name)) {
       const bool flag = setting.origin.starts_with('-');
       say_ours(flag ? fmt::format("{} {}", setting.origin,
-                                  harmless(std::string_view(setting.value).substr(0, longest_shown)))
+                                  printable(std::string_view(setting.value).substr(0, longest_shown)))
                     : fmt::format("{}: {}", setting.origin, parsed->name),
                parsed->name, notes);
     } else {
@@ -70,11 +70,11 @@ Result<std::vector<EnvVar>> from_file(const Settings& settings, const Inputs& in
   if (setting == nullptr) return std::vector<EnvVar>{};
   auto content = inputs.read_file(absolute_path(setting->value, inputs));
   if (!content) return fail(Code::config, fmt::format("{}: {}", setting->origin, content.error().message));
-  auto read = read_env_file(*content, harmless(setting->value));
+  auto read = read_env_file(*content, printable(setting->value));
   if (!read) return read;
   std::erase_if(*read, [&](const EnvVar& one) {
     if (!core::is_always_set(one.first)) return false;
-    say_ours(fmt::format("{}: {}", harmless(setting->value), one.first), one.first, notes);
+    say_ours(fmt::format("{}: {}", printable(setting->value), one.first), one.first, notes);
     return true;
   });
   return read;

@@ -191,7 +191,7 @@ class Reader {
     if (config_.value.empty()) return {};
     const auto content = inputs_.read_file(absolute_path(config_.value, inputs_));
     if (!content) return fail(Code::config, fmt::format("{}: {}", config_.origin, content.error().message));
-    const auto values = read_yaml(*content, harmless(config_.value));
+    const auto values = read_yaml(*content, printable(config_.value));
     if (!values) return tl::unexpected(values.error());
     for (const auto& value : *values) {
       if (auto ok = take_from_file(value); !ok) return ok;

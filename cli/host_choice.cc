@@ -105,7 +105,7 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
   HostChoice choice;
   Result<std::vector<Host>> hosts = std::vector<Host>{};
   if (file != nullptr) {
-    choice.origin = harmless(file->value);
+    choice.origin = printable(file->value);
     auto content = inputs.read_file(absolute_path(file->value, inputs));
     if (!content) return fail(Code::config, fmt::format("{}: {}", file->origin, content.error().message));
     hosts = hosts::parse_hostfile(*content, choice.origin);

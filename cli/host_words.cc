@@ -55,7 +55,7 @@ Result<void> check_host_words(const ArgvPart& part, const Inputs& inputs) {
                           quoted(part.program.front())),
               count > most_shown ? "commas stand between hosts; for names with numbers: node[01-32]"
                                  : fmt::format("commas stand between hosts: {} {}", flag.origin,
-                                               harmless(shell_quote(list))));
+                                               printable(shell_quote(list))));
 }
 
 }  // namespace trainrun::cli

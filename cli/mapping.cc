@@ -85,7 +85,7 @@ class Mapper {
     if (auto ok = alone(setting); !ok) return ok;
     const auto text = inputs_.read_file(absolute_path(setting.value, inputs_));
     if (!text) return fail(Code::config, fmt::format("{}: {}", setting.origin, text.error().message));
-    const auto name = harmless(setting.value);
+    const auto name = printable(setting.value);
     const auto lines = parse_rank_file(*text, name);
     if (!lines) return tl::unexpected(lines.error());
     const bool defined = !choice_.hosts.empty();

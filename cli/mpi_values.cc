@@ -214,7 +214,7 @@ class Reader {
         std::any_of(std::begin(launchers), std::end(launchers),
                     [&](std::string_view prefix) { return name.starts_with(prefix); })) {
       out_.notes.push_back(fmt::format("{} {} has no effect: it is a parameter of mpirun itself", spelled_,
-                                       harmless(name.substr(0, 60))));
+                                       printable(name.substr(0, 60))));
       return {};
     }
     out_.for_all = true;
@@ -241,7 +241,7 @@ class Reader {
   }
 
   void note(std::string_view text) {
-    out_.notes.push_back(fmt::format("{} {}: {}", spelled_, harmless(value_.substr(0, 60)), text));
+    out_.notes.push_back(fmt::format("{} {}: {}", spelled_, printable(value_.substr(0, 60)), text));
   }
 
   [[nodiscard]] Result<void> refuse(std::string_view advice) const {

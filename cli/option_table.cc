@@ -4,7 +4,7 @@
 namespace trainrun::cli {
 
 namespace {
-constexpr std::uint64_t most_ranks = 1'000'000;
+constexpr std::uint64_t max_ranks = 1'000'000;
 constexpr std::uint64_t ten_years = 315'360'000;  // seconds; also the limit of parse_duration
 }  // namespace
 
@@ -15,7 +15,7 @@ const std::vector<OptionInfo>& option_table() {
       {.option = np, .name = "--np", .aliases = {"-np", "-n", "--num-proc"}, .toml = "np",
        .type = Type::integer, .value_name = "N",
        .default_text = "all slots; on this host alone one a GPU, else one a core", .group = Group::ranks,
-       .help = "ranks to start", .min = 1, .max = most_ranks, .common = true},
+       .help = "ranks to start", .min = 1, .max = max_ranks, .common = true},
       {.option = host, .name = "--host", .aliases = {"-H", "--hosts"}, .toml = "hosts",
        .type = Type::hosts, .value_name = "HOST[:SLOTS],...", .default_text = "this host",
        .group = Group::ranks,
@@ -167,10 +167,10 @@ const std::vector<OptionInfo>& option_table() {
        .help = "a host that is silent for so long is lost", .min = 1, .max = ten_years, .common = true},
       {.option = min_np, .name = "--min-np", .aliases = {"--min-num-proc"}, .toml = "elastic.min_np",
        .type = Type::integer, .value_name = "N", .default_text = "-np", .group = Group::elastic,
-       .help = "fewest ranks that the job goes on with", .min = 1, .max = most_ranks, .common = true},
+       .help = "fewest ranks that the job goes on with", .min = 1, .max = max_ranks, .common = true},
       {.option = max_np, .name = "--max-np", .aliases = {"--max-num-proc"}, .toml = "elastic.max_np",
        .type = Type::integer, .value_name = "N", .default_text = "-np", .group = Group::elastic,
-       .help = "most ranks that the job grows to", .min = 1, .max = most_ranks, .common = true},
+       .help = "most ranks that the job grows to", .min = 1, .max = max_ranks, .common = true},
       {.option = nnodes, .name = "--nnodes", .aliases = {}, .toml = "elastic.nnodes",
        .type = Type::host_range, .value_name = "MIN:MAX", .default_text = "", .group = Group::elastic,
        .help = "torchrun's way to say --min-np and --max-np: hosts, each with --nproc-per-node ranks"},
@@ -197,14 +197,14 @@ const std::vector<OptionInfo>& option_table() {
        .common = true},
       {.option = max_restarts, .name = "--max-restarts", .aliases = {}, .toml = "elastic.max_restarts",
        .type = Type::integer, .value_name = "N", .default_text = "", .group = Group::elastic,
-       .help = "torchrun's --reset-limit: restarts during the whole job", .max = most_ranks},
+       .help = "torchrun's --reset-limit: restarts during the whole job", .max = max_ranks},
       {.option = blacklist_cooldown_range, .name = "--blacklist-cooldown-range", .aliases = {},
        .toml = "elastic.blacklist_cooldown_range", .type = Type::time_range, .value_name = "MIN MAX",
        .default_text = "10s 5m", .group = Group::elastic,
        .help = "how long a host that failed is left alone; doubles from MIN to MAX"},
       {.option = spares, .name = "--spares", .aliases = {}, .toml = "elastic.spares",
        .type = Type::integer, .value_name = "N", .default_text = "0", .group = Group::elastic,
-       .help = "slots kept free to replace failed ranks", .max = most_ranks, .common = true},
+       .help = "slots kept free to replace failed ranks", .max = max_ranks, .common = true},
       {.option = elastic_timeout, .name = "--elastic-timeout", .aliases = {},
        .toml = "elastic.elastic_timeout", .type = Type::duration, .value_name = "TIME",
        .default_text = "10m", .group = Group::elastic,

@@ -31,7 +31,7 @@ std::string shown(const Said& said) {
   for (const auto& [option, value, origin] : said.settings) {
     words += " " + origin;
     if (info(option).takes_value() || value != "true")
-      words += (info(option).takes_value() ? " " : "=") + harmless(value.substr(0, longest_shown));
+      words += (info(option).takes_value() ? " " : "=") + printable(value.substr(0, longest_shown));
   }
   return words;
 }

@@ -106,7 +106,7 @@ Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::
                   fmt::format("{} {}: no module of that name is here", module->origin, module->value),
                   "-m is python's; for srun's -m write --map-by slot (block) or --map-by host (cyclic)");
     words = {"python3", "-m", module->value};
-    notes.push_back(fmt::format("running module {} with python3", harmless(module->value)));
+    notes.push_back(fmt::format("running module {} with python3", printable(module->value)));
   } else if (part.program.empty()) {
     return words;
   } else if (part.program.front().empty()) {
@@ -140,7 +140,7 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     if (name == "python" && !search_path("python3", path, program.directory, inputs).empty())
       return fail(Code::not_found, "program 'python' not found in PATH", "write python3, which is there");
     return fail(Code::not_found, fmt::format("program {} not found in PATH", trainrun::quoted(name)),
-                here ? fmt::format("it is in {}: write ./{}", harmless(program.directory), harmless(name))
+                here ? fmt::format("it is in {}: write ./{}", printable(program.directory), printable(name))
                      : "write its path, or set PATH (-x PATH=...)");
   }
   const auto where = path_under(program.directory, name);
@@ -151,7 +151,7 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     return fail(Code::not_executable, fmt::format("program {} is a directory", trainrun::quoted(where)));
   if (inputs.is_file(where)) {
     return fail(Code::not_executable, fmt::format("program {} is not executable", trainrun::quoted(where)),
-                fmt::format("chmod +x {}", harmless(shell_quote(name))));
+                fmt::format("chmod +x {}", printable(shell_quote(name))));
   }
   return fail(Code::not_found,
               fmt::format("program {} not found: it does not exist", trainrun::quoted(where)),

@@ -14,7 +14,7 @@
 namespace trainrun::cli {
 namespace {
 
-constexpr std::uint32_t most_ranks = 1'000'000;
+constexpr std::uint32_t max_ranks = 1'000'000;
 constexpr std::uint32_t all_cores = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int32_t most_sockets = 65536;
 constexpr std::string_view form = "a line is: rank N=HOST slot=CORES, as in rank 0=gpu1 slot=0:0-3";
@@ -60,7 +60,7 @@ Result<Read> read_line(const std::vector<std::string>& words) {
   const std::string_view where = words[1];
   const auto equals = where.find('=');
   const auto rank = parse_unsigned<std::uint32_t>(where.substr(0, equals));
-  if (!rank || *rank >= most_ranks || equals == std::string_view::npos || equals + 1 == where.size())
+  if (!rank || *rank >= max_ranks || equals == std::string_view::npos || equals + 1 == where.size())
     return fail(Code::config, fmt::format("{} is not a rank and its host", quoted(where, 60)),
                 std::string(form));
   Read out{*rank, {std::string(where.substr(equals + 1))}};

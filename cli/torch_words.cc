@@ -39,7 +39,7 @@ void read_torch_settings(const Settings& settings, const Inputs& inputs, Resolve
   if (!parent.starts_with('/')) parent = "/tmp";
   job.output_directory = fmt::format("{}/trainrun-{}", parent, job.id);
   out.notes.push_back(fmt::format("{}: what is not shown goes to {}", settings.get(Option::redirects)->origin,
-                                  harmless(job.output_directory)));
+                                  printable(job.output_directory)));
 }
 
 }  // namespace trainrun::cli

@@ -23,10 +23,10 @@ Outcome<Environment> read_environment(const char* (*get)(const char*), const trc
     const char* value = get(name);
     return std::string(value == nullptr ? "" : value);
   };
-  std::optional<Failure> trouble;
+  std::optional<Failure> problem;
   const auto wrong = [&](const char* name, const std::string& value, const char* expected) {
-    if (!trouble)
-      trouble = fail(TRC_INVALID, fmt::format("{}={}: expected {}", name, quoted(value), expected)).value();
+    if (!problem)
+      problem = fail(TRC_INVALID, fmt::format("{}={}: expected {}", name, quoted(value), expected)).value();
   };
   const auto number = [&](const char* name) -> std::optional<std::uint32_t> {
     const auto value = text(name);
@@ -76,7 +76,7 @@ Outcome<Environment> read_environment(const char* (*get)(const char*), const trc
     std::array<char, 256> name{};
     if (::gethostname(name.data(), name.size() - 1) == 0) environment.host = name.data();
   }
-  if (trouble) return tl::unexpected(*trouble);
+  if (problem) return tl::unexpected(*problem);
   if (environment.rendezvous.empty() && environment.size.value_or(1) > 1)
     return fail(TRC_INVALID,
                 fmt::format("TRAINRUN_SIZE={} but TRAINRUN_RENDEZVOUS is not set", *environment.size));

@@ -18,7 +18,7 @@ constexpr std::size_t length_bytes =
 
 // What each rank tells of itself before anything else, as numbers that an allgather carries.
 struct Standing {
-  std::int64_t version, seasoned, layout_hash, layout_size, state_size;
+  std::int64_t version, was_member, layout_hash, layout_size, state_size;
 };
 constexpr std::size_t standing_fields = sizeof(Standing) / sizeof(std::int64_t);
 
@@ -143,7 +143,7 @@ Outcome<void> State::sync(Group& group, int rank, int size) {
   if (auto met = group.allgather(&mine, all.data(), standing_fields, TRC_I64); !met) return met;
   // max_element gives the first of equals, which is the lowest rank.
   const auto newest = std::max_element(all.begin(), all.end(), [](const Standing& a, const Standing& b) {
-    return std::pair(a.seasoned, a.version) < std::pair(b.seasoned, b.version);
+    return std::pair(a.was_member, a.version) < std::pair(b.was_member, b.version);
   });
   const auto root = static_cast<std::size_t>(newest - all.begin());
 

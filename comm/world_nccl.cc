@@ -114,9 +114,9 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
 
 Failure World::explain_device(const std::string& operation, bool timed_out, const std::string& text,
                               const std::vector<std::uint32_t>& among, const nccl::NcclBackend& nccl) {
-  const auto trouble = nccl.trouble();
-  const auto kind = trouble ? trouble->kind : Machine::Trouble::Kind::asked;
-  const bool here = kind == Machine::Trouble::Kind::library || kind == Machine::Trouble::Kind::context;
+  const auto problem = nccl.problem();
+  const auto kind = problem ? problem->kind : Machine::Problem::Kind::asked;
+  const bool here = kind == Machine::Problem::Kind::library || kind == Machine::Problem::Kind::context;
   if (!here && watcher_) return explain(operation, timed_out, text, among);
   if (watcher_)
     if (auto verdict = watcher_->wait_for_verdict(verdict_wait)) {
@@ -124,9 +124,9 @@ Failure World::explain_device(const std::string& operation, bool timed_out, cons
       return *verdict;
     }
   Failure failure;
-  failure.status = kind == Machine::Trouble::Kind::context             ? TRC_RESTART_REQUIRED
+  failure.status = kind == Machine::Problem::Kind::context             ? TRC_RESTART_REQUIRED
                    : here                                              ? TRC_DEVICE
-                   : timed_out || kind == Machine::Trouble::Kind::late ? TRC_TIMEOUT
+                   : timed_out || kind == Machine::Problem::Kind::late ? TRC_TIMEOUT
                                                                        : TRC_TRANSPORT;
   failure.message = operation + ": " + text;
   if (watcher_) {

@@ -209,7 +209,7 @@ std::vector<std::string> LineCutter::cut(std::string_view line) {
 Result<std::vector<Host>> read_host_line(const std::vector<std::string>& words, LineRules rules) {
   if (const auto ranges = braces_as_ranges(words.front()); !ranges.empty())
     return bad(fmt::format("{}: braces are a shell's, and not expanded here", quoted(words.front())),
-               "write " + harmless(ranges));
+               "write " + printable(ranges));
   auto hosts = parse_host_item(words.front());
   if (!hosts) return hosts;
   Given given;

@@ -59,7 +59,7 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
   if (const auto ranges = braces_as_ranges(text); !ranges.empty()) {
     return fail(Code::config,
                 fmt::format("{}: {}: braces are expanded by some shells, and not here", origin, quoted(text)),
-                fmt::format("write {} (in quotes, for the shell)", harmless(shell_quote(ranges))));
+                fmt::format("write {} (in quotes, for the shell)", printable(shell_quote(ranges))));
   }
   auto items = split_items(text);
   if (items.size() > 1 && trim_blanks(items.back()).empty()) items.pop_back();

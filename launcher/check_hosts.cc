@@ -32,7 +32,7 @@ Error missing_library(const JobSpec& job, const std::string& host, const wire::H
     return {Code::not_found,
             fmt::format("{}: {} is a program of {}, and its library cannot be loaded: {}", host,
                         quoted(job.programs[i].argv.front(), 80), name_of(facts.mpi[i].family),
-                        harmless(facts.mpi[i].missing)),
+                        printable(facts.mpi[i].missing)),
             "install that MPI there as it is here, or forward a path that finds it (-x LD_LIBRARY_PATH)"};
   }
   return {};
@@ -84,11 +84,11 @@ int check_in_loop(const JobSpec& job, bool json) {
   hosts::Machines machines;
   for (const auto host : wanted) {
     if (!checks.contains(host)) {
-      const auto patience = format_duration(job.start_timeout);
+      const auto time_limit = format_duration(job.start_timeout);
       checks[host] = {name(host),
                       std::nullopt,
                       {},
-                      {Code::lost, fmt::format("{}: no answer within {}", name(host), patience),
+                      {Code::lost, fmt::format("{}: no answer within {}", name(host), time_limit),
                        "see whether the host is up"}};
     }
     // A session that has ended is no neighbour to the fleet.

@@ -38,7 +38,7 @@ void write_body(const Variant& body, Writer& writer) {
 }  // namespace
 
 std::string one_line(std::string_view text, std::size_t limit) {
-  auto shown = harmless(text.substr(0, limit));
+  auto shown = printable(text.substr(0, limit));
   if (shown.size() <= limit) return shown;
   while (limit > 0 && (static_cast<unsigned char>(shown[limit]) & 0xc0) == 0x80)
     --limit;  // not amid a character

@@ -25,12 +25,12 @@ namespace {
 constexpr Duration farewell = seconds(2);  // for members to take the last replies and go
 
 void say(const std::string& text) {  // a stderr that nobody reads is no reason to end
-  std::fputs(fmt::format("trainrun: {}\n", harmless(text)).c_str(), stderr);
+  std::fputs(fmt::format("trainrun: {}\n", printable(text)).c_str(), stderr);
 }
 
 int report(const Error& error) {
   say(error.message);
-  if (!error.hint.empty()) std::fputs(fmt::format("  {}\n", harmless(advice(error.hint))).c_str(), stderr);
+  if (!error.hint.empty()) std::fputs(fmt::format("  {}\n", printable(advice(error.hint))).c_str(), stderr);
   return to_int(exit_code_of(error.code));
 }
 

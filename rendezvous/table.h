@@ -35,10 +35,10 @@ using Outbox = std::vector<Outgoing>;
 
 class Table {
  public:
-  // `patience`: how long, in a world that was described beforehand, the table waits for lost() after a
+  // `time_limit`: how long, in a world that was described beforehand, the table waits for lost() after a
   // member's connection closed without leave, since the launcher knows better how the member ended. In an
   // open world nobody knows better, and the verdict comes at once.
-  explicit Table(Duration patience = milliseconds(200)) : patience_(patience) {}
+  explicit Table(Duration time_limit = milliseconds(200)) : time_limit_(time_limit) {}
 
   // Starts a generation; one that runs is ended. With members (one a rank, in order) they alone may join;
   // with none, the first `size` that come.
@@ -161,7 +161,7 @@ class Table {
   [[nodiscard]] std::string name_ranks(const std::vector<std::uint32_t>& ranks, std::size_t count = 0) const;
   [[nodiscard]] Outbox take() { return std::exchange(outbox_, {}); }
 
-  Duration patience_;
+  Duration time_limit_;
   World world_{.generation = 0, .size = 0, .job = {}, .members = {}};
   bool described_ = false;  // the members were known beforehand
   bool formed_ = false;     // all have joined

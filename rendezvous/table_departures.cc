@@ -82,7 +82,7 @@ Outbox Table::closed(std::uint32_t connection, Instant now, std::string how) {
   } else if (!described_) {
     break_up({Verdict::Kind::lost, *rank, world_.members[*rank].host, std::move(how), {}});
   } else {
-    suspects_.push_back({now + patience_, *rank, std::move(how)});
+    suspects_.push_back({now + time_limit_, *rank, std::move(how)});
   }
   return take();
 }

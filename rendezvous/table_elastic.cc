@@ -12,7 +12,7 @@ Outbox Table::begin(World world, Instant) {
     finish({Verdict::Kind::ended, {}, {}, fmt::format("generation {} begins", world.generation), {}});
   std::vector<Waiter> survivors;
   while (!waiters_.empty()) survivors.push_back(remove(waiters_.begin()->first));  // finish() left no others
-  auto fresh = Table(patience_);
+  auto fresh = Table(time_limit_);
   fresh.outbox_ = take();
   fresh.events_ = take_events();
   fresh.dismissed_ = std::move(dismissed_);

@@ -30,9 +30,9 @@ constexpr Duration longest_beat = milliseconds(2500);
 
 }  // namespace
 
-Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
+Agent::Agent(io::Loop& loop, Fd in, Fd out, Handover& handover)
     : loop_(loop),
-      legacy_(legacy),
+      handover_(handover),
       link_(loop, std::move(in), std::move(out),
             {[this](const wire::Frame& frame) { receive(frame); },
              [this](const std::string&) { lose_link(); }}),
@@ -74,7 +74,7 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy)
                        link_.send(wire::NotStarted{worker, SpawnStage::none, ECANCELED,
                                                    io::Loop::now().time_since_epoch().count()});
                      }}),
-      directory_(legacy),
+      directory_(handover),
       pulse_(loop),
       silence_(loop),
       ladder_(loop),
@@ -218,7 +218,7 @@ void Agent::setup(const wire::Setup& setup) {
   fault::configure(setup.faults);
   grace_ = milliseconds(setup.grace_ms);
   host_timeout_ = milliseconds(setup.host_timeout_ms);
-  legacy_.set_host_timeout(host_timeout_);
+  handover_.set_host_timeout(host_timeout_);
   // Our watcher sleeps by the time-out that it began with, until something wakes it.
   ::kill(::getppid(), SIGCHLD);
   elastic_ = setup.elastic;
@@ -259,9 +259,9 @@ void Agent::setup(const wire::Setup& setup) {
 // From the first turn to the last, whatever else happens: our watcher must not take a launcher that is slow
 // to begin, or ranks that use all of a long grace, for a hang of ours.
 void Agent::beat() {
-  legacy_.show_life();
+  handover_.show_life();
   supervisor_.look_at_memory();
-  pulse_.arm(io::Loop::now() + std::min(legacy_.host_timeout() / 4, longest_beat), [this] { beat(); });
+  pulse_.arm(io::Loop::now() + std::min(handover_.host_timeout() / 4, longest_beat), [this] { beat(); });
 }
 
 std::vector<MpiWatch::Silent> Agent::silent_ranks() const {

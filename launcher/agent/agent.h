@@ -33,7 +33,7 @@ namespace trainrun::agent {
 
 class Agent {
  public:
-  Agent(io::Loop& loop, Fd in, Fd out, Legacy& legacy);
+  Agent(io::Loop& loop, Fd in, Fd out, Handover& handover);
   ~Agent();
   // The process's exit code, once the loop has stopped: 0 after a proper Stop, 1 after the Link was lost.
   [[nodiscard]] int exit_code() const { return exit_code_; }
@@ -72,7 +72,7 @@ class Agent {
   void watch_silence();
 
   io::Loop& loop_;
-  Legacy& legacy_;
+  Handover& handover_;
   io::FrameStream link_;
   PmiSockets pmi_;
   PmixHelper pmix_;

@@ -115,8 +115,8 @@ void Agent::leave() {
   if (std::exchange(left_, true)) return;
   ladder_.disarm();
   tell_beyond_reach({});
-  legacy_.show_life();  // the last: what follows does not come back to the loop
-  remove_job_directory(legacy_.job_directory());
+  handover_.show_life();  // the last: what follows does not come back to the loop
+  remove_job_directory(handover_.job_directory());
   if (mode_ == Mode::stopping) {
     std::vector<std::string> names(leftover_names_.begin(), leftover_names_.end());
     names.resize(std::min(names.size(), most_names));

@@ -48,7 +48,7 @@ void forget_launcher() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-int serve(Fd in, Fd out, Legacy& legacy) {
+int serve(Fd in, Fd out, Handover& handover) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
   // A signalfd, not Asio's signal_set: that keeps global state, which a fork of the launcher would share with
@@ -63,7 +63,7 @@ int serve(Fd in, Fd out, Legacy& legacy) {
     sigaddset(&signals, SIGHUP);  // while it is blocked, nohup would not count
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   io::Loop loop;
-  Agent agent(loop, std::move(in), std::move(out), legacy);
+  Agent agent(loop, std::move(in), std::move(out), handover);
   boost::asio::posix::stream_descriptor source(loop.context(),
                                                ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   const std::function<void()> wait = [&] {
@@ -115,9 +115,9 @@ int serve_launcher_here(const std::vector<std::string>& words) {
   take_limit(words[3]);
   const int keep = link.get();
   return watch_over(
-      [&](Legacy& legacy) {
+      [&](Handover& handover) {
         forget_launcher();
-        return serve(std::move(link), Fd(), legacy);
+        return serve(std::move(link), Fd(), handover);
       },
       keep, -1);
 }
@@ -143,8 +143,8 @@ int agent_main(const std::vector<std::string>& words) {
   null_on({STDIN_FILENO}, O_RDONLY);
   null_on({STDOUT_FILENO}, O_WRONLY);
   const int keep_in = in.get(), keep_out = out.get();
-  return watch_over([&](Legacy& legacy) { return serve(std::move(in), std::move(out), legacy); }, keep_in,
-                    keep_out);
+  return watch_over([&](Handover& handover) { return serve(std::move(in), std::move(out), handover); },
+                    keep_in, keep_out);
 }
 
 Result<int> fork_agent(Fd link) {
@@ -164,9 +164,9 @@ Result<int> fork_agent(Fd link) {
   }
   const int keep = link.get();
   ::_exit(watch_over(
-      [&](Legacy& legacy) {
+      [&](Handover& handover) {
         forget_launcher();
-        return serve(std::move(link), Fd(), legacy);
+        return serve(std::move(link), Fd(), handover);
       },
       keep, -1));
 }

@@ -40,7 +40,7 @@ int JobDirectory::make(const std::vector<std::string>& bases, const std::string&
       error = errno;
       continue;
     }
-    legacy_.set_job_directory(path_);
+    handover_.set_job_directory(path_);
     error = write_key();
     if (error == 0) return 0;
     remove_tree(path_);

@@ -12,7 +12,7 @@ namespace trainrun::agent {
 
 class JobDirectory {
  public:
-  explicit JobDirectory(Legacy& legacy) : legacy_(legacy) {}
+  explicit JobDirectory(Handover& handover) : handover_(handover) {}
   // Makes `BASE/trainrun.JOB.XXXXXX` (0700) with `key` in it (0600) in the first of `bases` where that works.
   // 0, or the errno of the last try; path() is then what was tried.
   int make(const std::vector<std::string>& bases, const std::string& job_id, const std::string& key);
@@ -29,7 +29,7 @@ class JobDirectory {
  private:
   [[nodiscard]] int write_key() const;
 
-  Legacy& legacy_;  // the watcher removes what we leave
+  Handover& handover_;  // the watcher removes what we leave
   std::string path_, key_, memory_;
 };
 

@@ -15,7 +15,7 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr Duration patience = seconds(5);
+constexpr Duration time_limit = seconds(5);
 constexpr std::size_t most_bytes = 4u << 20;  // of /proc/PID/maps
 
 std::string library_in(pid_t process) {
@@ -62,7 +62,7 @@ void MpiWatch::ordered(const wire::Start& order) {
   if ((!order.pmi && !order.pmix) || order.place.size < 2) return;
   if (std::exchange(generation_, order.generation) != order.generation) {
     ranks_.clear();
-    timer_.arm(io::Loop::now() + patience, [this] { look(); });
+    timer_.arm(io::Loop::now() + time_limit, [this] { look(); });
   }
   ranks_[order.worker] = {order.place.rank, order.pmi, order.pmix};
 }
@@ -79,7 +79,7 @@ void MpiWatch::look() {
     if (has_variable(process, variable)) continue;
     const auto& [rank, pmi, pmix] = expected->second;
     const auto begin = fmt::format("rank {} has loaded {} and has not spoken to trainrun for {}", rank.value,
-                                   quoted(library, 80), format_duration(patience));
+                                   quoted(library, 80), format_duration(time_limit));
     const bool offered = mpich ? pmi : pmix;
     link_.send(wire::Note{
         offered ? fmt::format("{}, and {} is not in its environment: it may take itself for a world of one "

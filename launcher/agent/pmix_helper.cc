@@ -19,9 +19,9 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr Duration patience = seconds(30);  // with a helper that does not answer
-constexpr Duration farewell = seconds(1);   // after the word to go
-constexpr Duration dying = seconds(1);      // for the kernel to end it: milliseconds
+constexpr Duration time_limit = seconds(30);  // with a helper that does not answer
+constexpr Duration farewell = seconds(1);     // after the word to go
+constexpr Duration dying = seconds(1);        // for the kernel to end it: milliseconds
 constexpr std::size_t most_last_words = 2048;
 
 // Of those that start a job's ranks, the program that says most; all are told.
@@ -46,7 +46,7 @@ std::string last_line(std::string_view text) {
 }  // namespace
 
 PmixHelper::PmixHelper(io::Loop& loop, io::FrameStream& link, Handlers handlers)
-    : loop_(loop), link_(link), handlers_(std::move(handlers)), patience_(loop) {}
+    : loop_(loop), link_(link), handlers_(std::move(handlers)), time_limit_(loop) {}
 PmixHelper::~PmixHelper() = default;
 
 void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
@@ -122,7 +122,7 @@ void PmixHelper::spawn() {
       loop_, std::move(ends.first),
       PmixChannel::Handlers{[this](const wire::Frame& frame) { receive(frame); }, [this] { closed(); }});
   tell(open_);
-  patience_.arm(io::Loop::now() + patience, [this] { child_->end(); });
+  time_limit_.arm(io::Loop::now() + time_limit, [this] { child_->end(); });
 }
 
 void PmixHelper::receive(const wire::Frame& frame) {
@@ -165,7 +165,7 @@ void PmixHelper::opened(const wire::pmix::Opened& answer) {
     wanted_ = false;  // nor will it ever
     return;
   }
-  if (state_ != State::waiting) patience_.disarm();
+  if (state_ != State::waiting) time_limit_.disarm();
 }
 
 void PmixHelper::world(const wire::World& world) {
@@ -180,14 +180,14 @@ void PmixHelper::world(const wire::World& world) {
     return;
   }
   state_ = State::waiting;
-  patience_.arm(io::Loop::now() + patience, [this] { child_->end(); });
+  time_limit_.arm(io::Loop::now() + time_limit, [this] { child_->end(); });
   tell(wire::pmix::Register{fmt::format("{}.g{}", open_.job_id, world.generation.value), open_.directory,
                             world});
 }
 
 void PmixHelper::registered(const wire::pmix::Registered& answer) {
   if (!world_ || answer.generation != world_->world().generation || state_ != State::waiting) return;
-  patience_.disarm();
+  time_limit_.disarm();
   if (!answer.error.empty()) return lose("cannot serve: " + answer.error);
   variables_ = answer.env;
   state_ = State::registered;
@@ -236,16 +236,16 @@ void PmixHelper::signal(const wire::Signal& order) {
 // be heard of before the helper's own end, and would be blamed. It is a matter of microseconds, else of the
 // kernel.
 void PmixHelper::closed() {
-  patience_.arm(io::Loop::now() + farewell, [this] { child_->end(); });
+  time_limit_.arm(io::Loop::now() + farewell, [this] { child_->end(); });
   child_->reap(dying);
 }
 
 void PmixHelper::ended(const io::ChildEnd& end) {
-  patience_.disarm();
+  time_limit_.disarm();
   if (channel_) channel_->read_all();
   channel_.reset();
   auto why = end.by == io::ChildEnd::By::order
-                 ? fmt::format("gave no answer for {}", format_duration(patience))
+                 ? fmt::format("gave no answer for {}", format_duration(time_limit))
                  : (end.status ? end.status->describe() : std::string("has ended"));
   if (const auto words = last_line(last_words_); !words.empty()) why += "; its last words: " + words;
   last_words_.clear();
@@ -320,7 +320,7 @@ void PmixHelper::drop() {
   dropped_ = true;
   held_.clear();
   channel_.reset();  // it takes this as the word to go, and clears up
-  if (child_) patience_.arm(io::Loop::now() + farewell, [this] { child_->end(); });
+  if (child_) time_limit_.arm(io::Loop::now() + farewell, [this] { child_->end(); });
 }
 
 }  // namespace trainrun::agent

@@ -98,7 +98,7 @@ class PmixHelper {
   Fd image_;
   std::unique_ptr<io::Child> child_;
   std::unique_ptr<PmixChannel> channel_;
-  io::Timer patience_;
+  io::Timer time_limit_;
   std::string last_words_;  // of the helper's stderr
   std::optional<PmixWorld> world_;
   enum class State { waiting, registered, failed } state_ = State::failed;  // of the present world

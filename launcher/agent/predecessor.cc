@@ -29,7 +29,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr Duration patience = seconds(1);
+constexpr Duration time_limit = seconds(1);
 constexpr int passes = 20;  // a process may fork between the look and the kill
 
 // Within this, process ids mean the same.
@@ -56,7 +56,7 @@ bool kill_holder(const Fd& file, pid_t pid) {
   if (locked(file)) return true;
   if (!handle || ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0U) != 0) return false;
   pollfd end{handle.get(), POLLIN, 0};
-  ::poll(&end, 1, static_cast<int>(std::chrono::duration_cast<milliseconds>(patience).count()));
+  ::poll(&end, 1, static_cast<int>(std::chrono::duration_cast<milliseconds>(time_limit).count()));
   return locked(file);
 }
 
@@ -90,7 +90,7 @@ void end_watcher(const Life& life) {
   for (const int number : {SIGCONT, SIGKILL}) {
     if (::syscall(SYS_pidfd_send_signal, handle.get(), number, nullptr, 0U) != 0) return;
     pollfd end{handle.get(), POLLIN, 0};
-    if (::poll(&end, 1, static_cast<int>(std::chrono::duration_cast<milliseconds>(patience).count())) > 0)
+    if (::poll(&end, 1, static_cast<int>(std::chrono::duration_cast<milliseconds>(time_limit).count())) > 0)
       return;
   }
 }
@@ -132,7 +132,7 @@ void await_ends(std::vector<Fd>& handles, Instant due) {
 
 std::size_t kill_processes_of(const std::string& directory) {
   std::size_t killed = 0;
-  const auto due = steady_clock::now() + patience;
+  const auto due = steady_clock::now() + time_limit;
   for (int pass = 0; pass < passes && steady_clock::now() < due; ++pass) {
     std::vector<Fd> handles;
     for (const auto pid : all_processes()) {

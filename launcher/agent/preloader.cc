@@ -37,7 +37,7 @@ struct Preloader::Sent {
 
 // One command line of the job and its zygote.
 struct Preloader::Line {
-  Line(io::Loop& loop, wire::Preload::Program given) : program(std::move(given)), patience(loop) {}
+  Line(io::Loop& loop, wire::Preload::Program given) : program(std::move(given)), time_limit(loop) {}
   enum class State { importing, ready, forking, off };
   wire::Preload::Program program;
   std::vector<std::string> words;  // of the zygote's environment, as packages see it
@@ -46,7 +46,7 @@ struct Preloader::Line {
   int number = 0;                           // of the zygote
   std::deque<wire::Start> waiting;
   std::vector<Sent> sent;
-  io::Timer patience;
+  io::Timer time_limit;
   int deaths = 0;
   bool told_difference = false;
 
@@ -65,7 +65,7 @@ void Preloader::begin(const wire::Preload& preload, const std::string& job_direc
   if (preload.programs.empty()) return;
   automatic_ = preload.automatic;
   modules_ = fmt::format("{}", fmt::join(preload.modules, ","));
-  patience_ = milliseconds(preload.patience_ms);
+  time_limit_ = milliseconds(preload.patience_ms);
   folder_ = job_directory + "/preload";
   key_file_ = job_directory + "/key";
   const auto script = folder_ + "/sitecustomize.py";
@@ -119,7 +119,7 @@ void Preloader::spawn(Line& line) {
                                }},
                               error);
   if (!line.zygote) return refuse(line, error);
-  line.patience.arm(io::Loop::now() + patience_, [&line] { line.end(); });
+  line.time_limit.arm(io::Loop::now() + time_limit_, [&line] { line.end(); });
 }
 
 void Preloader::said(Line& line, const std::vector<std::string>& fields) {
@@ -128,7 +128,7 @@ void Preloader::said(Line& line, const std::vector<std::string>& fields) {
   if (what == "note") return note(text);
   if (what == "refused" && line.state == Line::State::importing) return refuse(line, text);
   if (what == "ready" && line.state == Line::State::importing) {
-    line.patience.disarm();
+    line.time_limit.disarm();
     line.state = Line::State::ready;
     // Ranks that are started plainly would have printed it each.
     const auto output = line.zygote->take_output();
@@ -174,7 +174,7 @@ void Preloader::give(Line& line) {
     line.waiting.pop_front();
   }
   line.state = Line::State::forking;
-  line.patience.arm(io::Loop::now() + forking, [&line] { line.end(); });
+  line.time_limit.arm(io::Loop::now() + forking, [&line] { line.end(); });
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (give_one(line, batch[i].first, batch[i].second, i + 1 < batch.size())) continue;
     // It would wait for the rest for ever. Its end, which follows, starts all of them plainly.
@@ -204,7 +204,7 @@ bool Preloader::give_one(Line& line, const wire::Start& order, const std::vector
 }
 
 void Preloader::forked(Line& line, const std::vector<std::string>& fields) {
-  line.patience.disarm();
+  line.time_limit.disarm();
   line.state = Line::State::ready;
   auto sent = std::exchange(line.sent, {});
   for (std::size_t i = 1; i < fields.size(); ++i) {
@@ -239,7 +239,7 @@ void Preloader::stale(Line& line) {
 
 void Preloader::ended(Line& line, const std::string& why) {
   line.zygote.reset();
-  line.patience.disarm();
+  line.time_limit.disarm();
   if (dropped_ || line.state == Line::State::off) return;
   if (line.state == Line::State::importing) return refuse(line, "the imports failed: " + why);
   const bool again = ++line.deaths < most_deaths;
@@ -252,7 +252,7 @@ void Preloader::ended(Line& line, const std::string& why) {
 void Preloader::refuse(Line& line, const std::string& why) {
   note(why + "; ranks are started plainly");
   line.state = Line::State::off;
-  if (line.zygote) line.patience.arm(io::Loop::now() + farewell, [&line] { line.end(); });
+  if (line.zygote) line.time_limit.arm(io::Loop::now() + farewell, [&line] { line.end(); });
   start_plainly(line);
 }
 
@@ -317,7 +317,7 @@ void Preloader::drop() {
     const bool imports = line->state == Line::State::importing;
     line->zygote->close();
     imports ? line->zygote->kill()
-            : line->patience.arm(io::Loop::now() + farewell, [it = line.get()] { it->end(); });
+            : line->time_limit.arm(io::Loop::now() + farewell, [it = line.get()] { it->end(); });
   }
 }
 

@@ -50,7 +50,7 @@ class Preloader {
   Supervisor& supervisor_;
   bool automatic_ = false, dropped_ = false, told_output_ = false;
   std::string modules_, folder_, key_file_;
-  Duration patience_ = seconds(60);
+  Duration time_limit_ = seconds(60);
   std::vector<std::unique_ptr<Line>> lines_;
 };
 

@@ -25,34 +25,34 @@
 
 namespace trainrun::agent {
 
-struct Legacy::Page {
+struct Handover::Page {
   char job_directory[PATH_MAX] = {};
   std::atomic<std::int64_t> host_timeout_ns{Duration(seconds(10)).count()};
   std::atomic<std::int64_t> last_life_ns{std::chrono::steady_clock::now().time_since_epoch().count()};
 };
 
-Legacy::Legacy() {
+Handover::Handover() {
   void* page = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   TRAINRUN_CHECK(page != MAP_FAILED);
   page_ = new (page) Page;
 }
 
-void Legacy::set_job_directory(const std::string& path) {
+void Handover::set_job_directory(const std::string& path) {
   TRAINRUN_CHECK(path.size() < sizeof page_->job_directory);  // the kernel has none that is longer
   std::memcpy(page_->job_directory, path.c_str(), path.size() + 1);
 }
 
-std::string Legacy::job_directory() const {
+std::string Handover::job_directory() const {
   return {page_->job_directory, ::strnlen(page_->job_directory, sizeof page_->job_directory)};
 }
 
-void Legacy::set_host_timeout(Duration timeout) { page_->host_timeout_ns = timeout.count(); }
-Duration Legacy::host_timeout() const { return Duration(page_->host_timeout_ns); }
+void Handover::set_host_timeout(Duration timeout) { page_->host_timeout_ns = timeout.count(); }
+Duration Handover::host_timeout() const { return Duration(page_->host_timeout_ns); }
 
-void Legacy::show_life() {
+void Handover::show_life() {
   page_->last_life_ns = std::chrono::steady_clock::now().time_since_epoch().count();
 }
-Instant Legacy::last_life() const { return Instant(Duration(page_->last_life_ns)); }
+Instant Handover::last_life() const { return Instant(Duration(page_->last_life_ns)); }
 
 namespace {
 
@@ -99,17 +99,17 @@ void end_all() {
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
     if (no_children_left()) return;
-    const timespec patience{0, 100'000'000};
-    ::sigtimedwait(&child, nullptr, &patience);
+    const timespec time_limit{0, 100'000'000};
+    ::sigtimedwait(&child, nullptr, &time_limit);
   }
 }
 
 // Until the agent is dead, which it is made when it shows no life for too long; gives its wait status.
-int outlive(pid_t agent, const sigset_t& signals, const Legacy& legacy) {
+int outlive(pid_t agent, const sigset_t& signals, const Handover& handover) {
   Instant excused{};  // what lies before is not held against it
   for (;;) {
-    const auto limit = legacy.host_timeout() + longer_than_launcher;
-    const auto due = std::max(legacy.last_life(), excused) + limit;
+    const auto limit = handover.host_timeout() + longer_than_launcher;
+    const auto due = std::max(handover.last_life(), excused) + limit;
     const int number = wait_for_signal(signals, due);
     const auto now = steady_clock::now();
     // We stood still ourselves, as when a batch system stops or freezes all of a job: it lets the agent go on
@@ -117,7 +117,7 @@ int outlive(pid_t agent, const sigset_t& signals, const Legacy& legacy) {
     const bool stood_still = number == SIGCONT || now - due > seconds(1);
     if (stood_still) {
       excused = now;
-    } else if (number == 0 && legacy.last_life() + limit <= now) {
+    } else if (number == 0 && handover.last_life() + limit <= now) {
       // All of them: an agent that hangs in the kernel does not even die of this, and its workers must not
       // wait for that.
       signal_descendants(SIGKILL);
@@ -134,8 +134,8 @@ int outlive(pid_t agent, const sigset_t& signals, const Legacy& legacy) {
 
 }  // namespace
 
-int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int keep_second) {
-  Legacy legacy;
+int watch_over(const std::function<int(Handover&)>& agent, int keep_first, int keep_second) {
+  Handover handover;
   ::signal(SIGCHLD, SIG_DFL);  // whoever ignored it for us would cost us the news of the agent's end
   ::setsid();  // the terminal's ^C and the end of a login are the launcher's business, not ours
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -161,7 +161,7 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
     ::prctl(PR_SET_NAME, "trainrun-agent");
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     close_all_above_two_but(keep_first, keep_second);
-    ::_exit(agent(legacy));
+    ::_exit(agent(handover));
   }
   // Only now, beside the agent, for which the launcher waits.
   ::prctl(PR_SET_NAME, watcher_name);
@@ -169,9 +169,9 @@ int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int kee
   close_all_above_two_but(-1, -1);
   [[maybe_unused]] const int moved = ::chdir("/");  // hold no file system busy
 
-  const int status = outlive(pid, signals, legacy);
+  const int status = outlive(pid, signals, handover);
   end_all();
-  remove_job_directory(legacy.job_directory());
+  remove_job_directory(handover.job_directory());
   return WIFEXITED(status) ? WEXITSTATUS(status) : to_int(ExitCode::internal);
 }
 

@@ -15,9 +15,9 @@
 namespace trainrun::agent {
 
 // What the agent leaves for its watcher to find; lives in memory that both share.
-class Legacy {
+class Handover {
  public:
-  Legacy();
+  Handover();
   void set_job_directory(const std::string& path);
   [[nodiscard]] std::string job_directory() const;
   void set_host_timeout(Duration timeout);  // 10 s until then
@@ -36,6 +36,6 @@ inline constexpr const char* watcher_name = "trainrun-watch";
 // Forks: `agent` runs in the child, this call stays behind as watcher and gives the exit code of the process.
 // `keep` are the only descriptors above 2 that the agent gets; the watcher keeps none, so that no peer waits
 // for it.
-int watch_over(const std::function<int(Legacy&)>& agent, int keep_first, int keep_second);
+int watch_over(const std::function<int(Handover&)>& agent, int keep_first, int keep_second);
 
 }  // namespace trainrun::agent

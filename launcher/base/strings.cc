@@ -34,7 +34,7 @@ std::string quoted(std::string_view text, std::size_t limit) {
   const bool has_single = shown.find('\'') != std::string_view::npos;
   const char mark = has_single && shown.find('"') == std::string_view::npos ? '"' : '\'';
   std::string out(1, mark);
-  for (const char c : harmless(shown)) {
+  for (const char c : printable(shown)) {
     if (c == mark) {
       out += "\\x27";  // a text with both kinds of quotes
     } else {

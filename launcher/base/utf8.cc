@@ -33,7 +33,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string harmless(std::string_view text) {
+std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const auto length = utf8_length(text);

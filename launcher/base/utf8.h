@@ -15,6 +15,6 @@ std::string_view first_bytes(std::string_view text, std::size_t limit);
 
 // One line that no terminal obeys: control characters, those of C1 (U+0080 to U+009F) too, and bytes that are
 // no UTF-8 become \xNN. The rest stays as it is.
-std::string harmless(std::string_view text);
+std::string printable(std::string_view text);
 
 }  // namespace trainrun

@@ -71,7 +71,7 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
         pause(the_loop),
         job_id(std::move(job)),
         handler(std::move(to)),
-        patience(limit) {}
+        time_limit(limit) {}
 
   void wait_for_clients() {
     acceptor.async_wait(stream_descriptor::wait_read, [weak = weak_from_this()](const error_code& error) {
@@ -122,7 +122,7 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
 
   // For a whole request and its reply, not for each byte: one byte now and then keeps nobody here.
   void give_time(std::uint32_t number, Client& client) {
-    client.deadline.arm(io::Loop::now() + patience, [weak = weak_from_this(), number] {
+    client.deadline.arm(io::Loop::now() + time_limit, [weak = weak_from_this(), number] {
       if (const auto self = weak.lock()) self->clients.erase(number);
     });
   }
@@ -219,7 +219,7 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
   io::Timer pause;
   std::string job_id;
   Handler handler;
-  Duration patience;
+  Duration time_limit;
   std::map<std::uint32_t, std::shared_ptr<Client>> clients;
   std::uint32_t last_client = 0;
   std::int64_t started = 0;
@@ -231,13 +231,13 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
 };
 
 ControlServer::ControlServer(io::Loop& loop, std::string job_id, std::string runtime_dir, Handler handler,
-                             Duration patience)
+                             Duration time_limit)
     : loop_(loop),
       job_id_(std::move(job_id)),
       runtime_dir_(std::move(runtime_dir)),
       path_(socket_path(runtime_dir_, job_id_)),
       handler_(std::move(handler)),
-      patience_(patience) {}
+      time_limit_(time_limit) {}
 
 ControlServer::~ControlServer() {
   if (!state_) return;
@@ -257,7 +257,7 @@ ControlServer::~ControlServer() {
 Result<void> ControlServer::listen() {
   auto socket = listen_in(runtime_dir_, path_);
   if (!socket) return tl::unexpected(socket.error());
-  auto state = std::make_shared<State>(loop_, job_id_, handler_, patience_);
+  auto state = std::make_shared<State>(loop_, job_id_, handler_, time_limit_);
   struct stat status {};
   ::lstat(path_.c_str(), &status);
   state->inode = status.st_ino;

@@ -20,7 +20,7 @@ constexpr std::size_t longest_words = 100;  // characters
 
 // The last line often says why: "ValueError: loss is NaN".
 std::string in_brackets(const std::string& words) {
-  const auto safe = harmless(words);
+  const auto safe = printable(words);
   if (safe.empty()) return {};
   if (safe.size() <= longest_words) return " (" + safe + ")";
   auto end = longest_words;

@@ -39,10 +39,10 @@ std::string wall_clock() {
 }
 
 // The largest world that the job may have.
-int most_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
+int max_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
 
 Tag tag_of(const JobSpec& job) {
-  return job.tag != Tag::automatic ? job.tag : (most_ranks(job) > 1 ? Tag::rank : Tag::none);
+  return job.tag != Tag::automatic ? job.tag : (max_ranks(job) > 1 ? Tag::rank : Tag::none);
 }
 
 MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
@@ -51,7 +51,7 @@ MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
   style.terminal_err = terminal.err;
   style.colour = terminal.colour;
   style.timestamp = job.timestamp;
-  style.raw = most_ranks(job) == 1 && tag_of(job) == Tag::none && !job.timestamp;
+  style.raw = max_ranks(job) == 1 && tag_of(job) == Tag::none && !job.timestamp;
   return style;
 }
 
@@ -170,7 +170,7 @@ void Console::show_stack(Rank rank, const std::string& stack) {
 
 Result<void> Console::open_files() {
   if (job_.output_directory.empty()) return {};
-  return logs_.open(job_.output_directory, job_.id, most_ranks(job_));
+  return logs_.open(job_.output_directory, job_.id, max_ranks(job_));
 }
 
 // A full disk must not end a training run; it is said once, until it has room again.
@@ -348,8 +348,8 @@ std::vector<std::string> Console::lost_output() const {
   if (bytes == 0) return {};
   auto line = fmt::format("trainrun: {} of output could not be written",
                           counted(static_cast<std::int64_t>(bytes), "byte"));
-  const auto waited = [this](Duration patience, std::string_view why) {
-    return end_by_ ? std::string(" in time") : fmt::format(" for {}{}", format_duration(patience), why);
+  const auto waited = [this](Duration time_limit, std::string_view why) {
+    return end_by_ ? std::string(" in time") : fmt::format(" for {}{}", format_duration(time_limit), why);
   };
   if (reader_left()) line += ": nobody reads it any more (as with | head)";
   if (left_.bytes > 0)

@@ -25,7 +25,7 @@ void Farewell::look() {
   for (auto& it : sinks_) {
     const auto waiting = it.over ? std::nullopt : it.sink.waiting();
     if (!waiting) continue;
-    if (!it.seen || *waiting < *it.seen) it.until = now + it.sink.patience;
+    if (!it.seen || *waiting < *it.seen) it.until = now + it.sink.time_limit;
     it.seen = waiting;
     const auto until = std::min(it.until, limit_.value_or(it.until));
     if (now >= until) {

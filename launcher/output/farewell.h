@@ -17,7 +17,7 @@ class Farewell {
   struct Sink {
     std::function<std::optional<std::size_t>()> waiting;  // bytes; nothing: it has all
     std::function<void()> give_up;
-    Duration patience;  // since it took something
+    Duration time_limit;  // since it took something
   };
   explicit Farewell(io::Loop& loop) : timer_(loop) {}
 

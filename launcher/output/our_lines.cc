@@ -6,7 +6,7 @@
 
 namespace trainrun::output {
 
-std::string our_line(std::string_view text) { return harmless(text) + "\n"; }
+std::string our_line(std::string_view text) { return printable(text) + "\n"; }
 
 void print_line(std::FILE* to, std::string_view text) { std::fputs(our_line(text).c_str(), to); }
 

@@ -1,6 +1,6 @@
 // What we say ourselves, wherever it is printed. Words of others get into our lines: of an ssh server that
 // nobody has authenticated, a login shell, an agent, a rank's state. Each line passes here, where it is made
-// harmless; what ranks print is the mux's business.
+// printable; what ranks print is the mux's business.
 #pragma once
 
 #include <cstdio>

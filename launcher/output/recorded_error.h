@@ -17,7 +17,7 @@ struct RecordedError {
 };
 
 // Anybody can write such a file: what is not of the two known forms is nothing. The texts are as they were
-// written, cut in length and number; whoever prints them makes them harmless.
+// written, cut in length and number; whoever prints them makes them printable.
 std::optional<RecordedError> read_recorded_error(std::string_view json);
 
 }  // namespace trainrun::output

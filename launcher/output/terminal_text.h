@@ -1,4 +1,4 @@
-// What ranks print, for a terminal. Our own lines are made harmless() instead, colours and all.
+// What ranks print, for a terminal. Our own lines are made printable() instead, colours and all.
 #pragma once
 
 #include <string>

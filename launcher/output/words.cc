@@ -186,7 +186,7 @@ struct NoticeWords {
       case MpiService::pmi:
         return {fmt::format("{}: its ranks meet by PMI-1", what)};
       case MpiService::pmix:
-        return {fmt::format("{}: its ranks meet by PMIx, of {}", what, harmless(it.library))};
+        return {fmt::format("{}: its ranks meet by PMIx, of {}", what, printable(it.library))};
     }
     return {};
   }
@@ -277,7 +277,7 @@ struct NoticeWords {
   }
   Lines operator()(const notice::Leftovers& it) const {
     Lines shown;
-    for (const auto& program : it.names) shown.push_back(harmless(std::string_view(program).substr(0, 16)));
+    for (const auto& program : it.names) shown.push_back(printable(std::string_view(program).substr(0, 16)));
     return {fmt::format("{} on {} ended and left {} {}{}: ended too{}",
                         it.ranks.size() == 1 ? fmt::format("rank {}", it.ranks.front().value) : "ranks",
                         it.host.name, it.processes, it.processes == 1 ? "process" : "processes",

@@ -162,7 +162,7 @@ Error BootstrapDialogue::explain(std::string_view report) const {
     return Error{Code::bootstrap, fmt::format("{}: {}", host_, what), std::move(hint)};
   };
   const auto said = quoted(words, 300);
-  const auto system = harmless(words.substr(0, 300));  // its own words: it has put quotes where they belong
+  const auto system = printable(words.substr(0, 300));  // its own words: it has put quotes where they belong
   if (stage == "machine") {
     return error(fmt::format("it is a {} machine, and this trainrun's agent is for {}", said, machine_),
                  "use hosts of one kind, or a trainrun that was built for that machine");
@@ -195,7 +195,7 @@ Error BootstrapDialogue::explain(std::string_view report) const {
                     "remove that file",
                     elsewhere, machine_));
   }
-  return error("the agent could not be started: " + harmless(report.substr(0, 300)), {});
+  return error("the agent could not be started: " + printable(report.substr(0, 300)), {});
 }
 
 Error BootstrapDialogue::closed(std::string_view words) const {

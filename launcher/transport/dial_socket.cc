@@ -63,8 +63,8 @@ Duration time_for_address(Duration left, std::size_t others) {
 }
 
 Result<Fd> dial_socket(const std::string& host, const std::string& address, std::uint16_t port,
-                       const Patience& patience) {
-  auto answer = look_up(host, address, patience);
+                       const Patience& time_limit) {
+  auto answer = look_up(host, address, time_limit);
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->failure.empty()) return tl::unexpected(unreachable_host(host, {}, port, answer->failure));
 
@@ -80,9 +80,9 @@ Result<Fd> dial_socket(const std::string& host, const std::string& address, std:
     if (!fd || connect(fd.get(), reinterpret_cast<sockaddr*>(&each.bytes), each.size) != 0) number = errno;
     if (number == EINPROGRESS) {
       const auto others = static_cast<std::size_t>(&answer->addresses.back() - &each);
-      const auto at_most = time_for_address(patience.left(), others);
-      const auto wake = patience.wait(fd.get(), POLLOUT, at_most);
-      if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, "connecting"));
+      const auto at_most = time_for_address(time_limit.left(), others);
+      const auto wake = time_limit.wait(fd.get(), POLLOUT, at_most);
+      if (wake != Patience::Wake::ready) return tl::unexpected(time_limit.error(wake, host, "connecting"));
       socklen_t size = sizeof number;
       getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &number, &size);
       sockaddr_storage peer{};

@@ -27,7 +27,7 @@ std::string key_agent() {
   return path == nullptr ? std::string() : path;
 }
 
-AgentTrouble agent_trouble(const std::string& path, const Patience& patience) {
+AgentTrouble agent_trouble(const std::string& path, const Patience& time_limit) {
   const auto dead = [&path](int error) {
     return AgentTrouble{fmt::format("{}: {}", path, errno_text(error))};
   };
@@ -42,7 +42,7 @@ AgentTrouble agent_trouble(const std::string& path, const Patience& patience) {
   if (::connect(agent.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0)
     return errno == EAGAIN ? hangs : dead(errno);
   if (::send(agent.get(), which_keys.data(), which_keys.size(), MSG_NOSIGNAL) < 0) return dead(errno);
-  const auto wake = patience.wait(agent.get(), POLLIN, agent_patience);
+  const auto wake = time_limit.wait(agent.get(), POLLIN, agent_patience);
   char byte = 0;
   const auto count = ::recv(agent.get(), &byte, 1, MSG_DONTWAIT);
   if (wake != Patience::Wake::ready || (count < 0 && errno == EAGAIN)) return hangs;

@@ -16,6 +16,6 @@ struct AgentTrouble {
 };
 
 // Of the agent at `path`. Waits two seconds at most. For dial threads.
-AgentTrouble agent_trouble(const std::string& path, const Patience& patience);
+AgentTrouble agent_trouble(const std::string& path, const Patience& time_limit);
 
 }  // namespace trainrun::transport

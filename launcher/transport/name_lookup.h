@@ -22,7 +22,7 @@ struct Answer {
 };
 
 // May be called from many threads at once; a name that takes long delays no other. The error is that of
-// `patience`, in which `host` is what the user typed; `name` is what it stands for.
-Result<Answer> look_up(const std::string& host, const std::string& name, const Patience& patience);
+// `time_limit`, in which `host` is what the user typed; `name` is what it stands for.
+Result<Answer> look_up(const std::string& host, const std::string& name, const Patience& time_limit);
 
 }  // namespace trainrun::transport

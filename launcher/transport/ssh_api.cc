@@ -34,7 +34,7 @@ void drop(int, const char*, const char*, void*) {}
 
 // It has words of the server in it.
 void show(int, const char*, const char* text, void*) {
-  std::fputs(("trainrun: libssh: " + harmless(text) + "\n").c_str(), stderr);
+  std::fputs(("trainrun: libssh: " + printable(text) + "\n").c_str(), stderr);
 }
 
 }  // namespace

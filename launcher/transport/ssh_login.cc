@@ -102,9 +102,9 @@ Result<SshTarget> apply_options(SshSession& session, const SshOptions& options, 
 }
 
 Result<void> trust_host(SshSession& session, const SshOptions& options, const SshTarget& target,
-                        const Patience& patience) {
+                        const Patience& time_limit) {
   const auto& api = session.api;
-  const auto connected = session.drive(patience, SSH_AGAIN, "exchanging keys with its sshd",
+  const auto connected = session.drive(time_limit, SSH_AGAIN, "exchanging keys with its sshd",
                                        [&] { return api.ssh_connect(session.session); });
   if (!connected) return tl::unexpected(connected.error());
   if (*connected != SSH_OK) {
@@ -150,7 +150,7 @@ Result<void> trust_host(SshSession& session, const SshOptions& options, const Ss
 namespace {
 
 // One private key file, signed with at once: asking first whether the host would take it costs a round trip.
-Result<int> offer_key(SshSession& session, const Patience& patience, const std::string& file,
+Result<int> offer_key(SshSession& session, const Patience& time_limit, const std::string& file,
                       std::vector<std::string>& tried) {
   const auto& api = session.api;
   ssh_key key = nullptr;
@@ -160,17 +160,17 @@ Result<int> offer_key(SshSession& session, const Patience& patience, const std::
     return SSH_AUTH_DENIED;
   }
   tried.push_back(file);
-  auto rc = session.drive(patience, SSH_AUTH_AGAIN, "logging in",
+  auto rc = session.drive(time_limit, SSH_AUTH_AGAIN, "logging in",
                           [&] { return api.ssh_userauth_publickey(session.session, nullptr, key); });
   api.ssh_key_free(key);
   return rc;
 }
 
 // libssh waits for an agent without end. One that IdentityAgent of ssh_config names is not known here.
-void pass_over_dead_agent(SshSession& session, const Patience& patience) {
+void pass_over_dead_agent(SshSession& session, const Patience& time_limit) {
   const auto path = key_agent();
   if (path.empty()) return;
-  const auto trouble = agent_trouble(path, patience);
+  const auto trouble = agent_trouble(path, time_limit);
   if (trouble.why.empty()) return;
   session.remark = "the ssh agent is of no use: " + trouble.why;
   if (!trouble.hangs) return;
@@ -182,23 +182,23 @@ void pass_over_dead_agent(SshSession& session, const Patience& patience) {
 // The first identity (-i, or ssh_config's, or the default one) is offered by ourselves; libssh then offers
 // those of the agent and its further identities. "none" comes last: hosts that take it are rare.
 Result<void> authenticate(SshSession& session, const Host& host, const SshTarget& target,
-                          const Patience& patience) {
+                          const Patience& time_limit) {
   const auto& api = session.api;
   std::vector<std::string> tried;
   Result<int> rc = SSH_AUTH_DENIED;
   if (const auto first = option(session, SSH_OPTIONS_IDENTITY);
       !first.empty() && !first.starts_with("pkcs11:")) {
-    rc = offer_key(session, patience, first, tried);
+    rc = offer_key(session, time_limit, first, tried);
   }
   if (rc && *rc == SSH_AUTH_DENIED) {
-    pass_over_dead_agent(session, patience);
+    pass_over_dead_agent(session, time_limit);
     tried.push_back(session.remark.empty() ? "the ssh agent and the other identities of ssh_config"
                                            : "the other identities of ssh_config; " + session.remark);
-    rc = session.drive(patience, SSH_AUTH_AGAIN, "logging in",
+    rc = session.drive(time_limit, SSH_AUTH_AGAIN, "logging in",
                        [&] { return api.ssh_userauth_publickey_auto(session.session, nullptr, nullptr); });
   }
   if (rc && *rc == SSH_AUTH_DENIED) {
-    rc = session.drive(patience, SSH_AUTH_AGAIN, "logging in",
+    rc = session.drive(time_limit, SSH_AUTH_AGAIN, "logging in",
                        [&] { return api.ssh_userauth_none(session.session, nullptr); });
   }
   if (!rc) return tl::unexpected(rc.error());

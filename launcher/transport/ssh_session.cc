@@ -47,22 +47,22 @@ std::string SshSession::words() const {
   return text == nullptr || *text == '\0' ? "libssh does not say why" : text;
 }
 
-Result<void> SshSession::wait(const Patience& patience, const char* step) {
+Result<void> SshSession::wait(const Patience& time_limit, const char* step) {
   const bool writing = (api.ssh_get_poll_flags(session) & SSH_WRITE_PENDING) != 0;
-  const auto wake = patience.wait(socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)));
-  if (wake != Patience::Wake::ready) return tl::unexpected(patience.error(wake, host, step));
+  const auto wake = time_limit.wait(socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)));
+  if (wake != Patience::Wake::ready) return tl::unexpected(time_limit.error(wake, host, step));
   return {};
 }
 
 namespace {
 
-Result<void> open_channel(SshSession& session, const std::string& command, const Patience& patience) {
+Result<void> open_channel(SshSession& session, const std::string& command, const Patience& time_limit) {
   const auto& api = session.api;
   session.channel = api.ssh_channel_new(session.session);
-  auto rc = session.drive(patience, SSH_AGAIN, "opening a session",
+  auto rc = session.drive(time_limit, SSH_AGAIN, "opening a session",
                           [&] { return api.ssh_channel_open_session(session.channel); });
   if (rc && *rc == SSH_OK) {
-    rc = session.drive(patience, SSH_AGAIN, "starting the agent",
+    rc = session.drive(time_limit, SSH_AGAIN, "starting the agent",
                        [&] { return api.ssh_channel_request_exec(session.channel, command.c_str()); });
   }
   if (!rc) return tl::unexpected(rc.error());
@@ -75,7 +75,7 @@ Result<void> open_channel(SshSession& session, const std::string& command, const
 // The talk of bootstrap.h over the channel. The image is written while answers are read: the host may refuse
 // it in the middle.
 Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPlan& plan,
-                               const std::string& nonce, Bootstrap how, const Patience& patience) {
+                               const std::string& nonce, Bootstrap how, const Patience& time_limit) {
   const auto& api = session->api;
   BootstrapDialogue dialogue(*plan.image, nonce, session->host, how);
   SshDialled dialled;
@@ -125,14 +125,15 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
       moved = moved || count != 0;
     }
     if (moved) continue;
-    if (auto waited = session->wait(patience, "starting the agent"); !waited)
+    if (auto waited = session->wait(time_limit, "starting the agent"); !waited)
       return tl::unexpected(waited.error());
   }
 }
 
 }  // namespace
 
-Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how, const Patience& patience) {
+Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how,
+                            const Patience& time_limit) {
   const auto api = load_ssh_api();
   if (!api) {
     auto error = api.error();
@@ -150,7 +151,7 @@ Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how
   session->api.ssh_set_blocking(session->session, 0);
   const auto target = apply_options(*session, plan.options, host);
   if (!target) return tl::unexpected(target.error());
-  auto socket = dial_socket(host.name, target->address, target->port, patience);
+  auto socket = dial_socket(host.name, target->address, target->port, time_limit);
   if (!socket) return tl::unexpected(socket.error());
   session->socket = std::move(*socket);
   int duplicate = fcntl(session->socket.get(), F_DUPFD_CLOEXEC, 3);
@@ -158,11 +159,11 @@ Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how
     return fail(Code::internal, host.name + ": " + errno_text(errno), open_files_hint(errno));
   session->libssh_socket = duplicate;
   session->api.ssh_options_set(session->session, SSH_OPTIONS_FD, &duplicate);
-  const auto trusted = trust_host(*session, plan.options, *target, patience);
+  const auto trusted = trust_host(*session, plan.options, *target, time_limit);
   if (!trusted) return tl::unexpected(trusted.error());
-  if (auto in = authenticate(*session, host, *target, patience); !in) return tl::unexpected(in.error());
-  if (auto open = open_channel(*session, *command, patience); !open) return tl::unexpected(open.error());
-  return start_agent(std::move(session), plan, *nonce, how, patience);
+  if (auto in = authenticate(*session, host, *target, time_limit); !in) return tl::unexpected(in.error());
+  if (auto open = open_channel(*session, *command, time_limit); !open) return tl::unexpected(open.error());
+  return start_agent(std::move(session), plan, *nonce, how, time_limit);
 }
 
 }  // namespace trainrun::transport

@@ -134,7 +134,7 @@ void Judge::event(const JobEvent& event, Instant now) {
               if (!world_ || it.generation != world_->placement.generation) return;
               met_ = it.generation;
               died_unfinished_.reset();
-              for (const auto id : world_->workers) workers_.at(id).seasoned = true;
+              for (const auto id : world_->workers) workers_.at(id).was_member = true;
             },
             [&](const HostsDiscovered& it) {
               for (auto& known : hosts_) {
@@ -231,7 +231,7 @@ void Judge::action(const JobAction& action, Instant now) {
                        const auto known = workers_.find(id);
                        if (known == workers_.end()) return fail("a signal for an unknown worker");
                        need_link(known->second.seat.host, "a signal");
-                       if (join_passed_ && !known->second.seasoned &&
+                       if (join_passed_ && !known->second.was_member &&
                            now - known->second.started_at < scenario_.spec.start_timeout * 10)
                          fail(fmt::format("worker {} is killed while it loads", id.value));
                        known->second.ended_by_order = true;

@@ -87,18 +87,19 @@ void Judge::check_in_place(const BeginWorld& begin) {
     if (newcomer) fail("a survivor has a higher rank than a newcomer");
     if (seat.host != worker.seat.host || seat.slot != worker.seat.slot)
       fail(fmt::format("worker {} is moved, and cannot move", begin.workers[rank].value));
-    const std::pair order{!worker.seasoned, worker.seat.rank};
+    const std::pair order{!worker.was_member, worker.seat.rank};
     if (before && order < *before) fail("survivors do not keep their order");
     before = order;
   }
   // Somebody with state must not be passed over by a world that has none, listed or not: the list may be
   // wrong.
-  const bool first_is_seasoned = before && workers_.at(begin.workers[0]).seasoned;
+  const bool first_was_member = before && workers_.at(begin.workers[0]).was_member;
   const auto state_elsewhere = std::find_if(workers_.begin(), workers_.end(), [&](const auto& it) {
     const auto& on = host(it.second.seat.host);
-    return it.second.seasoned && lives(it.second) && !it.second.ended_by_order && !on.leaving && !on.removed;
+    return it.second.was_member && lives(it.second) && !it.second.ended_by_order && !on.leaving &&
+           !on.removed;
   });
-  if (!first_is_seasoned && state_elsewhere != workers_.end())
+  if (!first_was_member && state_elsewhere != workers_.end())
     fail(fmt::format("rank 0 has no state, and worker {} has", state_elsewhere->first.value));
 }
 

@@ -11,7 +11,7 @@ namespace {
 using core::Deadline;
 
 // After the last fault everything that the brain may wait for has its end within this.
-constexpr Duration patience = seconds(4000);
+constexpr Duration time_limit = seconds(4000);
 constexpr int most_steps = 60'000;
 
 core::Placement first_placement(const Scenario& scenario) {
@@ -69,7 +69,7 @@ std::string Simulation::run() {
   std::optional<Instant> finish_seen;
   bool timed_out = false;
   while (!timeline_.empty() && judge_.broken().empty()) {
-    const auto limit = finish_seen ? *finish_seen + seconds(200) : std::max(calm_since_, start_) + patience;
+    const auto limit = finish_seen ? *finish_seen + seconds(200) : std::max(calm_since_, start_) + time_limit;
     if (timeline_.next() > limit || steps_ > most_steps) {
       timed_out = !finish_seen;
       break;

@@ -49,12 +49,12 @@ void Simulation::join(Process& process) {
   process.at = Process::At::joining;
   ++process.turn;
   // A survivor waits for newcomers as long as the launcher does.
-  const auto patience = process.generation > process.born ? place_patience : join_patience;
-  ask_rendezvous(process, [this, patience, worker = process.worker, generation = process.generation,
+  const auto time_limit = process.generation > process.born ? place_patience : join_patience;
+  ask_rendezvous(process, [this, time_limit, worker = process.worker, generation = process.generation,
                            rank = process.rank] {
-    rendezvous_.join(worker, generation, rank, scenario_.program_elastic, patience);
+    rendezvous_.join(worker, generation, rank, scenario_.program_elastic, time_limit);
   });
-  later(process, patience, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
+  later(process, time_limit, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
 }
 
 void Simulation::wait_for_place(Process& process) {

@@ -1,5 +1,5 @@
 // A rank as Horovod's core makes one on Gloo, without Horovod: its variables, its requests byte for byte,
-// their order, and its patience. The meshes are real ones, of Debian's libgloo.
+// their order, and its time_limit. The meshes are real ones, of Debian's libgloo.
 //
 //   mesh [ROUNDS]     hvd.init and hvd.shutdown, so many times, with an allreduce in each of the three meshes
 //   set               the same, and a process set of all but rank 0 if there are enough

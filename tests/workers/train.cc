@@ -18,14 +18,14 @@
 
 namespace {
 
-constexpr std::uint32_t most_ranks = 256;
+constexpr std::uint32_t max_ranks = 256;
 constexpr useconds_t look_again = 1000;
 
 // What the ranks of one generation share: a mapped file, which starts as zeros.
 struct Lockstep {
-  std::atomic<std::uint32_t> begun;                         // 1 + the step that all begin with
-  std::atomic<std::uint32_t> last;                          // 1 + the step after which all end
-  std::array<std::atomic<std::uint32_t>, most_ranks> done;  // steps of each rank in this generation
+  std::atomic<std::uint32_t> begun;                        // 1 + the step that all begin with
+  std::atomic<std::uint32_t> last;                         // 1 + the step after which all end
+  std::array<std::atomic<std::uint32_t>, max_ranks> done;  // steps of each rank in this generation
 };
 
 std::string variable(const char* name) {
@@ -86,7 +86,7 @@ int train(const std::vector<std::string>& words) {
   const auto pause = static_cast<useconds_t>(std::stoul(words.at(3)) * 1000);
   const auto generation = variable("TRAINRUN_GENERATION");
   const auto rank = number("RANK"), size = number("WORLD_SIZE");
-  if (size == 0 || size > most_ranks || rank >= size) return 94;
+  if (size == 0 || size > max_ranks || rank >= size) return 94;
   auto& all = lockstep_of(folder, generation);
   if (rank == 0) all.begun = 1 + saved_step(folder);
   while (all.begun == 0) usleep(look_again);

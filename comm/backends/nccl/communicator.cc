@@ -13,7 +13,7 @@
 namespace trainrun::comm::nccl {
 namespace {
 
-using Trouble = Machine::Trouble;
+using Problem = Machine::Problem;
 using Do = Machine::Do;
 
 // Between two looks at what is under way. NCCL answers "in progress" to each operation, for microseconds.
@@ -89,7 +89,7 @@ struct Communicator::Core {
   void watch_stream(std::unique_lock<std::mutex>& lock);
   void rest(std::unique_lock<std::mutex>& lock);
   Moved submit(Request wish, Deadline deadline);
-  void cuda_failed(const char* what, Cuda error, Trouble::Kind kind) {
+  void cuda_failed(const char* what, Cuda error, Problem::Kind kind) {
     machine.failed({kind, fmt::format("{}: {}", what, cuda.name(error))}, now());
   }
 };
@@ -124,7 +124,7 @@ void Communicator::Core::take_device() {
   }
   const std::lock_guard lock(mutex);
   if (answer != Cuda::success)
-    cuda_failed(fmt::format("{} of device {}", what, place.device).c_str(), answer, Trouble::Kind::library);
+    cuda_failed(fmt::format("{} of device {}", what, place.device).c_str(), answer, Problem::Kind::library);
 }
 
 void Communicator::Core::give_device_back() {
@@ -198,7 +198,7 @@ void Communicator::Core::watch_stream(std::unique_lock<std::mutex>& lock) {
     request->done = true;
   } else if (answer != Cuda::not_ready) {
     // What ran before has failed, and with it all that this process has on the device.
-    cuda_failed(what, answer, Trouble::Kind::context);
+    cuda_failed(what, answer, Problem::Kind::context);
   } else {
     machine.answered(Do::poll, heard, text, now());
     rest(lock);
@@ -259,7 +259,7 @@ void Communicator::Core::run() {
 
 Moved Communicator::Core::submit(Request wish, Deadline deadline) {
   std::unique_lock lock(mutex);
-  const auto over = [&] { return machine.trouble() || gone; };
+  const auto over = [&] { return machine.problem() || gone; };
   if (!over()) {
     request = std::move(wish);
     changed.notify_all();
@@ -272,7 +272,7 @@ Moved Communicator::Core::submit(Request wish, Deadline deadline) {
       return {};
     }
   }
-  return tl::unexpected(Broken{machine.trouble() ? machine.trouble()->text : "the communicator is closed"});
+  return tl::unexpected(Broken{machine.problem() ? machine.problem()->text : "the communicator is closed"});
 }
 
 Communicator::Communicator(const Library& library, const CudaDriver& cuda, Place place)
@@ -288,8 +288,8 @@ Moved Communicator::opened() {
   core_->machine.look_at_time(now());  // the thread may be inside NCCL
   core_->changed.notify_all();
   if (core_->machine.state() == Machine::State::open) return {};
-  const auto trouble = core_->machine.trouble();
-  return tl::unexpected(Broken{trouble ? trouble->text : "the communicator is closed"});
+  const auto problem = core_->machine.problem();
+  return tl::unexpected(Broken{problem ? problem->text : "the communicator is closed"});
 }
 
 Moved Communicator::enqueue(Job job, Deadline deadline) {
@@ -312,9 +312,9 @@ void Communicator::abort() {
   core_->changed.notify_all();
 }
 
-std::optional<Trouble> Communicator::trouble() const {
+std::optional<Problem> Communicator::problem() const {
   const std::lock_guard lock(core_->mutex);
-  return core_->machine.trouble();
+  return core_->machine.problem();
 }
 
 namespace {

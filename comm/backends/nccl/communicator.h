@@ -42,7 +42,7 @@ class Communicator {
   Moved meet(Stream stream, Deadline deadline);
   // From any thread.
   void abort();
-  [[nodiscard]] std::optional<Machine::Trouble> trouble() const;
+  [[nodiscard]] std::optional<Machine::Problem> problem() const;
 
  private:
   friend std::optional<std::string> settle();

@@ -4,10 +4,10 @@
 
 namespace trainrun::comm::nccl {
 
-Machine::Trouble::Kind kind_of(Answer answer) {
+Machine::Problem::Kind kind_of(Answer answer) {
   // A connection that breaks is a system error at one end and a remote one at the other.
-  return answer == Answer::remote_error || answer == Answer::system_error ? Machine::Trouble::Kind::peers
-                                                                          : Machine::Trouble::Kind::library;
+  return answer == Answer::remote_error || answer == Answer::system_error ? Machine::Problem::Kind::peers
+                                                                          : Machine::Problem::Kind::library;
 }
 
 Machine::Do Machine::next(bool handle) {
@@ -57,17 +57,17 @@ void Machine::answered(Do what, Answer answer, const std::string& text, Instant 
   if (!taken) break_off({kind_of(answer), text}, now);
 }
 
-void Machine::failed(Trouble trouble, Instant now) { break_off(std::move(trouble), now); }
+void Machine::failed(Problem problem, Instant now) { break_off(std::move(problem), now); }
 
 void Machine::look_at_time(Instant now) {
   if (state_ == State::opening && now >= open_until_)
-    break_off({Trouble::Kind::late, "the communicator was not there in time"}, now);
+    break_off({Problem::Kind::late, "the communicator was not there in time"}, now);
   // One that does not close is broken off; for that it has as long again.
   if (state_ == State::closing && now >= gone_until_)
-    break_off({Trouble::Kind::late, "the communicator did not close in time"}, now);
+    break_off({Problem::Kind::late, "the communicator did not close in time"}, now);
 }
 
-void Machine::abort(Instant now) { break_off({Trouble::Kind::asked, "it was aborted"}, now); }
+void Machine::abort(Instant now) { break_off({Problem::Kind::asked, "it was aborted"}, now); }
 
 void Machine::leave(Instant now) {
   if (state_ == State::opening) return abort(now);
@@ -80,11 +80,11 @@ bool Machine::stuck(Instant now) const {
   return (state_ == State::breaking || state_ == State::gone) && now >= gone_until_;
 }
 
-void Machine::break_off(Trouble trouble, Instant now) {
+void Machine::break_off(Problem problem, Instant now) {
   if (state_ == State::breaking || state_ == State::gone) return;
   state_ = State::breaking;
   gone_until_ = now + abort_within_;
-  trouble_ = std::move(trouble);
+  problem_ = std::move(problem);
 }
 
 }  // namespace trainrun::comm::nccl

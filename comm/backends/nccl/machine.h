@@ -20,7 +20,7 @@ class Machine {
   enum class Do { start, poll, serve, finalize, destroy, abort, end };
 
   // Why it is over, or will be.
-  struct Trouble {
+  struct Problem {
     enum class Kind {
       library,  // NCCL or CUDA failed here
       context,  // CUDA failed in a way that this process cannot get over
@@ -40,7 +40,7 @@ class Machine {
   // `text`: of an answer that is an error.
   void answered(Do what, Answer answer, const std::string& text, Instant now);
   // CUDA failed, or NCCL in what was served.
-  void failed(Trouble trouble, Instant now);
+  void failed(Problem problem, Instant now);
   void look_at_time(Instant now);
   // From outside, at any time.
   void abort(Instant now);
@@ -48,23 +48,23 @@ class Machine {
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool busy() const { return busy_; }  // NCCL has not taken in yet what was served
-  [[nodiscard]] const std::optional<Trouble>& trouble() const { return trouble_; }
+  [[nodiscard]] const std::optional<Problem>& problem() const { return problem_; }
   // NCCL has not let go in time. Its threads and kernels may be anywhere: only a new process can go on.
   [[nodiscard]] bool stuck(Instant now) const;
   [[nodiscard]] Instant gone_until() const { return gone_until_; }
 
  private:
-  void break_off(Trouble trouble, Instant now);
+  void break_off(Problem problem, Instant now);
 
   State state_ = State::opening;
   Instant open_until_;
   Duration abort_within_;
   Instant gone_until_ = Instant::max();  // of closing and breaking
   bool started_ = false, busy_ = false, finalized_ = false, idle_ = false;
-  std::optional<Trouble> trouble_;
+  std::optional<Problem> problem_;
 };
 
 // What an answer that is an error says about its cause.
-Machine::Trouble::Kind kind_of(Answer answer);
+Machine::Problem::Kind kind_of(Answer answer);
 
 }  // namespace trainrun::comm::nccl

@@ -150,10 +150,10 @@ bool reduces(Call call) {
 }  // namespace
 
 NcclBackend::NcclBackend(const Library& library, const CudaDriver& cuda, Communicator::Place place,
-                         Stream stream, Duration patience)
+                         Stream stream, Duration time_limit)
     : rank_(place.rank),
       size_(place.size),
-      patience_(patience),
+      time_limit_(time_limit),
       stream_(stream),
       communicator_(library, cuda, std::move(place)) {}
 
@@ -176,7 +176,7 @@ bool NcclBackend::use_stream(void* stream) {
 }
 
 Performed NcclBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
-  const auto until = std::min(deadline, std::chrono::steady_clock::now() + patience_);
+  const auto until = std::min(deadline, std::chrono::steady_clock::now() + time_limit_);
   auto moved = Moved();
   if (what.call == Call::barrier)
     moved = communicator_.meet(stream_, until);

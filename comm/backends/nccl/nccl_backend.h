@@ -12,9 +12,9 @@ namespace trainrun::comm::nccl {
 
 class NcclBackend : public Backend {
  public:
-  // `patience`: for one operation, where nobody else looks at the time.
+  // `time_limit`: for one operation, where nobody else looks at the time.
   NcclBackend(const Library& library, const CudaDriver& cuda, Communicator::Place place, Stream stream,
-              Duration patience);
+              Duration time_limit);
 
   [[nodiscard]] const char* name() const override { return "nccl"; }
   [[nodiscard]] const char* refuses(const Descriptor& what) const override;
@@ -25,11 +25,11 @@ class NcclBackend : public Backend {
 
   Moved opened() { return communicator_.opened(); }
   // The first cause, once it is over.
-  [[nodiscard]] std::optional<Machine::Trouble> trouble() const { return communicator_.trouble(); }
+  [[nodiscard]] std::optional<Machine::Problem> problem() const { return communicator_.problem(); }
 
  private:
   int rank_, size_;
-  Duration patience_;
+  Duration time_limit_;
   std::atomic<Stream> stream_;
   Communicator communicator_;
 };

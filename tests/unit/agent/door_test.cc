@@ -20,7 +20,7 @@ using namespace trainrun;
 
 namespace {
 
-constexpr Duration patience = seconds(20);
+constexpr Duration time_limit = seconds(20);
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in name{};
@@ -59,7 +59,7 @@ struct Scene {
   void run(std::function<bool()> wanted) {
     until = std::move(wanted);
     io::Timer limit(loop);
-    limit.arm(io::Loop::now() + patience, [this] { loop.stop(); });
+    limit.arm(io::Loop::now() + time_limit, [this] { loop.stop(); });
     loop.post([this] { look(); });
     loop.run();
     const bool reached = until();

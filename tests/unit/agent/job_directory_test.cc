@@ -47,11 +47,11 @@ TEST_SUITE("job directory") {
     const Base base;
     const auto file = base.path + "/file";
     std::ofstream(file) << "no directory";
-    agent::Legacy legacy;
-    JobDirectory directory(legacy);
+    agent::Handover handover;
+    JobDirectory directory(handover);
     CHECK(directory.make({"/no/such", file, base.path}, "job7", "secret\n") == 0);
     CHECK(directory.path().starts_with(base.path + "/trainrun.job7."));
-    CHECK(legacy.job_directory() == directory.path());
+    CHECK(handover.job_directory() == directory.path());
     CHECK(mode_of(directory.path()) == 0700);
     CHECK(mode_of(directory.path() + "/key") == 0600);
     CHECK(read_file(directory.path() + "/key", 100).value_or("") == "secret\n");
@@ -64,11 +64,11 @@ TEST_SUITE("job directory") {
       deep += "/" + std::string(100, 'd');
       std::filesystem::create_directory(deep);
     }
-    agent::Legacy legacy;
-    JobDirectory directory(legacy);
+    agent::Handover handover;
+    JobDirectory directory(handover);
     REQUIRE(directory.make({deep}, "job7", "secret\n") == 0);
-    CHECK(legacy.job_directory() == directory.path());
-    agent::remove_tree(legacy.job_directory());
+    CHECK(handover.job_directory() == directory.path());
+    agent::remove_tree(handover.job_directory());
     CHECK(std::filesystem::is_empty(deep));
     const auto without_id = deep.size() + std::string("/trainrun..XXXXXX").size();
     for (const std::size_t length : {4093, 4097}) {  // no room for the key, and none for the directory
@@ -80,15 +80,15 @@ TEST_SUITE("job directory") {
 
   TEST_CASE("what ranks share by name is in memory, wherever the directory is, and goes with it") {
     const Base base;
-    agent::Legacy legacy;
-    JobDirectory directory(legacy);
+    agent::Handover handover;
+    JobDirectory directory(handover);
     REQUIRE(directory.make({base.path}, "job7", "secret\n") == 0);
     CHECK(directory.memory().empty());
     directory.add_memory();
     CHECK(directory.memory() == "/dev/shm" + directory.path().substr(base.path.size()));
     CHECK(mode_of(directory.memory()) == 0700);
     std::ofstream(directory.memory() + "/segment") << "shared";
-    agent::remove_job_directory(legacy.job_directory());
+    agent::remove_job_directory(handover.job_directory());
     CHECK_FALSE(std::filesystem::exists(directory.path()));
     CHECK_FALSE(std::filesystem::exists(directory.memory()));
     REQUIRE(directory.make({"/dev/shm"}, "job7", "secret\n") == 0);
@@ -99,17 +99,17 @@ TEST_SUITE("job directory") {
   }
 
   TEST_CASE("where none works, the last is told") {
-    agent::Legacy legacy;
-    JobDirectory directory(legacy);
+    agent::Handover handover;
+    JobDirectory directory(handover);
     CHECK(directory.make({"/no/such", "/dev/null"}, "job7", "secret\n") == ENOTDIR);
     CHECK(directory.path().starts_with("/dev/null/trainrun.job7."));
-    CHECK(legacy.job_directory().empty());
+    CHECK(handover.job_directory().empty());
   }
 
   TEST_CASE("what is taken away comes back, but not into a directory that others can enter") {
     const Base base;
-    agent::Legacy legacy;
-    JobDirectory directory(legacy);
+    agent::Handover handover;
+    JobDirectory directory(handover);
     REQUIRE(directory.make({base.path}, "job7", "secret\n") == 0);
     const auto key = directory.path() + "/key";
     const auto there = [&] { return read_file(key, 100).value_or("") == "secret\n"; };

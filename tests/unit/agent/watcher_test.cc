@@ -91,15 +91,15 @@ TEST_SUITE("watcher") {
     io::Loop loop;
     auto ends = make_socket_pair();
     REQUIRE(ends);
-    agent::Legacy legacy;
-    legacy.set_host_timeout(milliseconds(100));
-    const agent::Agent agent(loop, std::move(ends->second), Fd(), legacy);
+    agent::Handover handover;
+    handover.set_host_timeout(milliseconds(100));
+    const agent::Agent agent(loop, std::move(ends->second), Fd(), handover);
     for (int signs = 0; signs < 3; ++signs) {
-      const auto last = legacy.last_life();
+      const auto last = handover.last_life();
       bool late = false;
       io::Timer limit(loop);
       limit.arm(io::Loop::now() + scene_patience, [&] { late = true; });
-      while (legacy.last_life() == last && !late) loop.context().run_one();
+      while (handover.last_life() == last && !late) loop.context().run_one();
       CHECK_FALSE(late);
     }
   }

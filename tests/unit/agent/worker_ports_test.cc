@@ -19,7 +19,7 @@ using namespace trainrun;
 
 namespace {
 
-constexpr Duration patience = seconds(20);
+constexpr Duration time_limit = seconds(20);
 constexpr std::uint32_t loopback = INADDR_LOOPBACK;
 
 struct Scene {
@@ -38,12 +38,12 @@ struct Scene {
       if (!fd) fd = Fd(::accept(listener.get(), nullptr, nullptr));
       return static_cast<bool>(fd);
     });
-    const timeval limit{std::chrono::duration_cast<std::chrono::seconds>(patience).count(), 0};
+    const timeval limit{std::chrono::duration_cast<std::chrono::seconds>(time_limit).count(), 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     return fd;
   }
   void run(const std::function<bool()>& wanted) {
-    const auto until = io::Loop::now() + patience;
+    const auto until = io::Loop::now() + time_limit;
     while (!wanted() && io::Loop::now() < until) {
       loop.context().restart();
       loop.context().run_one_for(std::chrono::milliseconds(5));

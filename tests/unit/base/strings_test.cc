@@ -37,7 +37,7 @@ TEST_CASE("an unsigned number is digits alone and fits its type") {
   }
 }
 
-TEST_CASE("quoted text is one harmless line") {
+TEST_CASE("quoted text is one printable line") {
   CHECK(quoted("plain text") == "'plain text'");
   CHECK(quoted("a'b\n\x1b[2J\x7f") == "\"a'b\\x0a\\x1b[2J\\x7f\"");
   CHECK(quoted("echo \"it's\"") == "'echo \"it\\x27s\"'");

@@ -140,7 +140,7 @@ TEST_CASE("letters beyond ASCII in keys are errors in their place") {
   }
 }
 
-TEST_CASE("what the parser of the file says about it is one harmless line") {
+TEST_CASE("what the parser of the file says about it is one printable line") {
   for (const std::string text : {"np = t\n", "np = \x1b\n", "np = \xc2\x9b", "\x1b[2J = 1\n"}) {
     const auto file = read_config_file(text, "job.toml");
     REQUIRE_FALSE(file.has_value());

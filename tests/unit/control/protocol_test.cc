@@ -114,7 +114,7 @@ TEST_CASE("replies carry a sentence or an error") {
     CHECK(read_reply(line).error().code == Code::protocol);
 }
 
-TEST_CASE("bytes that are no text become harmless, and the line stays JSON") {
+TEST_CASE("bytes that are no text become printable, and the line stays JSON") {
   const auto line = error_reply({Code::usage, "a\xff\xfe", "\xc3"});
   CHECK_FALSE(nlohmann::json::parse(line, nullptr, false).is_discarded());
 }

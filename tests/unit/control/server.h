@@ -16,10 +16,10 @@ namespace trainrun::control {
 class Running {
  public:
   explicit Running(const std::string& directory, std::string id = "0123456789abcdef",
-                   Duration patience = seconds(60))
+                   Duration time_limit = seconds(60))
       : server_(std::make_unique<ControlServer>(
             loop_, std::move(id), directory, [this](const Command& command) { return handle(command); },
-            patience)) {
+            time_limit)) {
     path = server_->path();
     listening = server_->listen();
     thread_ = std::thread([this] { loop_.run(); });

@@ -134,7 +134,7 @@ TEST_SUITE("core.elastic words") {
     CHECK(bench.outcome->host_errors[0].second.message == "gpu0: no answer for 10.0 s");
   }
 
-  TEST_CASE("the line of a restart has the failing rank's last words, short and harmless") {
+  TEST_CASE("the line of a restart has the failing rank's last words, short and printable") {
     Bench bench(2);
     bench.all_running();
     SUBCASE("short") {

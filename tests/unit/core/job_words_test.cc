@@ -101,7 +101,7 @@ TEST_SUITE("core.job_words") {
       const auto lines = bench.said();
       return std::count(lines.begin(), lines.end(), line);
     };
-    SUBCASE("with names, which are made harmless") {
+    SUBCASE("with names, which are made printable") {
       bench.tell(HostStopped{HostIndex{0}, 3, true, {"sh", "sl\x1b"}});
       CHECK(told("ranks on gpu0 ended and left 3 processes (sh and sl\\x1b): ended too, by SIGKILL") == 1);
     }

@@ -24,7 +24,7 @@
 
 namespace trainrun {
 
-constexpr Duration patience = seconds(60);
+constexpr Duration time_limit = seconds(60);
 
 struct Directory {
   Directory() {
@@ -68,7 +68,7 @@ class Bench {
   void run(std::function<bool()> wanted) {
     wanted_ = std::move(wanted);
     io::Timer limit(loop);
-    limit.arm(io::Loop::now() + patience, [this] { loop.stop(); });
+    limit.arm(io::Loop::now() + time_limit, [this] { loop.stop(); });
     loop.post([this] { happened(); });
     loop.run();
     CHECK(wanted_());

@@ -1,4 +1,4 @@
-// What nobody should be able to pass as a host: every input must give an Error, or hosts that are harmless.
+// What nobody should be able to pass as a host: every input must give an Error, or hosts that are printable.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace trainrun::hosts {
 namespace {
 
-bool harmless(const Host& host) {
+bool printable(const Host& host) {
   const auto clean = [](const std::string& text) {
     return !text.starts_with('-') && std::all_of(text.begin(), text.end(), [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -33,7 +33,7 @@ void check_harmless(const Result<std::vector<Host>>& hosts) {
     CHECK(hosts.error().message.size() < 1000);
     return;
   }
-  CHECK(std::all_of(hosts->begin(), hosts->end(), harmless));
+  CHECK(std::all_of(hosts->begin(), hosts->end(), printable));
 }
 
 std::vector<std::string> hostile_inputs() {
@@ -225,7 +225,7 @@ TEST_CASE("more than 500 hostile host lists each give an error and nothing else"
   }
 }
 
-TEST_CASE("a host file of hostile lines gives an error or harmless hosts") {
+TEST_CASE("a host file of hostile lines gives an error or printable hosts") {
   for (const auto& input : hostile_inputs()) {
     CAPTURE(input.substr(0, 80));
     check_harmless(parse_hostfile(input + "\n", "hosts"));
@@ -234,7 +234,7 @@ TEST_CASE("a host file of hostile lines gives an error or harmless hosts") {
   }
 }
 
-TEST_CASE("hostile Slurm variables give an error or harmless hosts") {
+TEST_CASE("hostile Slurm variables give an error or printable hosts") {
   for (const auto& input : hostile_inputs()) {
     CAPTURE(input.substr(0, 80));
     check_harmless(slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
@@ -251,7 +251,7 @@ TEST_CASE("hostile Slurm variables give an error or harmless hosts") {
   }
 }
 
-TEST_CASE("random texts of the grammar's own characters never give more than harmless hosts") {
+TEST_CASE("random texts of the grammar's own characters never give more than printable hosts") {
   std::mt19937 random(20240229);  // fixed: a failure repeats
   const std::string_view alphabet = "an0129[]-,:.@% \t\n\r#/*=$;sh\"'\\\x01\xff";
   for (int round = 0; round < 20000; ++round) {
@@ -262,7 +262,7 @@ TEST_CASE("random texts of the grammar's own characters never give more than har
     check_harmless(parse_hostfile(text, "hosts"));
     if (const auto names = expand_hostlist(text)) {
       CHECK(std::all_of(names->begin(), names->end(),
-                        [](const std::string& name) { return harmless(Host{.name = name}); }));
+                        [](const std::string& name) { return printable(Host{.name = name}); }));
     }
   }
 }

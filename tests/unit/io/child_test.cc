@@ -24,7 +24,7 @@ using io::ChildEnd;
 
 namespace {
 
-constexpr Duration patience = seconds(60);  // against hanging only
+constexpr Duration time_limit = seconds(60);  // against hanging only
 
 std::size_t open_descriptors() {
   std::size_t count = 0;
@@ -89,7 +89,7 @@ struct Scene {
   }
   void run() {
     io::Timer limit(loop);
-    limit.arm(io::Loop::now() + patience, [this] { loop.stop(); });
+    limit.arm(io::Loop::now() + time_limit, [this] { loop.stop(); });
     loop.run();
     loop.context().restart();
     CHECK(gone);
@@ -247,7 +247,7 @@ TEST_SUITE("child") {
     CHECK(scene.ask(request).status == ExitStatus::killed(SIGKILL, false));
     request = Scene::shell("trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 1; done");
     request.limit = milliseconds(300);
-    request.grace = patience;
+    request.grace = time_limit;
     end = scene.ask(request);
     CHECK(end.by == ChildEnd::By::limit);
     CHECK(end.status == ExitStatus::exited(5));
@@ -257,7 +257,7 @@ TEST_SUITE("child") {
   TEST_CASE("an order ends it, also while it is stopped") {
     Scene scene;
     auto request = Scene::shell("kill -STOP $$");
-    request.grace = patience;
+    request.grace = time_limit;
     auto& child = scene.start(request);
     siginfo_t info{};
     REQUIRE(::waitid(P_PID, static_cast<id_t>(child.pid()), &info, WSTOPPED) == 0);
@@ -319,7 +319,7 @@ TEST_SUITE("child") {
       child = std::move(*Child::start(scene.loop, request,
                                       {[&](const ChildEnd&) { drop("ended"); }, [&] { drop("gone"); }}));
       io::Timer limit(scene.loop);
-      limit.arm(io::Loop::now() + patience, [&] { scene.loop.stop(); });
+      limit.arm(io::Loop::now() + time_limit, [&] { scene.loop.stop(); });
       scene.loop.run();
       scene.loop.context().restart();
       CHECK(told);
@@ -369,7 +369,7 @@ TEST_SUITE("child") {
       children.push_back(std::move(*started));
     }
     io::Timer limit(scene.loop);
-    limit.arm(io::Loop::now() + patience, [&] { scene.loop.stop(); });
+    limit.arm(io::Loop::now() + time_limit, [&] { scene.loop.stop(); });
     scene.loop.run();
     CHECK(ended == 100);
   }

@@ -16,7 +16,7 @@ using io::FrameStream;
 
 namespace {
 
-constexpr Duration patience = seconds(30);
+constexpr Duration time_limit = seconds(30);
 
 // Two ends of one Link; the loop runs until `until` or the deadline.
 struct Scene {
@@ -29,7 +29,7 @@ struct Scene {
   }
   void run(const std::function<bool()>& until) {
     io::Timer limit(loop);
-    limit.arm(io::Loop::now() + patience, [this] { loop.stop(); });
+    limit.arm(io::Loop::now() + time_limit, [this] { loop.stop(); });
     done = [this, until] {
       if (until()) loop.stop();
     };
@@ -185,7 +185,7 @@ TEST_SUITE("frame_stream") {
     {
       FrameStream stream(scene.loop, std::move(scene.near_fd), Fd(), scene.collecting());
       stream.send(wire::Note{"last"});
-      stream.flush_and_close(patience);
+      stream.flush_and_close(time_limit);
       CHECK(stream.closed());
     }
     char buffer[64];

@@ -24,7 +24,7 @@ struct Scene {
     return file.emplace(
         loop, std::move(fd), "events", [this](const std::string& line) { said.push_back(line); }, most);
   }
-  void close(Duration wait = test::patience) {
+  void close(Duration wait = test::time_limit) {
     bool over = false;
     file->close(io::Loop::now() + wait, [&over] { over = true; });
     test::run_until(loop, [&over] { return over; });

@@ -10,13 +10,13 @@ namespace {
 constexpr Duration soon = milliseconds(5), never = seconds(60);
 
 struct Reader {
-  Farewell::Sink sink(Duration patience) {
+  Farewell::Sink sink(Duration time_limit) {
     return {[this] { return waiting > 0 ? std::optional(waiting) : std::nullopt; },
             [this] {
               given_up = waiting;
               waiting = 0;
             },
-            patience};
+            time_limit};
   }
   std::size_t waiting = 0, given_up = 0;
 };
@@ -33,7 +33,7 @@ TEST_SUITE("farewell") {
     CHECK(over);
   }
 
-  TEST_CASE("a reader that takes some now and then is waited for, beyond its patience, until it has all") {
+  TEST_CASE("a reader that takes some now and then is waited for, beyond its time_limit, until it has all") {
     io::Loop loop;
     Farewell farewell(loop);
     Reader reader{.waiting = 40};
@@ -71,7 +71,7 @@ TEST_SUITE("farewell") {
     CHECK(slow.given_up == 0);
   }
 
-  TEST_CASE("a limit cuts all patience, and a later one does not put it off") {
+  TEST_CASE("a limit cuts all time_limit, and a later one does not put it off") {
     io::Loop loop;
     Farewell farewell(loop);
     Reader reader{.waiting = 3};

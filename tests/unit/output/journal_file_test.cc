@@ -26,7 +26,7 @@ struct Scene {
     return file.emplace(
         loop, std::move(fd), "j", [this](const std::string& line) { said.push_back(line); }, most);
   }
-  void close(Duration wait = test::patience) {
+  void close(Duration wait = test::time_limit) {
     bool over = false;
     file->close(io::Loop::now() + wait, [&over] { over = true; });
     test::run_until(loop, [&over] { return over; });
@@ -143,7 +143,7 @@ TEST_SUITE("output.journal_file") {
     std::string got;
     char buffer[65536];
     bool over = false;
-    file.close(io::Loop::now() + test::patience, [&over] { over = true; });
+    file.close(io::Loop::now() + test::time_limit, [&over] { over = true; });
     test::run_until(scene.loop, [&] {
       pollfd ready{ends->first.get(), POLLIN, 0};
       while (::poll(&ready, 1, 0) == 1) {

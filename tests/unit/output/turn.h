@@ -9,12 +9,12 @@
 
 namespace trainrun::test {
 
-constexpr Duration patience = seconds(20);
+constexpr Duration time_limit = seconds(20);
 
 // Or for ever as a test is concerned.
 inline void run_until(io::Loop& loop, const std::function<bool()>& done) {
   io::Timer tick(loop);
-  const auto deadline = io::Loop::now() + patience;
+  const auto deadline = io::Loop::now() + time_limit;
   const std::function<void()> look = [&] {
     if (done() || io::Loop::now() > deadline) return loop.stop();
     tick.arm(io::Loop::now() + milliseconds(1), look);

@@ -16,7 +16,7 @@ using output::Writer;
 
 namespace {
 
-using test::patience;
+using test::time_limit;
 
 // What is there now, without waiting.
 std::string take(int fd, std::size_t most = 1u << 20) {
@@ -60,7 +60,7 @@ TEST_SUITE("writer") {
         if (got.size() < text.size()) return reader.arm(io::Loop::now(), read);
         limit.disarm();
       };
-      limit.arm(io::Loop::now() + patience, [&] { loop.stop(); });
+      limit.arm(io::Loop::now() + time_limit, [&] { loop.stop(); });
       read();
       loop.run();
       CHECK((got == text));

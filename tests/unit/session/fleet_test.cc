@@ -12,7 +12,7 @@ using namespace trainrun;
 
 namespace {
 
-constexpr Duration patience = seconds(60);
+constexpr Duration time_limit = seconds(60);
 constexpr std::uint64_t each_prints = 12'000'000;  // thrice the credit that an agent has of two
 
 JobSpec two_hosts() {
@@ -66,7 +66,7 @@ struct Scene {
   }
   void run() {
     io::Timer limit(loop);
-    limit.arm(io::Loop::now() + patience, [this] {
+    limit.arm(io::Loop::now() + time_limit, [this] {
       failure = "too late";
       loop.stop();
     });

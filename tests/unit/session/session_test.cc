@@ -16,7 +16,7 @@ using namespace trainrun;
 
 namespace {
 
-constexpr Duration patience = seconds(30);
+constexpr Duration time_limit = seconds(30);
 
 // A Session and, at the other end of a socket pair, an agent that answers as it is told.
 struct Scene {
@@ -76,7 +76,7 @@ struct Scene {
   void run(std::function<bool()> wanted) {
     until = std::move(wanted);
     io::Timer limit(loop);
-    limit.arm(io::Loop::now() + patience, [this] { loop.stop(); });
+    limit.arm(io::Loop::now() + time_limit, [this] { loop.stop(); });
     loop.post([this] { look(); });
     loop.run();
     CHECK(until());

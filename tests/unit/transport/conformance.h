@@ -26,7 +26,7 @@
 
 namespace trainrun::transport {
 
-inline constexpr auto patience = seconds(60);  // against hanging only
+inline constexpr auto time_limit = seconds(60);  // against hanging only
 
 using Maker = std::function<std::unique_ptr<Transport>(io::Loop&, const SshOptions&)>;
 struct Kind {
@@ -55,7 +55,7 @@ inline SshOptions options_for(const testing::LocalSshd& sshd) {
 
 // One dial to its end. A transport may go on waiting for its links.
 inline Result<Dialled> dial(io::Loop& loop, Transport& transport, const Host& host,
-                            Duration within = patience) {
+                            Duration within = time_limit) {
   Result<Dialled> result = fail(Code::internal, "no answer came");
   transport.dial(host, within, [&](Result<Dialled> dialled) {
     result = std::move(dialled);

@@ -218,7 +218,7 @@ TEST_SUITE("conformance: logins") {
       std::vector<Dialled> links;
       int answered = 0;
       for (int i = 0; i < 6; ++i) {
-        transport->dial(here, patience, [&](Result<Dialled> dialled) {
+        transport->dial(here, time_limit, [&](Result<Dialled> dialled) {
           CHECK_MESSAGE(dialled, dialled.error().message);
           if (dialled) links.push_back(std::move(*dialled));
           if (++answered == 6) loop.stop();
@@ -291,7 +291,7 @@ TEST_SUITE("conformance: logins") {
           if (order.size() == dead_hosts + 1) loop.stop();
         });
       }
-      transport->dial(here, patience, [&](Result<Dialled> dialled) {
+      transport->dial(here, time_limit, [&](Result<Dialled> dialled) {
         CHECK_MESSAGE(dialled, dialled.error().message);
         order.emplace_back("live");
         if (order.size() == dead_hosts + 1) loop.stop();

@@ -124,8 +124,8 @@ TEST_SUITE("conformance") {
       Host nowhere{"192.0.2.1"};                // for documentation: nobody answers, or the network says so
       REQUIRE(kill(sshd.pid(), SIGSTOP) == 0);  // accepts, and stays silent
       bool called = false;
-      for (int i = 0; i < 30; ++i) transport->dial(here, patience, [&](Result<Dialled>) { called = true; });
-      transport->dial(nowhere, patience, [&](Result<Dialled>) { called = true; });
+      for (int i = 0; i < 30; ++i) transport->dial(here, time_limit, [&](Result<Dialled>) { called = true; });
+      transport->dial(nowhere, time_limit, [&](Result<Dialled>) { called = true; });
       const auto begun = std::chrono::steady_clock::now();
       transport.reset();
       CHECK(std::chrono::steady_clock::now() - begun < seconds(10));  // the promise is one

@@ -30,7 +30,7 @@ struct FakeSsh {
   testing::TempDir dir;
 };
 
-Result<Dialled> dial_with(const FakeSsh&, Duration within = patience) {
+Result<Dialled> dial_with(const FakeSsh&, Duration within = time_limit) {
   io::Loop loop;
   SshOptions options;
   options.config_file = "/dev/null";

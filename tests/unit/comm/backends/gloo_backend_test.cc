@@ -35,7 +35,7 @@ struct Pair {
 };
 
 // Far above what an abort may take, far below the deadline of the operation.
-constexpr auto patience = seconds(60);
+constexpr auto time_limit = seconds(60);
 constexpr auto never = seconds(3600);
 
 }  // namespace
@@ -45,7 +45,7 @@ TEST_CASE("an abort ends an operation that waits for a silent rank, and all late
   auto waits =
       std::async(std::launch::async, [&] { return pair.ranks[0]->perform({}, {}, in(never)).has_value(); });
   pair.ranks[0]->abort();  // before it waits, or while it does
-  REQUIRE(waits.wait_for(patience) == std::future_status::ready);
+  REQUIRE(waits.wait_for(time_limit) == std::future_status::ready);
   CHECK_FALSE(waits.get());
   CHECK_FALSE(pair.ranks[0]->perform({}, {}, in(never)));
   double value = 1;
@@ -68,8 +68,8 @@ TEST_CASE("an abort ends an operation at whatever point its connection breaks") 
       for (int i = 0; i < round; ++i) static_cast<void>(pair.ranks[1]->perform({}, {}, in(never)));
       pair.ranks[1].reset();
     });
-    REQUIRE(other.wait_for(patience) == std::future_status::ready);
+    REQUIRE(other.wait_for(time_limit) == std::future_status::ready);
     pair.ranks[0]->abort();
-    REQUIRE(waits.wait_for(patience) == std::future_status::ready);
+    REQUIRE(waits.wait_for(time_limit) == std::future_status::ready);
   }
 }

@@ -103,7 +103,7 @@ TEST_CASE("fake_nccl: an init that fails is NCCL's own words, and leaves nothing
   REQUIRE_FALSE(opened);
   CHECK(opened.error().text ==
         "ncclCommInitRankConfig: unhandled cuda error (1): said libnccl_fake, which is no NCCL");
-  CHECK(backend.trouble()->kind == Machine::Trouble::Kind::library);
+  CHECK(backend.problem()->kind == Machine::Problem::Kind::library);
   CHECK_FALSE(settle());
 }
 
@@ -123,13 +123,13 @@ TEST_CASE("fake_nccl: an init that hangs ends at its time, and by an abort at on
   {
     Communicator communicator(*with.nccl, *with.cuda, place(new_id(with), 0, 2, milliseconds(30)));
     CHECK_FALSE(communicator.opened());
-    CHECK(communicator.trouble()->kind == Machine::Trouble::Kind::late);
+    CHECK(communicator.problem()->kind == Machine::Problem::Kind::late);
   }
   Communicator communicator(*with.nccl, *with.cuda, place(new_id(with), 0, 2));
   auto opened = std::async(std::launch::async, [&] { return communicator.opened().has_value(); });
   communicator.abort();
   CHECK_FALSE(opened.get());
-  CHECK(communicator.trouble()->kind == Machine::Trouble::Kind::asked);
+  CHECK(communicator.problem()->kind == Machine::Problem::Kind::asked);
   CHECK_FALSE(settle());
 }
 
@@ -143,17 +143,17 @@ TEST_CASE("fake_nccl: a slow init is waited for") {
 TEST_CASE("fake_nccl: an operation that is refused, and one that fails later") {
   struct Case {
     const char* faults;
-    Machine::Trouble::Kind kind;
+    Machine::Problem::Kind kind;
   };
-  for (const auto& [faults, kind] : {Case{"*:op=error:1", Machine::Trouble::Kind::peers},
-                                     Case{"*:cuda=broken", Machine::Trouble::Kind::context}}) {
+  for (const auto& [faults, kind] : {Case{"*:op=error:1", Machine::Problem::Kind::peers},
+                                     Case{"*:cuda=broken", Machine::Problem::Kind::context}}) {
     const Faults some(faults);
     const auto with = fake();
     NcclBackend backend(*with.nccl, *with.cuda, place(new_id(with), 0, 1), nullptr, patient);
     REQUIRE(backend.opened());
     CHECK_FALSE(backend.perform({}, {}, soon()));
     CHECK_FALSE(backend.perform({}, {}, soon()));
-    CHECK(backend.trouble()->kind == kind);
+    CHECK(backend.problem()->kind == kind);
   }
 }
 
@@ -166,8 +166,8 @@ TEST_CASE("fake_nccl: what nobody waits for and fails is known all the same") {
   std::int32_t sum = 0;
   static_cast<void>(backend.perform(sum_of(1), {&one, &sum, {}}, soon()));  // it may have failed by then
   const auto until = soon();
-  while (!backend.trouble() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  CHECK(backend.trouble()->kind == Machine::Trouble::Kind::peers);
+  while (!backend.problem() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  CHECK(backend.problem()->kind == Machine::Problem::Kind::peers);
 }
 
 TEST_CASE("fake_nccl: what the device never does ends by an abort, or at its time") {

@@ -11,7 +11,7 @@ namespace {
 
 using Do = Machine::Do;
 using State = Machine::State;
-using Kind = Machine::Trouble::Kind;
+using Kind = Machine::Problem::Kind;
 
 constexpr Instant zero{};
 constexpr auto good = Answer::success, pending = Answer::in_progress;
@@ -64,8 +64,8 @@ TEST_CASE("an init that fails at once leaves nothing to abort, or what NCCL has 
     machine.answered(Do::start, Answer::cuda_error, "no driver", zero);
     CHECK(machine.state() == State::breaking);
     CHECK(machine.next(handle) == (handle ? Do::abort : Do::end));
-    CHECK(machine.trouble()->kind == Kind::library);
-    CHECK(machine.trouble()->text == "no driver");
+    CHECK(machine.problem()->kind == Kind::library);
+    CHECK(machine.problem()->text == "no driver");
   }
 }
 
@@ -81,19 +81,19 @@ TEST_CASE("one that does not open in time is broken off, and NCCL must let go of
   CHECK(machine.state() == State::opening);
   machine.look_at_time(zero + seconds(60));
   CHECK(machine.next(true) == Do::abort);
-  CHECK(machine.trouble()->kind == Kind::late);
+  CHECK(machine.problem()->kind == Kind::late);
   CHECK_FALSE(machine.stuck(zero + seconds(69)));
   CHECK(machine.stuck(zero + seconds(70)));
 }
 
-TEST_CASE("the first trouble stays, whatever comes after it") {
+TEST_CASE("the first problem stays, whatever comes after it") {
   auto machine = open_one();
   machine.answered(Do::poll, Answer::remote_error, "gone", zero);
   machine.abort(zero + seconds(1));
   machine.answered(Do::serve, Answer::internal_error, "later", zero + seconds(2));
   machine.leave(zero + seconds(3));
-  CHECK(machine.trouble()->kind == Kind::peers);
-  CHECK(machine.trouble()->text == "gone");
+  CHECK(machine.problem()->kind == Kind::peers);
+  CHECK(machine.problem()->text == "gone");
   CHECK(machine.gone_until() == zero + seconds(10));
   CHECK(machine.next(true) == Do::abort);
 }
@@ -110,7 +110,7 @@ TEST_CASE("closing: finalize, polled until nothing is under way, destroy") {
   CHECK(machine.next(true) == Do::destroy);
   machine.answered(Do::destroy, good, "", zero);
   CHECK(machine.next(false) == Do::end);
-  CHECK_FALSE(machine.trouble());
+  CHECK_FALSE(machine.problem());
 }
 
 TEST_CASE("one that does not close in time is aborted instead") {

@@ -20,7 +20,7 @@ using namespace trainrun::comm;
 namespace {
 
 constexpr auto never = std::chrono::hours(1);
-constexpr auto patience = std::chrono::seconds(60);
+constexpr auto time_limit = std::chrono::seconds(60);
 
 Deadline in(std::chrono::steady_clock::duration time) { return std::chrono::steady_clock::now() + time; }
 
@@ -41,7 +41,7 @@ std::vector<ShmMet> meet(std::uint32_t size, const std::function<void(ShmMeeting
   for (std::uint32_t rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       auto client = server.client();
-      ShmMeeting meeting{client, rank, size, in(patience)};
+      ShmMeeting meeting{client, rank, size, in(time_limit)};
       change(meeting);
       met[rank] = meet_in_memory(meeting).value();
     });
@@ -95,7 +95,7 @@ TEST_CASE("nobody passes a gate before the last, again and again, also where the
           Gate gate(words, headers.data(), rank, ranks, spins, begin);
           for (std::uint32_t step = 1; step <= 50; ++step) {
             done[rank] = step;
-            if (!gate.pass(in(patience))) ++wrong;
+            if (!gate.pass(in(time_limit))) ++wrong;
             for (const auto& other : done)
               if (other < step) ++wrong;
           }
@@ -117,7 +117,7 @@ TEST_CASE("an abort ends who waits at a gate and who comes later, whether they s
       if (round % 2 == 0)
         while (headers[0].arrived == 0) std::this_thread::yield();
       second.abort();  // before it waits, while it does, or as it goes to sleep
-      REQUIRE(waits.wait_for(patience) == std::future_status::ready);
+      REQUIRE(waits.wait_for(time_limit) == std::future_status::ready);
       CHECK_FALSE(waits.get());
       CHECK_FALSE(second.pass(in(never)));
     }
