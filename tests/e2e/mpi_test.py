@@ -76,9 +76,10 @@ class Ending(MpiTest):
         gate = os.path.join(self.folder, "gate")
         os.mkfifo(gate)
         job = self.start("-np", 3, "--on-failure", "ignore", "sh", "-c", f"exec 7<{gate}; {script}")
-        with open(gate, "w", encoding="ascii") as go:
-            job.wait_for("2 of 3 ranks are left", stream="err")
-            go.write("go\ngo\n")
+        go = os.open(gate, os.O_RDWR)  # for both ends: a rank may come to it as late as it likes
+        self.addCleanup(os.close, go)
+        job.wait_for("2 of 3 ranks are left", stream="err")
+        os.write(go, b"go\ngo\n")
         done = self.assertEnds(job.wait(), 0)
         self.assertEqual(len(re.findall("done", done.out)), 2, done)
 
