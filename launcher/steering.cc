@@ -189,9 +189,10 @@ std::string Steering::answer(const control::Command& command) {
       if (!machine.still_changes()) return not_now({});
       auto host = command.host;
       if (transport::is_this_machine(host)) host.user.clear();  // as in lists: it needs no login
-      const auto words = words_of_adding(known_host(machine, host), host);
+      const auto before = known_host(machine, host);
       controller_.event(core::AddHosts{{host}});
-      return control::ok_reply(words + words_of_waiting(machine, host));
+      return control::ok_reply(words_of_adding(before, host) +
+                               (before ? "" : words_of_waiting(machine, host)));
     }
     case Kind::restart_world:
       if (!machine.may_restart()) return not_now("ask again when a generation runs");

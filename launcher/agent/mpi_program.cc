@@ -164,8 +164,10 @@ MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) 
   return {.what = path, .interpreter = true};
 }
 
+// By its name: tools like pyenv put scripts of that name before the real one.
 bool is_interpreter(const std::string& path) {
   const auto name = name_of(path);
+  if (name.starts_with("python")) return true;
   for (const std::string_view theirs : {"julia", "R", "Rscript", "octave", "octave-cli"})
     if (name == theirs) return true;
   return false;

@@ -277,10 +277,6 @@ void JobMachine::on(const AddHosts& event) {
     roster_.list(index);
     roster_.forgive(index);
     slots_changed(index);
-    // Ranks still drain, and the world that comes has it again.
-    const auto* leaves = changed_by_ ? std::get_if<cause::HostLeaves>(&*changed_by_) : nullptr;
-    if (leaves != nullptr && leaves->host.index == index)
-      changed_by_ = cause::HostsChanged{.came = {host_name(index)}};
   }
   consider_change();
 }

@@ -144,6 +144,10 @@ void JobMachine::world_runs() {
 }
 
 void JobMachine::tell_generation() {
+  // A host that was to leave may have been added again while its ranks stopped.
+  if (const auto* leaves = changed_by_ ? std::get_if<cause::HostLeaves>(&*changed_by_) : nullptr;
+      leaves != nullptr && !world_.ranks_on(leaves->host.index).empty())
+    changed_by_ = cause::HostsChanged{.came = {leaves->host.name}};
   notice::GenerationFormed formed{world_.generation(), world_.size(),
                                   static_cast<int>(world_.placement().groups),
                                   std::exchange(changed_by_, std::nullopt)};

@@ -186,6 +186,8 @@ TEST_SUITE("mpi program") {
     CHECK(recognise({python, "train.py"}, "/", env).interpreter);
     CHECK(recognise({"sh", "-c", "exec " + python + " train.py"}, "/", env).interpreter);
     CHECK(recognise({folder.put("job", "#!/bin/sh\nexec " + python + " train.py\n")}, "/", env).interpreter);
+    const auto shim = folder.put("shims/python3", "#!/usr/bin/env bash\nexec pyenv exec python3 \"$@\"\n");
+    CHECK(recognise({shim, "train.py"}, "/", env).interpreter);
     CHECK_FALSE(recognise({"/bin/true"}, "/", env).interpreter);
     const std::string packages = "env/lib/python3.11/site-packages/mpi4py/";
     const auto extension = folder.put(packages + "MPI.cpython-311.so", elf({"libc.so.6"}));

@@ -124,6 +124,19 @@ TEST_SUITE("core.elastic hosts") {
     CHECK(bench.has_said("generation 2: 4 ranks on 2 hosts; gpu1 came\n"));
   }
 
+  TEST_CASE("one that is added again, and has no rank in the next world, has left") {
+    Bench bench(3, OnFailure::restart_world, [](JobSpec& spec) { spec.programs[0].np = 4; });
+    bench.all_running();
+    bench.tell(RemoveHost{"gpu1"});
+    bench.tell(AddHosts{{Bench::host(1)}});
+    bench.lose(1);
+    bench.drained();
+    bench.ready(2);
+    bench.form();
+    CHECK(bench.seats() == "0.0 0.1 2.0 2.1");
+    CHECK(bench.has_said("generation 2: 4 ranks on 2 hosts; gpu1 leaves (removed by the user)\n"));
+  }
+
   TEST_CASE("a listed host whose slots the user gives back goes with the list") {
     Bench bench(2, OnFailure::restart_world, discovers);
     bench.all_running();
