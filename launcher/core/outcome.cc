@@ -78,7 +78,7 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
       "Connection closed by remote peer", "ncclRemoteError",
       // MPICH, Open MPI, UCX, libfabric
       "Communication error with rank", "Connection reset by remote peer", "Endpoint is not connected",
-      "Endpoint timeout", "connection closed", "socket closed", "MPI_ERR_PROC_FAILED",
+      "Endpoint timeout", "connection closed", "socket closed", "MPI_ERR_PROC_FAILED", "PARTIAL SUCCESS",
       // comm
       "peer lost", "PeerLost", "has left"};
   return std::any_of(last_words.begin(), last_words.end(), [&](const std::string& line) {
