@@ -16,7 +16,7 @@
 namespace trainrun::comm {
 namespace {
 
-// How long a rank whose operation broke waits for the others to come with the same problem, and then, when
+// How long a rank whose operation broke waits for the others to come with the same trouble, and then, when
 // its own time had not passed, for the verdict of one whose time had.
 constexpr Duration stragglers_wait = seconds(2);
 constexpr Duration verdict_wait = seconds(1);
@@ -161,7 +161,7 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
                        const std::vector<std::uint32_t>& among) {
   if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
   const std::lock_guard lock(client_mutex_);
-  // Whoever is in problem comes here. A death is the server's to tell, and answers this at once; else those
+  // Whoever is in trouble comes here. A death is the server's to tell, and answers this at once; else those
   // who do not come are the ones that the operation waits for.
   const auto met = client_->barrier("comm/trouble", {}, stragglers_wait);
   const bool nobody_knows = met || met.error().kind == rendezvous::FailureKind::timeout;

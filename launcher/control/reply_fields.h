@@ -1,4 +1,4 @@
-// Fields of a reply, read with time_limit: what is not there, or of another kind, is empty or 0, since a
+// Fields of a reply, read leniently: what is not there, or of another kind, is empty or 0, since a
 // launcher of another version may say less. Only for .cc files that know the JSON library.
 #pragma once
 

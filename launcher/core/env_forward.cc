@@ -156,7 +156,7 @@ bool has_password(std::string_view value) {
     const auto authority = value.substr(scheme + 3, value.find_first_of("/?#", scheme + 3) - scheme - 3);
     const auto at = authority.rfind('@');
     if (at == std::string_view::npos) continue;
-    // The web knows no bare user names: what stands alone there is a token. `ssh://git@host` is printable.
+    // The web knows no bare user names: what stands alone there is a token. `ssh://git@host` is harmless.
     const auto before = value.substr(0, scheme);
     if (authority.substr(0, at).find(':') != std::string_view::npos || before.ends_with("http") ||
         before.ends_with("https"))

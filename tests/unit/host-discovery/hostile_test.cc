@@ -1,4 +1,4 @@
-// What nobody should be able to pass as a host: every input must give an Error, or hosts that are printable.
+// What nobody should be able to pass as a host: every input must give an Error, or hosts that are safe.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace trainrun::hosts {
 namespace {
 
-bool printable(const Host& host) {
+bool safe(const Host& host) {
   const auto clean = [](const std::string& text) {
     return !text.starts_with('-') && std::all_of(text.begin(), text.end(), [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -26,14 +26,14 @@ bool printable(const Host& host) {
          host.slots >= 1 && host.slots <= 65535;
 }
 
-void check_harmless(const Result<std::vector<Host>>& hosts) {
+void check_safe(const Result<std::vector<Host>>& hosts) {
   if (!hosts) {
     CHECK_FALSE(hosts.error().message.empty());
     CHECK(hosts.error().message.find('\n') == std::string::npos);
     CHECK(hosts.error().message.size() < 1000);
     return;
   }
-  CHECK(std::all_of(hosts->begin(), hosts->end(), printable));
+  CHECK(std::all_of(hosts->begin(), hosts->end(), safe));
 }
 
 std::vector<std::string> hostile_inputs() {
@@ -221,28 +221,28 @@ TEST_CASE("more than 500 hostile host lists each give an error and nothing else"
     CAPTURE(input.substr(0, 80));
     const auto hosts = parse_host_list(input, "-H");
     CHECK_FALSE(hosts.has_value());
-    check_harmless(hosts);
+    check_safe(hosts);
   }
 }
 
-TEST_CASE("a host file of hostile lines gives an error or printable hosts") {
+TEST_CASE("a host file of hostile lines gives an error or safe hosts") {
   for (const auto& input : hostile_inputs()) {
     CAPTURE(input.substr(0, 80));
-    check_harmless(parse_hostfile(input + "\n", "hosts"));
-    check_harmless(parse_hostfile("gpu1 user=" + input + "\n", "hosts"));
-    check_harmless(parse_hostfile("gpu1 slots=" + input + "\n", "hosts"));
+    check_safe(parse_hostfile(input + "\n", "hosts"));
+    check_safe(parse_hostfile("gpu1 user=" + input + "\n", "hosts"));
+    check_safe(parse_hostfile("gpu1 slots=" + input + "\n", "hosts"));
   }
 }
 
-TEST_CASE("hostile Slurm variables give an error or printable hosts") {
+TEST_CASE("hostile Slurm variables give an error or safe hosts") {
   for (const auto& input : hostile_inputs()) {
     CAPTURE(input.substr(0, 80));
-    check_harmless(slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
+    check_safe(slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
       if (name == "SLURM_JOB_ID") return "7";
       if (name == "SLURM_JOB_NODELIST") return input;
       return std::nullopt;
     }));
-    check_harmless(slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
+    check_safe(slurm_hosts([&](std::string_view name) -> std::optional<std::string> {
       if (name == "SLURM_JOB_ID") return "7";
       if (name == "SLURM_JOB_NODELIST") return "n[1-4]";
       if (name == "SLURM_TASKS_PER_NODE") return input;
@@ -251,18 +251,18 @@ TEST_CASE("hostile Slurm variables give an error or printable hosts") {
   }
 }
 
-TEST_CASE("random texts of the grammar's own characters never give more than printable hosts") {
+TEST_CASE("random texts of the grammar's own characters never give more than safe hosts") {
   std::mt19937 random(20240229);  // fixed: a failure repeats
   const std::string_view alphabet = "an0129[]-,:.@% \t\n\r#/*=$;sh\"'\\\x01\xff";
   for (int round = 0; round < 20000; ++round) {
     std::string text;
     for (auto length = random() % 24; length > 0; --length) text += alphabet[random() % alphabet.size()];
     CAPTURE(text);
-    check_harmless(parse_host_list(text, "-H"));
-    check_harmless(parse_hostfile(text, "hosts"));
+    check_safe(parse_host_list(text, "-H"));
+    check_safe(parse_hostfile(text, "hosts"));
     if (const auto names = expand_hostlist(text)) {
       CHECK(std::all_of(names->begin(), names->end(),
-                        [](const std::string& name) { return printable(Host{.name = name}); }));
+                        [](const std::string& name) { return safe(Host{.name = name}); }));
     }
   }
 }

@@ -33,7 +33,7 @@ TEST_SUITE("farewell") {
     CHECK(over);
   }
 
-  TEST_CASE("a reader that takes some now and then is waited for, beyond its time_limit, until it has all") {
+  TEST_CASE("a reader that takes some now and then is waited for, beyond its time limit, until it has all") {
     io::Loop loop;
     Farewell farewell(loop);
     Reader reader{.waiting = 40};
@@ -71,7 +71,7 @@ TEST_SUITE("farewell") {
     CHECK(slow.given_up == 0);
   }
 
-  TEST_CASE("a limit cuts all time_limit, and a later one does not put it off") {
+  TEST_CASE("a limit cuts every time limit, and a later one does not put it off") {
     io::Loop loop;
     Farewell farewell(loop);
     Reader reader{.waiting = 3};
