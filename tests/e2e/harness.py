@@ -9,6 +9,7 @@ job's processes are printed with their stacks and killed, and the test fails. Af
 no file in its temporary folder may remain. Standard library only.
 """
 import atexit
+import glob
 import json
 import os
 import re
@@ -322,7 +323,21 @@ class LocalTest(EndToEndTest):
             left = [name for name in tree(self.home) if not name.startswith(".cache/trainrun/")]
             self.assertEqual(left, [], "files were left in the home")
             left = {name for name in os.listdir("/dev/shm") if not name.startswith(self.NOT_OURS)} - self.shared_memory
-            self.assertEqual(left, set(), "left in /dev/shm")
+            # Ours are gone: what a living process maps is that of a test beside this one, which may remove it meanwhile.
+            left -= in_use("/dev/shm/") if left else set()
+            self.assertEqual({name for name in left if os.path.exists("/dev/shm/" + name)}, set(), "left in /dev/shm")
+
+
+def in_use(folder):
+    """Names in `folder` that some process has mapped."""
+    names = set()
+    for maps in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(maps, encoding="utf-8", errors="replace") as lines:
+                names.update(line.split(folder, 1)[1].rstrip("\n") for line in lines if folder in line)
+        except OSError:  # it has ended
+            pass
+    return names
 
 
 def _await_end(pid, timeout):
