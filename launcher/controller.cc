@@ -52,6 +52,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
               },
               [this](HostIndex host, Session::Loss loss) {
                 rendezvous_.host_gone(host);
+                lost_agent_here_ = lost_agent_here_ || fleet_.is_local(host);
                 event(core::HostLost{host, std::move(loss.reason), loss.heard, loss.gave_us_up, loss.closed});
                 lost_to_exchange(host);
               },
@@ -65,16 +66,19 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
               },
               [this](HostIndex host) {
                 // Mostly the answer is here before the brain wants it.
-                if (host == likely_first_ && world_.generation.value == 0 &&
+                if (host == likely_first_ && world_.generation().value == 0 &&
                     job_.torch_store == TorchStore::rank0)
-                  ask_port(host, Generation{1});
+                  fleet_.at(host).send(port_.ask(host, Generation{1}));
               }}),
       input_(loop,
              [this](WorkerId worker, const std::string& bytes, bool end) {
                if (const auto* seat = machine_.seat_of(worker))
                  fleet_.at(seat->host).send(wire::Stdin{worker, bytes, end});
              }),
+      world_(job_),
       likely_first_(first.seats.empty() ? HostIndex{0} : first.seats.front().host),
+      port_(job_),
+      hang_(job_.elastic.hang_timeout),
       life_(loop) {}
 
 Controller::~Controller() = default;
@@ -156,8 +160,9 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
                     [this, host](const auto& it) { inspected(host, it); });
     case wire::InspectionDone::type:
       return handle(static_cast<wire::InspectionDone*>(nullptr), [this, host](const auto& it) {
-        if (it.sequence != inspection_ || !inspecting_) return;
-        compare_looks();
+        if (!hang_.awaits(it.sequence)) return;
+        // Once all were seen.
+        if (const auto odd = hang_.compare(world_.placement().seats.size())) say(*odd);
         event(core::InspectionDone{host});
       });
     case wire::StdinWanted::type:
@@ -173,8 +178,10 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
           event(core::RanksAbsent{it.generation, with_last_words(absent), "init_process_group"});
       });
     case wire::PortHeld::type:
-      return handle(static_cast<wire::PortHeld*>(nullptr),
-                    [this, host](const auto& it) { port_held(host, it); });
+      return handle(static_cast<wire::PortHeld*>(nullptr), [this, host](const auto& it) {
+        port_.answered(host, it);
+        use_port();
+      });
     case wire::StreamOpened::type:
       return handle(static_cast<wire::StreamOpened*>(nullptr), [this, host](const auto& it) {
         const auto* seat = seat_on(host, it.owner);
@@ -211,7 +218,7 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
   fleet_.owe_credit(host, message->bytes.size());
   if (seat_on(host, message->worker) != nullptr) {
     sign_of_life();
-    last_output_[message->worker] = io::Loop::now();
+    hang_.printed(message->worker, io::Loop::now());
     if (message->stream == wire::Output::err) last_stderr_[message->worker] = io::Loop::now();
     console_.worker_output(message->worker, message->stream, message->bytes);
   }
@@ -246,8 +253,8 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   // The others of a job that goes on without it are not to wait for it either.
   if (!status.success() && job_.elastic.on_failure != OnFailure::ignore) return;
   if (const auto* seat = seat_on(host, message->worker))
-    perform(exchange_.left(world_.generation, seat->rank));
-  rendezvous_.member_left(world_.generation);
+    perform(exchange_.left(world_.generation(), seat->rank));
+  rendezvous_.member_left(world_.generation());
 }
 
 // ---- ^Z

@@ -2,19 +2,21 @@
 // nothing.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "launcher/base/exit_code.h"
 #include "launcher/base/fd.h"
+#include "launcher/core/hang_watch.h"
 #include "launcher/core/job_machine.h"
-#include "launcher/core/odd_one_out.h"
+#include "launcher/core/master_port.h"
+#include "launcher/core/world_start.h"
 #include "launcher/fleet.h"
 #include "launcher/input.h"
 #include "launcher/io/loop.h"
@@ -54,6 +56,8 @@ class Controller {
   [[nodiscard]] int exit_code() const { return exit_code_; }
   // By which signal from outside the job was ended; 0: by none.
   [[nodiscard]] int ended_by() const;
+  // An agent on this host ended without being told to.
+  [[nodiscard]] bool lost_agent_here() const { return lost_agent_here_; }
 
  private:
   // Workers' bytes that may wait for a slow reader of ours before agents are asked to hold theirs back.
@@ -85,16 +89,13 @@ class Controller {
   // The seat of a worker, if it is one of that host: an agent has no say about others.
   [[nodiscard]] const core::Seat* seat_on(HostIndex host, WorkerId worker) const;
   [[nodiscard]] std::vector<std::string> words_of(WorkerId worker) const;
-  [[nodiscard]] wire::StdinMode stdin_mode(const core::Seat& seat) const;
   [[nodiscard]] RendezvousHub::Events members();
+  void tell_refused(HostIndex host, const std::string& what);
   void ranks_wait(Generation generation, const std::set<Rank>& came, const std::string& where);
   [[nodiscard]] std::vector<core::AbsentWorker> with_last_words(const std::vector<WorkerId>& workers) const;
   void cannot_start(const core::StartWorker& order, const Error& error);
-  void ask_port(HostIndex host, Generation generation);
-  void port_held(HostIndex host, const wire::PortHeld& held);
   void use_port();
   void inspected(HostIndex host, const wire::Inspected& found);
-  void compare_looks();
   void stop_here();
   void exchanges(HostIndex host, const wire::Frame& frame);
   void lost_to_exchange(HostIndex host);
@@ -106,7 +107,6 @@ class Controller {
   void end_journal();
   [[nodiscard]] Instant end_of_side_files() const;
   [[nodiscard]] output::Moment moment() const;
-  void introduce_world(HostIndex host, const core::StartWorker& order);
   void sign_of_life();
   void watch_life();
 
@@ -122,45 +122,23 @@ class Controller {
   Input input_;
   std::map<core::Deadline, std::unique_ptr<io::Timer>> timers_;
 
-  // The world that runs or is being formed.
-  core::Placement world_;
-  core::FactsByHost facts_;
-  std::map<HostIndex, std::string> addresses_;  // of its hosts
-  std::map<HostIndex, std::vector<Rank>> ranks_on_;
-  std::string master_address_;
-  std::uint32_t restarts_ = 0;
-  WorkerId newest_{};    // of all that were ever ordered
-  bool all_new_ = true;  // the world has no worker of an earlier one
-  bool pmix_everywhere_ = false;
-  bool told_of_horovod_ = false;  // that what it can go on after ends this job
-  std::string mapping_;
-  std::map<HostIndex, Generation> introduced_;  // the last world that its agent was told of
-
-  // MASTER_PORT: agents answer in the order in which they were asked, also for generations that are over.
-  struct HeldPort {
-    core::ReservePort for_whom;
-    wire::PortHeld answer;
-  };
-  const HostIndex likely_first_;  // of rank 0 in the first world: asked with its greeting
-  std::map<HostIndex, std::deque<Generation>> ports_asked_;
-  std::optional<core::ReservePort> port_wanted_;  // the brain waits for it
-  std::optional<HeldPort> held_port_;             // the latest answer
-  std::uint16_t master_port_ = 0;
+  core::WorldStart world_;          // that runs or is being formed
+  std::set<std::string> refusals_;  // of clients at doors, that were told
+  bool told_of_horovod_ = false;    // that what it can go on after ends this job
+  const HostIndex likely_first_;    // of rank 0 in the first world: asked for a port with its greeting
+  core::MasterPort port_;
+  std::uint16_t master_port_ = 0;  // of the world
 
   std::function<void()> ask_for_hosts_;
-  std::uint32_t inspection_ = 0;
-  bool inspecting_ = false;                         // and none was heard since
-  std::map<WorkerId, std::string> last_operation_;  // of workers on `comm`, for the evidence
-  std::map<WorkerId, Instant> last_output_;
+  core::HangWatch hang_;
+  io::Timer life_;  // of its next look
   std::map<WorkerId, Instant> last_stderr_;
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
-  std::vector<core::Look> looks_;                       // of the inspection that runs
-  std::map<WorkerId, std::string> stacks_;              // that it found, until they are shown
+  std::map<WorkerId, std::string> stacks_;              // that an inspection found, until they are shown
   StoreCensus store_;                                   // of PyTorch, held by rank 0
   Generation progressed_{};                             // whose first pulse was heard
-  Instant last_life_{};                                 // output of any worker, or progress of one on `comm`
-  io::Timer life_;
   bool suspending_ = false;
+  bool lost_agent_here_ = false;
 
   // The end. What waits for a slow reader or disk is not waited for as long when somebody waits for us.
   int user_signals_ = 0;

@@ -73,6 +73,7 @@ void Controller::last_report() {
   output::ReportFacts facts;
   if (outcome.cause) {
     facts.last_words = console_.last_words(outcome.cause->worker);
+    if (!facts.last_words.empty()) outcome.cause->last_words = facts.last_words.back();  // all of it has come
     facts.last_output = console_.last_output(outcome.cause->worker);
     facts.raised = console_.raised(outcome.cause->worker);
     facts.wall_clock = wall_clock_of(outcome.cause->at);

@@ -4,7 +4,6 @@
 #include <variant>
 
 #include "launcher/controller.h"
-#include "launcher/core/introduction.h"
 
 namespace trainrun {
 
@@ -33,7 +32,7 @@ void Controller::exchanges(HostIndex host, const wire::Frame& frame) {
 // The ranks of other hosts of a job that goes on without this one are not to wait for its ranks.
 void Controller::lost_to_exchange(HostIndex host) {
   if (job_.elastic.on_failure != OnFailure::ignore) return;
-  for (const auto rank : ranks_on_[host]) perform(exchange_.left(world_.generation, rank));
+  for (const auto rank : world_.ranks_on(host)) perform(exchange_.left(world_.generation(), rank));
 }
 
 void Controller::perform(rendezvous::Exchange::Effects effects) {
@@ -45,14 +44,6 @@ void Controller::perform(rendezvous::Exchange::Effects effects) {
   }
   if (effects.broken)
     event(core::ExchangeBroken{effects.broken->generation, effects.broken->culprits, effects.broken->reason});
-}
-
-// Before the first rank there is started.
-void Controller::introduce_world(HostIndex host, const core::StartWorker& order) {
-  if (introduced_[host] == order.generation) return;
-  introduced_[host] = order.generation;
-  auto& session = fleet_.at(host);
-  session.send(core::introduction(job_, world_, order, session.facts(), restarts_, mapping_));
 }
 
 void Controller::aborted(HostIndex host, const wire::Aborted& abort) {

@@ -59,7 +59,7 @@ JobMachine::Progress JobMachine::progress() const {
   p.generation = world_.generation().value;
   p.ranks = world_.size();
   p.ending = world_.counts().to_end;
-  p.drained_at = drained_at_;
+  p.drained_at = ending_.drains_since();
   p.hosts = roster_.counts().listed;
   p.hosts_ready = roster_.count(HostState::ready);
   const auto& counts = world_.counts();

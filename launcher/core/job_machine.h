@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/core/ending.h"
+#include "launcher/core/inspection.h"
 #include "launcher/core/job_action.h"
 #include "launcher/core/job_phase.h"
 #include "launcher/core/job_spec.h"
@@ -248,7 +250,6 @@ class JobMachine {
   void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
   void kill_now(std::optional<Duration> advised_grace = std::nullopt);
-  [[nodiscard]] Duration longer_grace() const;
   void tell_connecting();
   void blame_lost_exchange();
   [[nodiscard]] Cause what_ended_it() const;
@@ -256,6 +257,7 @@ class JobMachine {
   void tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
                       bool killed);
   void after_worker_change();
+  void count_ignored_exits();
   void close();
   void finish_if_all_gone();
   void leave_at_once();
@@ -284,13 +286,9 @@ class JobMachine {
   Roster roster_;
   World world_;
   Phase phase_ = Phase::gathering;
-  Instant now_{}, began_{}, drained_at_{}, signalled_at_{};
+  Instant now_{}, began_{};
   std::set<Deadline> armed_;
-  int user_signals_ = 0;
-  UserSignal last_signal_{};
-  Instant last_signal_at_{};
-  bool kill_sent_ = false;
-  bool grace_advised_ = false;
+  Ending ending_;
   struct ExchangeLoss {
     Generation generation;
     Instant at{};
@@ -309,7 +307,6 @@ class JobMachine {
   static constexpr Duration dies_later = seconds(2);
 
   Then then_ = Then::end;
-  int drain_signal_ = 0;                   // what the drain began with
   bool swept_ = false;                     // agents were asked to clear up after the generation
   bool survivors_stay_ = false;            // the next world is formed around those who live; until it has met
   bool blaming_ = false;                   // the drain was not planned
@@ -338,9 +335,7 @@ class JobMachine {
   bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
   bool announced_ = false;                        // members were told that the world is about to change
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
-  Duration silence_{};                            // for which the inspection runs
-  std::vector<notice::RankInspected> evidence_;   // that it has found
-  std::set<WorkerId> stopped_workers_;
+  Inspection inspection_;
 };
 
 }  // namespace trainrun::core

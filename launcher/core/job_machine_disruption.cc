@@ -164,18 +164,16 @@ void JobMachine::count_cause(const Disruption& disruption) {
 void JobMachine::begin_draining(const Disruption& disruption) {
   disruption_ = disruption;
   then_ = Then::restart;
-  drained_at_ = now_;
-  kill_sent_ = swept_ = false;
+  ending_.drain(survivors_stay_ ? SIGKILL : disruption.planned ? spec_.elastic.leave_signal : SIGTERM, now_);
+  swept_ = false;
   disarm(Deadline::leave);
   enter(Phase::draining);
   if (world_.begun())
     act(EndGeneration{world_.generation(), disruption.planned ? std::nullopt : culprit(), disruption.what});
   if (!survivors_stay_) {
-    drain_signal_ = disruption.planned ? spec_.elastic.leave_signal : SIGTERM;
-    act(SignalWorkers{drain_signal_, false});
+    act(SignalWorkers{ending_.drain_signal(), false});
     arm(Deadline::grace, now_ + spec_.grace);
   } else {
-    drain_signal_ = SIGKILL;
     std::vector<WorkerId> doomed;
     bool starting = false;
     for (const auto& [id, worker] : world_.all()) {

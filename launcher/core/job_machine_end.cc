@@ -16,8 +16,6 @@ constexpr Duration to_say_goodbye = seconds(3);
 constexpr Duration for_last_output = seconds(1);
 // When ending the ranks takes longer, the user is told why they end and what is waited for.
 constexpr Duration explain_after = seconds(1);
-// The same signal again within this is the same press of a key.
-constexpr Duration one_press = milliseconds(500);
 
 }  // namespace
 
@@ -25,22 +23,17 @@ constexpr Duration one_press = milliseconds(500);
 
 void JobMachine::on(const UserSignal& event) {
   if (phase_ == Phase::done) return ignore("signal", "all is over");
-  // A terminal sends one press to the whole group, and timeout(1) passes on what it got as well.
-  const bool same_press =
-      user_signals_ > 0 && event.number == last_signal_.number && now_ - last_signal_at_ < one_press;
-  if (same_press) return ignore("signal", "it is the same press");
-  last_signal_ = event;
-  last_signal_at_ = now_;
-  ++user_signals_;
+  const auto request = ending_.request(event, now_);
+  if (request == Ending::Request::same_press) return ignore("signal", "it is the same press");
+  const bool first = request == Ending::Request::first;
   const auto answer = [&](EndAnswer it) {
     tell(notice::EndRequested{.signal = event.number, .by_ctl = event.by_ctl, .answer = it});
   };
-  if (user_signals_ == 1) {
+  if (first) {
     verdict_.signal = event.number;
     verdict_.by_ctl = event.by_ctl;
-    signalled_at_ = now_;
   }
-  if (user_signals_ >= 3) {
+  if (request == Ending::Request::third) {
     tell(notice::LeavingAtOnce{});
     return leave_at_once();
   }
@@ -60,7 +53,7 @@ void JobMachine::on(const UserSignal& event) {
         answer(EndAnswer::ends_job);
         return end_instead(Outcome::Kind::user_signal);
       }
-      if (user_signals_ == 1) {
+      if (first) {
         if (may_have_hit_all(event.number)) {
           verdict_.kind = Outcome::Kind::user_signal;
           verdict_.out_of_restarts = false;
@@ -71,7 +64,7 @@ void JobMachine::on(const UserSignal& event) {
       answer(EndAnswer::kills);
       return kill_now();
     case Phase::closing:
-      if (user_signals_ == 1) return;
+      if (first) return;
       return leave_at_once();
     case Phase::done:
       return;
@@ -132,7 +125,7 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::grace:
       if (phase_ != Phase::draining) return ignore("grace", "no worker is left");
       if (then_ == Then::restart && survivors_stay_) return kill_late_starters();
-      return kill_now(std::exchange(grace_advised_, true) ? std::nullopt : std::optional(longer_grace()));
+      return kill_now(ending_.grace_to_advise(spec_.grace));
     case Deadline::kill:
       if (phase_ != Phase::draining) return ignore("kill deadline", "no worker is left");
       give_up_those_who_withstand();
@@ -195,7 +188,7 @@ void JobMachine::give_up_those_who_withstand() {
 // long the job waits, unless the user has said when it is to end.
 void JobMachine::output_is_late() {
   const bool user_waits = verdict_.kind == Outcome::Kind::user_signal ||
-                          verdict_.kind == Outcome::Kind::timed_out || user_signals_ > 0;
+                          verdict_.kind == Outcome::Kind::timed_out || ending_.requests() > 0;
   int late = 0;
   for (const auto& [id, worker] : world_.all()) {
     if (worker.state != WorkerState::exited) continue;
@@ -258,9 +251,7 @@ void JobMachine::end_instead(Outcome::Kind kind) {
 void JobMachine::drain(Outcome::Kind kind) {
   verdict_.kind = kind;
   then_ = Then::end;
-  drained_at_ = now_;
-  drain_signal_ = SIGTERM;
-  kill_sent_ = false;
+  ending_.drain(SIGTERM, now_);
   for (const auto& [id, worker] : world_.all()) world_.doom(id, Fate::condemned);
   enter(Phase::draining);
   // Who waits in the rendezvous learns the cause before the signal comes: a typed error instead of a mute
@@ -271,22 +262,18 @@ void JobMachine::drain(Outcome::Kind kind) {
   arm(Deadline::grace, now_ + spec_.grace);
   // A signal was answered when it came.
   if (kind != Outcome::Kind::user_signal) arm(Deadline::notice, now_ + explain_after);
-  if (user_signals_ >= 2) kill_now();
+  if (ending_.requests() >= 2) kill_now();
 }
 
-// A checkpoint that was cut short most likely needed not much more.
-Duration JobMachine::longer_grace() const { return std::max<Duration>(seconds(60), 3 * spec_.grace); }
-
 void JobMachine::kill_now(std::optional<Duration> advised_grace) {
-  if (kill_sent_) return;
-  kill_sent_ = true;
+  if (!ending_.kill()) return;
   const bool explained = !armed_.contains(Deadline::notice);
   // Of those who leave, too, the kill deadline tells from now on who withstands: they had no SIGKILL before.
   for (const auto deadline : {Deadline::grace, Deadline::notice, Deadline::leave}) disarm(deadline);
   const int alive = world_.counts().to_end;
   if (alive > 0) {
-    tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), alive, now_ - drained_at_,
-                         drain_signal_, advised_grace});
+    tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), alive,
+                         now_ - ending_.drains_since(), ending_.drain_signal(), advised_grace});
   }
   for (const auto& [id, worker] : world_.all())
     if (worker.condemned() && worker.alive()) world_.doom(id, Fate::killed);

@@ -152,9 +152,7 @@ void JobMachine::on(const WorldSilent& event) {
   if (phase_ != Phase::running || armed_.contains(Deadline::inspect))
     return ignore("silence", "nothing runs, or it is being looked at");
   tell(notice::RanksSilent{world_.generation(), event.silence});
-  silence_ = event.silence;
-  evidence_.clear();
-  stopped_workers_.clear();
+  inspection_.begin(event.silence);
   for (std::uint32_t i = 0; i < roster_.size(); ++i)
     roster_.change({i}, [](HostEntry& it) { it.inspecting = it.state == HostState::ready; });
   act(Inspect{});
@@ -170,8 +168,7 @@ void JobMachine::on(const WorldAlive&) {
 void JobMachine::on(const WorkerInspected& event) {
   const auto* worker = world_.find(event.worker);
   if (worker == nullptr || !armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
-  evidence_.push_back({who(*worker), event.evidence});
-  if (event.stopped) stopped_workers_.insert(event.worker);
+  inspection_.found(who(*worker), event.evidence, event.stopped);
 }
 
 void JobMachine::on(const InspectionDone& event) {
@@ -182,12 +179,10 @@ void JobMachine::on(const InspectionDone& event) {
 
 void JobMachine::inspection_over() {
   disarm(Deadline::inspect);
-  std::sort(evidence_.begin(), evidence_.end(),
-            [](const auto& a, const auto& b) { return a.who.rank < b.who.rank; });
-  for (const auto& it : evidence_) tell(it);
+  for (const auto& it : inspection_.in_order()) tell(it);
   if (phase_ != Phase::running) return;
-  cause::Hung hung{silence_};
-  for (const auto id : stopped_workers_)
+  cause::Hung hung{inspection_.silence()};
+  for (const auto& [id, rank] : inspection_.stopped())
     if (const auto* worker = world_.find(id); worker != nullptr && worker->survives())
       hung.stopped.push_back(who(*worker));
   verdict_.why = hung;

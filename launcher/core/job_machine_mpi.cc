@@ -56,8 +56,7 @@ void JobMachine::on(const ExchangeBroken& event) {
       it.status = ExitStatus::deserted("while other ranks waited for it in MPI");
     });
     world_.failed(worker->id,
-                  {worker->id, rank, worker->seat.host, worker->pid, worker->status, worker->since},
-                  worker->last_words);
+                  {worker->id, rank, worker->seat.host, worker->pid, worker->status, worker->since}, {});
     return worker_disrupts(worker->id);
   }
   // The ranks in it got an error, and will say so and end.

@@ -42,7 +42,7 @@ Cause JobMachine::what_ended_it() const {
 // An end that takes its time is explained before it is over.
 void JobMachine::tell_ending() {
   const int left = world_.counts().to_end;
-  const auto kill_in = drained_at_ + spec_.grace - now_;
+  const auto kill_in = ending_.drains_since() + spec_.grace - now_;
   if (left > 0 && kill_in > Duration::zero())  // else the SIGKILL has its own line, right now
     tell(notice::Ending{what_ended_it(), left, kill_in});
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "launcher/core/job_machine.h"
+#include "launcher/core/verdict.h"
 
 namespace trainrun::core {
 
@@ -30,46 +31,19 @@ void JobMachine::settle_verdict() {
     verdict_.cause = last_cause_;
   blame_lost_exchange();
   // A rank's own time, which another host's clock may put before all.
-  const auto when = verdict_.cause ? verdict_.cause->at : phase_ == Phase::draining ? drained_at_ : now_;
+  const auto when = verdict_.cause              ? verdict_.cause->at
+                    : phase_ == Phase::draining ? ending_.drains_since()
+                                                : now_;
   if (verdict_.kind == Outcome::Kind::host_lost) verdict_.ranks = world_.ranks_on(verdict_.host);
   verdict_.after = std::max(when - began_, Duration::zero());
   if (verdict_.kind == Outcome::Kind::user_signal) tell_time_of_end();
   count_lost_time();  // of a restart that did not come up
-  auto& tally = verdict_.others;
-  for (const auto& [id, worker] : world_.all()) {
-    if (!worker.member || (verdict_.cause && verdict_.cause->worker == id)) continue;
-    if (worker.departure == Departure::left_behind) {
-      ++tally.left;
-    } else if (worker.departure == Departure::with_agent && verdict_.kind == Outcome::Kind::user_signal) {
-      ++tally.terminated;
-    } else if (worker.status.kind == ExitStatus::Kind::lost) {
-      ++tally.lost;
-    } else if (worker.status.kind == ExitStatus::Kind::not_started) {
-      ++tally.not_started;
-    } else if (worker.failure && !(verdict_.kind == Outcome::Kind::user_signal &&
-                                   worker.failure->status.signal() == verdict_.signal)) {
-      ++tally.failed;
-      if (verdict_.cause) verdict_.also_failed.push_back(*worker.failure);
-    } else if (worker.departure == Departure::raised && verdict_.kind == Outcome::Kind::worker_failed) {
-      ++tally.raised;
-    } else if (worker.killed()) {
-      ++tally.killed;
-    } else {
-      const bool asked = worker.departure == Departure::after_signal;
-      ++(worker.status.success() && !asked ? tally.finished : tally.terminated);
-    }
-  }
-  std::sort(verdict_.also_failed.begin(), verdict_.also_failed.end(),
-            [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
+  count_others(world_, verdict_);
 }
 
-// Ranks of MPI end by themselves soon after what they exchange by is gone, and are not to blame for it.
 void JobMachine::blame_lost_exchange() {
-  constexpr Duration soon = seconds(5);
   if (!exchange_lost_ || exchange_lost_->generation != world_.generation() || !verdict_.cause) return;
-  const auto& failed = *verdict_.cause;
-  if (failed.status.kind != ExitStatus::Kind::exited || failed.at - failed.error > exchange_lost_->at + soon)
-    return;
+  if (!ended_for_lack_of_exchange(*verdict_.cause, exchange_lost_->at)) return;
   verdict_.kind = Outcome::Kind::exchange_lost;
   verdict_.why = cause::ExchangeLost{exchange_lost_->reason};
   verdict_.cause.reset();
@@ -78,7 +52,7 @@ void JobMachine::blame_lost_exchange() {
 // What the user asked for is over now, not when he asked.
 void JobMachine::tell_time_of_end() {
   verdict_.after = now_ - began_;
-  verdict_.took = now_ - signalled_at_;
+  verdict_.took = now_ - ending_.requested_at();
 }
 
 }  // namespace trainrun::core

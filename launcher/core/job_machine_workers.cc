@@ -133,13 +133,15 @@ void JobMachine::cause_is_known() {
 void JobMachine::worker_disrupts(WorkerId id) {
   const auto& worker = world_.at(id);
   disarm(Deadline::cause);
-  disrupt({Outcome::Kind::worker_failed, cause::RankFailed{who(worker), worker.status, worker.last_words},
+  disrupt({Outcome::Kind::worker_failed,
+           cause::RankFailed{who(worker), worker.status,
+                             worker.failure ? worker.failure->last_words : std::string{}},
            CauseKind::rank_failed, false});
 }
 
 // Before it ended, by what its agent has seen.
 bool JobMachine::asked_to_end(const WorkerExited& event) const {
-  return event.signalled.contains(drain_signal_) || event.signalled.contains(SIGTERM) ||
+  return event.signalled.contains(ending_.drain_signal()) || event.signalled.contains(SIGTERM) ||
          event.signalled.contains(SIGKILL);
 }
 
@@ -193,8 +195,19 @@ void JobMachine::after_worker_change() {
     world_runs();
   if (phase_ == Phase::draining && then_ == Then::restart) return drain_step();
   if ((phase_ != Phase::draining && !world_stands()) || !world_.all_members(WorkerState::finished)) return;
+  if (phase_ != Phase::draining) count_ignored_exits();
   settle_verdict();
   close();
+}
+
+// --on-failure ignore: a program that lost a rank may have done its work all the same, but a rank that says
+// by its exit code that it failed is heard.
+void JobMachine::count_ignored_exits() {
+  const auto& failed = world_.failed();
+  if (std::any_of(failed.begin(), failed.end(), [this](WorkerId id) {
+        return world_.at(id).failure->status.kind == ExitStatus::Kind::exited;
+      }))
+    verdict_.kind = Outcome::Kind::worker_failed;
 }
 
 }  // namespace trainrun::core

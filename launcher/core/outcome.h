@@ -28,12 +28,13 @@ struct Failure {
   bool lost_peer = false;  // its last words say that a peer of it went away
   std::string out_of_memory{};
   bool after_signal = false;  // it had been asked to end, and ended in a way of its own
+  std::string last_words{};   // the last line on its stderr
 
   template <class V>
   void fields(V& v) {
     v("worker", worker), v("rank", rank), v("host", host), v("pid", pid), v("status", status), v("at", at),
         v("error", error), v("lost_peer", lost_peer), v("out_of_memory", out_of_memory),
-        v("after_signal", after_signal);
+        v("after_signal", after_signal), v("last_words", last_words);
   }
 };
 

@@ -43,7 +43,6 @@ struct Worker {
   bool joined = false;     // it is in the rendezvous of this generation
   bool waits = false;      // it has left this generation's work
   std::optional<Failure> failure{};
-  std::string last_words{};  // when it failed
   ExitStatus status{};
   Departure departure = Departure::by_itself;
 

@@ -47,7 +47,7 @@ void World::doom(WorkerId id, Fate fate) {
 void World::failed(WorkerId id, const Failure& failure, std::string last_words) {
   change(id, [&](Worker& worker) {
     worker.failure = failure;
-    worker.last_words = std::move(last_words);
+    worker.failure->last_words = std::move(last_words);
   });
 }
 

@@ -35,7 +35,7 @@ MUTANTS = {
         "if (world_.at(id).state == WorkerState::finished) continue;",
         "if (world_.at(id).state != WorkerState::ordered) continue;"),
     "no_kill_after_the_grace": (
-        "job_machine_end.cc", "return kill_now(std::exchange(grace_advised_, true) ? std::nullopt : std::optional(longer_grace()));",
+        "job_machine_end.cc", "return kill_now(ending_.grace_to_advise(spec_.grace));",
         "return arm(Deadline::grace, now_ + seconds(60));"),
     "slot_of_a_dismissed_is_free": (
         "job_machine_rooms.cc", "room.busy.push_back(world_.at(id).seat.slot);", ";"),

@@ -103,7 +103,8 @@ TEST_SUITE("core.job_words") {
     };
     SUBCASE("with names, which are made printable") {
       bench.tell(HostStopped{HostIndex{0}, 3, true, {"sh", "sl\x1b"}});
-      CHECK(told("ranks on gpu0 ended and left 3 processes (sh and sl\\x1b): ended too, by SIGKILL") == 1);
+      CHECK(told("ranks on gpu0 ended and left 3 processes (sh and sl\\x1b) behind, which were ended, by "
+                 "SIGKILL") == 1);
     }
     SUBCASE("nothing when there was nothing") {
       bench.tell(HostStopped{HostIndex{0}});

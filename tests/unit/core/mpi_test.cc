@@ -156,6 +156,19 @@ TEST_SUITE("mpi") {
       CHECK(bench.outcome->kind == Outcome::Kind::worker_failed);
       CHECK(bench.outcome->exit_code == 3);
     }
+    {  // one that says by its code that it failed
+      JobBench bench(2, ignores);
+      bench.all_running();
+      bench.end(2, ExitStatus::exited(7));
+      CHECK(bench.machine->phase() == Phase::running);
+      bench.end(3, ExitStatus::killed(SIGKILL, false));
+      for (std::uint32_t id : {1u, 4u}) bench.end(id, ExitStatus::exited(0));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->kind == Outcome::Kind::worker_failed);
+      CHECK(bench.outcome->exit_code == 7);
+      CHECK(bench.outcome->others.finished == 2);
+    }
     {  // MPI_Abort means all
       JobBench bench(2, ignores);
       bench.all_running();

@@ -1,0 +1,123 @@
+#include "launcher/core/world_start.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/core/introduction.h"
+#include "launcher/core/process_mapping.h"
+#include "launcher/core/scheduling.h"
+
+namespace trainrun::core {
+namespace {
+
+bool has_mpi_or_horovod(const wire::HostFacts& facts) {
+  return facts.horovod || std::any_of(facts.mpi.begin(), facts.mpi.end(), [](const wire::MpiFact& fact) {
+           return fact.family != wire::MpiFamily::none;
+         });
+}
+
+}  // namespace
+
+void WorldStart::begin(const BeginWorld& order, const FactsByHost& facts) {
+  placement_ = order.placement;
+  restarts_ = order.restarts;
+  ranks_on_.clear();
+  for (const auto& seat : placement_.seats) ranks_on_[seat.host].push_back(seat.rank);
+  addresses_ = addresses_of(facts, job_);
+  mapping_ = process_mapping(placement_);
+  all_new_ = std::all_of(order.workers.begin(), order.workers.end(),
+                         [this](WorkerId worker) { return worker > newest_; });
+  newest_ = std::max(newest_, *std::max_element(order.workers.begin(), order.workers.end()));
+  meets_without_torch_ =
+      std::any_of(facts.begin(), facts.end(), [](const auto& it) { return has_mpi_or_horovod(*it.second); });
+  pmix_everywhere_ = std::all_of(placement_.seats.begin(), placement_.seats.end(), [&](const Seat& seat) {
+    const auto known = facts.find(seat.host);
+    return known != facts.end() && !known->second->pmix_library.empty();
+  });
+}
+
+const std::string& WorldStart::host_of(Rank rank) const {
+  return job_.hosts.hosts[placement_.seats[rank.value].host.value].name;
+}
+
+const std::vector<Rank>& WorldStart::ranks_on(HostIndex host) const {
+  static const std::vector<Rank> none;
+  const auto known = ranks_on_.find(host);
+  return known == ranks_on_.end() ? none : known->second;
+}
+
+std::string WorldStart::address_of(HostIndex host) const {
+  const auto known = addresses_.find(host);
+  return known == addresses_.end() ? std::string{} : known->second;
+}
+
+WorldFacts WorldStart::facts_of(const StartWorker& order, const Site& site, std::uint16_t master_port) const {
+  WorldFacts world;
+  world.master_addr = address_of(placement_.seats.front().host);
+  world.master_port = std::to_string(master_port);
+  if (job_.torch_store == TorchStore::trainrun) {
+    world.agent_store = true;
+    world.master_addr = "127.0.0.1";
+    world.master_port = std::to_string(site.torch_store);
+  }
+  world.rendezvous = fmt::format("127.0.0.1:{}", site.rendezvous);
+  if (site.horovod != 0) world.horovod_port = std::to_string(site.horovod);
+  world.key_file = site.job_directory + "/key";
+  world.job_directory = site.job_directory;
+  // Old files of other generations must not be taken for this one's.
+  world.error_file = order.generation.value == 1
+                         ? fmt::format("{}/rank.{}.error.json", site.job_directory, order.rank.value)
+                         : fmt::format("{}/rank.{}.generation.{}.error.json", site.job_directory,
+                                       order.rank.value, order.generation.value);
+  world.address = address_of(placement_.seats[order.rank.value].host);
+  world.restart_count = restarts_;
+  world.all_new = all_new_;
+  world.pmix_everywhere = pmix_everywhere_;
+  world.gpus = order.share.gpus;
+  return world;
+}
+
+wire::StdinMode WorldStart::stdin_mode(Rank rank, bool can_inherit) const {
+  switch (job_.stdin_to) {
+    case StdinTo::none:
+      return wire::StdinMode::null;
+    case StdinTo::all:
+      return wire::StdinMode::relay;
+    case StdinTo::rank:
+      break;
+  }
+  if (rank.value != static_cast<std::uint32_t>(job_.stdin_rank)) return wire::StdinMode::null;
+  return can_inherit ? wire::StdinMode::inherit : wire::StdinMode::relay;
+}
+
+wire::Start WorldStart::start(const StartWorker& order, const Site& site, std::uint16_t master_port) const {
+  const auto& seat = placement_.seats[order.rank.value];
+  const auto& program = job_.programs[seat.program];
+  const auto world = facts_of(order, site, master_port);
+  wire::Start start;
+  start.worker = order.worker;
+  start.generation = order.generation;
+  start.argv = program.argv;
+  start.directory = program.directory;
+  start.env = worker_env(job_, placement_, order.rank, world, site.facts);
+  start.cpus = order.share.cpus;
+  start.stdin_mode = stdin_mode(seat.rank, site.can_inherit_stdin);
+  start.pmi = offers_pmi(job_, world);
+  start.pmix = offers_pmix(job_, world);
+  start.pty = job_.pty.value_or(start.pmix);
+  start.batch = runs_in_batch(job_, seat, *site.facts);
+  if (start.pmi || start.pmix)
+    start.place = {seat.rank, static_cast<std::uint32_t>(placement_.seats.size()), seat.local_size,
+                   static_cast<std::uint32_t>(seat.program), mapping_};
+  return start;
+}
+
+std::optional<wire::World> WorldStart::introduction(const StartWorker& order, const wire::HostFacts& facts) {
+  auto& introduced = introduced_[placement_.seats[order.rank.value].host];
+  if (introduced == order.generation) return std::nullopt;
+  introduced = order.generation;
+  return core::introduction(job_, placement_, order, facts, restarts_, mapping_);
+}
+
+}  // namespace trainrun::core
