@@ -12,19 +12,6 @@ namespace {
 
 constexpr std::size_t longest_name = 64;
 
-const Flag* only_flag_with(const CommandLine& line, const std::string& beginning) {
-  const Flag* only = nullptr;
-  const auto begins = [&](std::string_view name) {
-    return name.starts_with("--") && bare_name(name).starts_with(beginning);
-  };
-  for (const auto& flag : line.flags) {
-    if (!begins(flag.name) && std::none_of(flag.aliases.begin(), flag.aliases.end(), begins)) continue;
-    if (only != nullptr) return nullptr;
-    only = &flag;
-  }
-  return only;
-}
-
 }  // namespace
 
 std::string bare_name(std::string_view spelled) {
@@ -43,7 +30,22 @@ const Flag* find_flag(const CommandLine& line, std::string_view spelled) {
     if (is_wanted(flag.name) || std::any_of(flag.aliases.begin(), flag.aliases.end(), is_wanted))
       return &flag;
   }
-  return line.prefixes && spelled.starts_with("--") ? only_flag_with(line, wanted) : nullptr;
+  const auto cut = flags_cut_to(line, spelled);
+  return cut.size() == 1 ? cut.front() : nullptr;
+}
+
+std::vector<const Flag*> flags_cut_to(const CommandLine& line, std::string_view spelled) {
+  std::vector<const Flag*> found;
+  if (!spelled.starts_with("--")) return found;
+  const auto begins = [beginning = bare_name(spelled)](std::string_view name) {
+    return name.starts_with("--") && bare_name(name).starts_with(beginning);
+  };
+  for (std::size_t i = 0; i < line.shortened; ++i) {
+    const auto& flag = line.flags[i];
+    if (begins(flag.name) || std::any_of(flag.aliases.begin(), flag.aliases.end(), begins))
+      found.push_back(&flag);
+  }
+  return found;
 }
 
 std::optional<std::string> nearest_flag(const CommandLine& line, std::string_view word) {

@@ -42,7 +42,8 @@ struct CommandLine {
   std::vector<Flag> flags{};
   std::size_t words = 0;  // how many words beside the flags there may be
   bool program = false;   // the first such word, or what follows `--`, begins a program and is not ours
-  bool prefixes = false;  // of a long flag its beginning will do, where no other begins so
+  std::size_t shortened =
+      0;  // of so many long flags, the first, the beginning will do where no other begins so
   Error (*unknown)(std::string_view word) = nullptr;  // what to say about a flag that is not there
   std::string_view usage{};                           // what to try where a word is one too many
 };
@@ -53,6 +54,9 @@ std::string bare_name(std::string_view spelled);
 
 // By any spelling, and its beginning where the line allows that; nullptr when there is none.
 const Flag* find_flag(const CommandLine& line, std::string_view spelled);
+
+// The flags that may be cut short to `spelled`.
+std::vector<const Flag*> flags_cut_to(const CommandLine& line, std::string_view spelled);
 
 // The spelling of a long flag that is nearest to `word`, if one is near: "--job".
 std::optional<std::string> nearest_flag(const CommandLine& line, std::string_view word);

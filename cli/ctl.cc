@@ -62,13 +62,14 @@ std::vector<RunningJob> fitting(const control::RunningJobs& running, const std::
 }
 
 Error nobody(const control::RunningJobs& running, const std::string& prefix) {
-  std::string message = prefix.empty() ? "no job of yours on this host can be asked"
+  std::string message = prefix.empty() ? "you have no job that runs from this host"
                                        : fmt::format("no job with the id {} runs on this host", prefix);
   for (const auto& problem : running.problems) message += fmt::format("; {}", problem);
   return {Code::unreachable, std::move(message),
-          running.jobs.empty()
-              ? "ctl reaches a job from its launcher's host, as the job's user, and not in its first moments"
-              : "trainrun ctl list shows the jobs that are there"};
+          running.jobs.empty() ? "ctl reaches a job from its launcher's host, as the job's user, with its "
+                                 "XDG_RUNTIME_DIR if that is "
+                                 "another, and not in its first moments"
+                               : "trainrun ctl list shows the jobs that are there"};
 }
 
 std::string json_rows(const std::vector<ListedJob>& jobs) {
@@ -104,7 +105,7 @@ Result<CtlAnswer> list(const control::RunningJobs& running, bool json) {
   const auto jobs = describe(running.jobs);
   if (json) return CtlAnswer{fmt::format("{{\"ok\":true,\"jobs\":{}}}\n", json_rows(jobs))};
   if (!jobs.empty()) return CtlAnswer{jobs_text(jobs, local_time)};
-  std::string text = "no job of yours on this host can be asked\n";
+  std::string text = "you have no job that runs from this host\n";
   for (const auto& problem : running.problems) text += problem + "\n";
   return CtlAnswer{std::move(text)};
 }

@@ -24,12 +24,17 @@ namespace {
 constexpr std::uint64_t megabyte = 1u << 20, most_megabytes = 1u << 20;
 
 Error unknown_flag(std::string_view word) {
+  std::vector<std::string> names;
+  for (const auto* flag : flags_cut_to(horovod_line(), word)) names.emplace_back(flag->name);
+  if (!names.empty())
+    return {Code::usage, fmt::format("{} may be {}", quoted(word, 40), fmt::join(names, " or ")),
+            "write more of it"};
   return {Code::usage, fmt::format("horovodrun has no option {}", quoted(word, 40)),
           "horovodrun --help lists all; trainrun's own may be given as well"};
 }
 
 CommandLine make_line() {
-  CommandLine line{.program = true, .prefixes = true, .unknown = unknown_flag};
+  CommandLine line{.program = true, .shortened = horovod_flags().size(), .unknown = unknown_flag};
   for (const auto& row : horovod_flags())
     line.flags.push_back({.name = row.names.front(),
                           .aliases = {row.names.begin() + 1, row.names.end()},

@@ -26,8 +26,18 @@ std::string without_numbers(std::string_view word) {
   return out;
 }
 
+std::string_view without_commas(std::string_view word) {
+  while (word.starts_with(',')) word.remove_prefix(1);
+  while (word.ends_with(',')) word.remove_suffix(1);
+  return word;
+}
+
+bool is_host(std::string_view word) {
+  return word.find('/') == std::string_view::npos && hosts::parse_host_item(word).has_value();
+}
+
 bool is_like(std::string_view word, std::string_view host) {
-  if (word.find('/') != std::string_view::npos || !hosts::parse_host_item(word)) return false;
+  if (!is_host(word)) return false;
   const bool has_number = word.find_first_of("0123456789") != std::string_view::npos;
   return has_number && without_numbers(word) == without_numbers(host);
 }
@@ -42,14 +52,19 @@ bool is_program(const std::string& word, const Inputs& inputs) {
 Result<void> check_host_words(const ArgvPart& part, const Inputs& inputs) {
   if (part.settings.empty() || part.program.empty() || part.settings.back().option != Option::host) return {};
   const Setting& flag = part.settings.back();
-  const auto last = std::string_view(flag.value).substr(flag.value.rfind(',') + 1);
-  if (!is_like(part.program.front(), last) || is_program(part.program.front(), inputs)) return {};
-  std::string list = flag.value;
+  std::string list(without_commas(flag.value));
+  const auto last = list.substr(list.rfind(',') + 1);
+  bool joined = flag.value.ends_with(',');  // "a, b"
   std::size_t count = 0;
   for (const auto& word : part.program) {
-    if (!is_like(word, last) || ++count > most_shown) break;
-    list += "," + word;
+    const auto name = without_commas(word);
+    joined = joined || word.starts_with(',');
+    const bool is_one = joined ? name.empty() || is_host(name) : is_like(name, last);
+    if (!is_one || (count == 0 && is_program(word, inputs)) || ++count > most_shown) break;
+    if (!name.empty()) list += "," + std::string(name);
+    joined = word.ends_with(',');
   }
+  if (count == 0) return {};
   return fail(Code::usage,
               fmt::format("{} {} {}: a blank between two hosts", flag.origin, quoted(flag.value),
                           quoted(part.program.front())),

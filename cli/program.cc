@@ -122,6 +122,19 @@ Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::
   return words;
 }
 
+namespace {
+
+// What was meant by a word that no program has for its name.
+std::string hint_for_word(const std::string& name) {
+  if (name.find(' ') != std::string::npos)
+    return "write the program and its arguments without quotes around all of them";
+  const auto equals = name.find('=');
+  if (equals == 0 || equals == std::string::npos) return {};
+  return fmt::format("a variable for the ranks is -x {}", printable(name));
+}
+
+}  // namespace
+
 Result<void> check_program(const Program& program, const std::string& path, const Inputs& inputs) {
   const std::string& name = program.argv.front();
   if (name.find('/') == std::string::npos) {
@@ -130,6 +143,8 @@ Result<void> check_program(const Program& program, const std::string& path, cons
       return check_interpreter(found, inputs);
     if (const auto link = dangling_in_path(name, path, inputs); !link.empty())
       return dangling("program", link, lost_target(link, inputs));
+    if (const auto hint = hint_for_word(name); !hint.empty())
+      return fail(Code::not_found, fmt::format("program {} not found", trainrun::quoted(name)), hint);
     const bool here = inputs.is_file(path_under(program.directory, name));
     if (!here && name.ends_with(".py")) {
       return fail(Code::not_found,

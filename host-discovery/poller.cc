@@ -22,6 +22,7 @@ Poller::Told Poller::answer(const Listing& listing, bool witness) {
   std::unordered_map<std::string, const Host*> listed;
   for (const auto& host : listing.hosts) listed.try_emplace(host_key(host), &host);
 
+  settled_ = true;
   std::vector<Host> hosts;
   std::vector<std::optional<int>> doubts;
   for (std::size_t i = 0; i < hosts_.hosts.size(); ++i) {
@@ -36,6 +37,7 @@ Poller::Told Poller::answer(const Listing& listing, bool witness) {
       seen = host.slots;
       listed.erase(found);
     }
+    settled_ = settled_ && seen >= known.slots;
     if (seen >= known.slots) {
       doubt.reset();
     } else if (witness) {
@@ -72,6 +74,7 @@ Poller::Told Poller::answer(const Listing& listing, bool witness) {
 
 Poller::Told Poller::failure(const std::string& why) {
   for (auto& doubt : doubts_) doubt.reset();
+  settled_ = false;
   Told told;
   if (std::exchange(failing_, true)) return told;
   told.say.push_back(

@@ -34,12 +34,15 @@ class Poller {
   Told failure(const std::string& why);
 
   [[nodiscard]] const HostSet& hosts() const { return hosts_; }
+  // The last answer, given again, would change nothing.
+  [[nodiscard]] bool settled() const { return settled_; }
 
  private:
   HostSet hosts_;
   // As long as hosts_.hosts: the slots that the last look saw there (none, if the host was missing), when
   // that were fewer than we work with.
   std::vector<std::optional<int>> doubts_;
+  bool settled_ = false;
   bool answered_ = false;  // there was a good answer
   bool failing_ = false;
 };

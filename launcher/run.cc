@@ -13,10 +13,14 @@
 #include <utility>
 
 #include "launcher/agent/await_watchers.h"
+#include "launcher/agent/host_facts.h"
+#include "launcher/agent/job_directory.h"
+#include "launcher/agent/predecessor.h"
 #include "launcher/base/end_by_signal.h"
 #include "launcher/base/open_files.h"
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
+#include "launcher/core/env_var.h"
 #include "launcher/fleet.h"
 #include "launcher/io/turn.h"
 #include "launcher/output/events_file.h"
@@ -100,6 +104,19 @@ namespace {
 
 double in_ms(Duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
+// Those that were killed with their watchers. On other hosts the next agent finds what they left.
+void clear_after_agents_here(const JobSpec& job) {
+  const auto* jobs_own = core::find_variable(job.env, "TMPDIR");
+  std::size_t ended = 0;
+  for (const auto& place :
+       agent::places_for_job_directory(jobs_own == nullptr ? "" : *jobs_own, agent::own_tmpdir()))
+    ended += agent::clear_after_dead_agents(place, job.id).processes;
+  if (ended > 0)
+    output::print_line(stderr, fmt::format("trainrun: {} that ranks here had left {} ended",
+                                           ended == 1 ? "1 process" : fmt::format("{} processes", ended),
+                                           ended == 1 ? "was" : "were"));
+}
+
 struct End {
   int code = 0;
   int signal = 0;  // from outside, that ended the job
@@ -149,6 +166,7 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
                     counted(longest.blocking_calls, "blocking call")));
   }
   if (!signals.leaves_at_once()) agent::await_watchers(goodbye);
+  if (controller.lost_agent_here()) clear_after_agents_here(job);
   return {controller.exit_code(), controller.ended_by()};
 }
 

@@ -152,8 +152,11 @@ std::string Steering::world() const {
     if (host.leaves && host.state == core::JobMachine::HostState::gone) continue;  // the user has removed it
     std::optional<Duration> cooldown;
     if (host.used_again && *host.used_again > now) cooldown = *host.used_again - now;
-    view.hosts.push_back(
-        {host.host.name, core::state_of(host), host.host.slots, ranks[host.index], host.note, cooldown});
+    auto note = host.note;
+    if (note.empty() && host.stopped > 0)
+      note = fmt::format("{} not used: stopped by the user", counted(host.stopped, "slot"));
+    view.hosts.push_back({host.host.name, core::state_of(host), host.host.slots, ranks[host.index],
+                          std::move(note), cooldown});
   }
   return control::to_json(view);
 }

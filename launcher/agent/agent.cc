@@ -229,7 +229,10 @@ void Agent::setup(const wire::Setup& setup) {
     for (const auto& place : places) {
       // Only the hosts of an elastic job are dialled a second time.
       if (elastic_) tell_cleared(clear_after_predecessors(place, setup.job_id, setup.host));
-      remove_directories_of_dead_jobs(place, setup.job_id);
+      if (const auto ended = clear_after_dead_jobs(place, setup.job_id).processes; ended > 0)
+        link_.send(wire::Note{"of an earlier job, whose agent was killed, " +
+                              (ended == 1 ? "1 process was" : std::to_string(ended) + " processes were") +
+                              " left here and ended now"});
     }
     const int error = directory_.make(places, setup.job_id, setup.key);
     if (error != 0)
@@ -288,7 +291,7 @@ void Agent::restore_directory() {
 void Agent::tell_cleared(const Cleared& cleared) {
   if (cleared.directories == 0) return;
   link_.send(
-      wire::Note{"what an earlier agent of this job left here is cleared up: its directory" +
+      wire::Note{"what an earlier agent of this job left here has been cleaned up: its directory" +
                  (cleared.processes == 0   ? ""
                   : cleared.processes == 1 ? " and 1 process"
                                            : " and " + std::to_string(cleared.processes) + " processes")});

@@ -157,15 +157,19 @@ std::vector<std::string> own_directories(const std::string& base, std::string_vi
   return found;
 }
 
-bool is_of_a_dead_job(const std::string& directory) {
+bool nobody_lives_who_would(const std::string& directory) {
   const Fd file(::open(life_of(directory).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   // Written under the lock: without all of it, it is not held yet.
   const auto life = read_life(directory);
   if (!file || !life || life->machine != this_machine() || !locked(file)) return false;
   const auto watcher = process_stat(life->watcher);
-  if (watcher && watcher->started == life->watcher_started && watcher->lives()) return false;
-  const auto all = all_processes();
-  return std::none_of(all.begin(), all.end(), [&](pid_t pid) { return is_marked(pid, directory); });
+  return !watcher || watcher->started != life->watcher_started || !watcher->lives();
+}
+
+void clear(const std::string& directory, Cleared& cleared) {
+  cleared.processes += kill_processes_of(directory);
+  remove_job_directory(directory);
+  ++cleared.directories;
 }
 
 }  // namespace
@@ -185,17 +189,24 @@ Cleared clear_after_predecessors(const std::string& base, std::string_view job_i
   for (const auto& directory : own_directories(base, "trainrun." + std::string(job_id) + ".")) {
     const auto lock = take_lock(directory, host);
     if (!lock) continue;
-    cleared.processes += kill_processes_of(directory);
-    remove_job_directory(directory);
-    ++cleared.directories;
+    clear(directory, cleared);
   }
   return cleared;
 }
 
-void remove_directories_of_dead_jobs(const std::string& base, std::string_view own_job_id) {
+Cleared clear_after_dead_jobs(const std::string& base, std::string_view own_job_id) {
+  Cleared cleared;
   const auto own = base + "/trainrun." + std::string(own_job_id) + ".";
   for (const auto& directory : own_directories(base, "trainrun."))
-    if (!directory.starts_with(own) && is_of_a_dead_job(directory)) remove_job_directory(directory);
+    if (!directory.starts_with(own) && nobody_lives_who_would(directory)) clear(directory, cleared);
+  return cleared;
+}
+
+Cleared clear_after_dead_agents(const std::string& base, std::string_view job_id) {
+  Cleared cleared;
+  for (const auto& directory : own_directories(base, "trainrun." + std::string(job_id) + "."))
+    if (nobody_lives_who_would(directory)) clear(directory, cleared);
+  return cleared;
 }
 
 }  // namespace trainrun::agent

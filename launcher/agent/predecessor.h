@@ -1,7 +1,8 @@
-// What earlier agents of an elastic job have left on this host. One that was killed together with its watcher
-// leaves daemons of its workers and the job's private directory. One that the launcher gave up while it was
-// out of reach may still be there, and its workers in their grace. The next agent of the job on the host
-// finds the directory and ends what belongs to it, before any worker of the next generation starts.
+// What earlier agents have left on this host. One that was killed together with its watcher leaves what its
+// workers have started and the job's private directory. One that the launcher of an elastic job gave up while
+// it was out of reach may still be there, and its workers in their grace. The next agent of the job on the
+// host finds the directory and ends what belongs to it, before any worker of the next generation starts; the
+// agents of later jobs, and on its own host the launcher, do so where nobody of the job lives who would.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,9 @@ struct Cleared {
 // lock proves nothing.
 Cleared clear_after_predecessors(const std::string& base, std::string_view job_id, HostIndex host);
 
-// Removes the directories of other jobs of our user whose agent and watcher are dead, so that nobody is left
-// who would. One that a living process has its key file in is left alone, as is one of another machine.
-void remove_directories_of_dead_jobs(const std::string& base, std::string_view own_job_id);
+// The same of what agents have left that are dead, as are their watchers: those of other jobs of our user ...
+Cleared clear_after_dead_jobs(const std::string& base, std::string_view own_job_id);
+// ... or of this one.
+Cleared clear_after_dead_agents(const std::string& base, std::string_view job_id);
 
 }  // namespace trainrun::agent

@@ -241,7 +241,7 @@ void Preloader::ended(Line& line, const std::string& why) {
   line.zygote.reset();
   line.time_limit.disarm();
   if (dropped_ || line.state == Line::State::off) return;
-  if (line.state == Line::State::importing) return refuse(line, "the imports failed: " + why);
+  if (line.state == Line::State::importing) return refuse(line, "the imports did not succeed: " + why);
   const bool again = ++line.deaths < most_deaths;
   note(fmt::format("the process that ranks are forked from ended: {}; {}", why,
                    again ? "it is started anew" : "ranks are started plainly from now on"));

@@ -28,7 +28,7 @@ Result<FdPair> make_pipe() {
 Result<FdPair> make_socket_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return fail(Code::internal, "cannot make a socket pair: " + errno_text(errno), open_files_hint(errno));
+    return fail(Code::try_again, "cannot make a socket pair: " + errno_text(errno), open_files_hint(errno));
   }
   return FdPair{Fd(ends[0]), Fd(ends[1])};
 }

@@ -128,8 +128,11 @@ struct Discovery::State : std::enable_shared_from_this<State> {
       if (error.hint.empty()) error.hint = question.advice;
       return failed(question.asked + " " + words_of(error));
     }
+    // Most answers are the last one again, and reading that of thousands of hosts takes a while.
+    if (last_good == *answer.output && poller.settled()) return {};
     const auto listing = question.read(*answer.output);
     if (!listing) return failed(fmt::format("{}: {}", question.asked, words_of(listing.error())));
+    last_good = *answer.output;
     if (const auto tell_problem = handlers.problem) tell_problem({});
     return poller.answer(*listing, witness);
   }
@@ -172,6 +175,7 @@ struct Discovery::State : std::enable_shared_from_this<State> {
   Handlers handlers;
   Question question;
   hosts::Poller poller;
+  std::optional<std::string> last_good;  // output that could be read
   ComplaintFilter filter;
   io::Timer next;
   std::optional<FileWatch> watch;

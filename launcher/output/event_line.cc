@@ -115,7 +115,7 @@ std::optional<core::Cause> cause_of(const JobSpec& job, const core::Outcome& out
       return std::nullopt;
     case Kind::worker_failed:
       if (!outcome.cause) return cause::SomeRankFailed{};
-      return cause::RankFailed{who(job, *outcome.cause), outcome.cause->status};
+      return cause::RankFailed{who(job, *outcome.cause), outcome.cause->status, outcome.cause->last_words};
     case Kind::host_lost: {
       cause::RanksLost lost{named(job, outcome.host), outcome.ranks, {}};
       if (outcome.why) lost.why = cause::LinkLost{words(*outcome.why)};
@@ -186,7 +186,8 @@ std::string end_line(const Moment& moment, const JobSpec& job, const core::Outco
   if (outcome.kind == core::Outcome::Kind::worker_failed) {
     line["also_failed"] = Json::array();
     for (const auto& it : outcome.also_failed)
-      line["also_failed"].push_back(JsonFields::of(core::cause::RankFailed{who(job, it), it.status}));
+      line["also_failed"].push_back(
+          JsonFields::of(core::cause::RankFailed{who(job, it), it.status, it.last_words}));
   }
   if (!outcome.host_errors.empty()) {
     std::vector<core::HostFailure> failures;

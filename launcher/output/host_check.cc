@@ -64,15 +64,15 @@ std::string host_checks_json(const std::vector<HostCheck>& hosts) {
       one["machine"] = host.facts->machine;
       one["clock_ahead_s"] = std::chrono::duration<double>(host.clock_ahead).count();
     } else {
-      one["error"] = to_string(host.error.code);
+      one["code"] = to_string(host.error.code);
       one["exit_code"] = to_int(trainrun::exit_code_of(host.error.code));
-      one["message"] = host.error.message;
-      one["try"] = host.error.hint;
+      one["error"] = host.error.message;
+      if (!host.error.hint.empty()) one["try"] = host.error.hint;
     }
     list.push_back(std::move(one));
   }
   const int code = exit_code_of(hosts);
-  const Json all = {{"schema", 1}, {"ok", code == 0}, {"exit_code", code}, {"hosts", std::move(list)}};
+  const Json all = {{"schema", 2}, {"ok", code == 0}, {"exit_code", code}, {"hosts", std::move(list)}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

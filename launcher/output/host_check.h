@@ -25,7 +25,7 @@ int exit_code_of(const std::vector<HostCheck>& hosts);
 // A line a host, and what to try.
 std::string host_checks_text(const std::vector<HostCheck>& hosts);
 
-// {"schema": 1, "ok": ..., "exit_code": ..., "hosts": [...]}; the manual has the fields.
+// {"schema": 2, "ok": ..., "exit_code": ..., "hosts": [...]}; the manual has the fields.
 std::string host_checks_json(const std::vector<HostCheck>& hosts);
 
 }  // namespace trainrun::output

@@ -10,6 +10,20 @@
 #include "launcher/output/terminal_text.h"
 
 namespace trainrun::output {
+namespace {
+
+// Behind a pipe there may be a terminal all the same (`| tee`), where "\r" goes back over the tag.
+void add_states(std::string_view line, std::string_view label, std::string& shown) {
+  while (!line.empty()) {
+    const auto end = line.find_first_not_of('\r', line.find('\r'));
+    shown += line.substr(0, end);
+    if (end == std::string_view::npos) return;
+    shown += label;
+    line.remove_prefix(end);
+  }
+}
+
+}  // namespace
 std::vector<std::string> make_labels(const std::vector<std::string>& hosts_by_rank, bool with_host) {
   std::size_t host_width = 0;
   for (const auto& host : hosts_by_rank) host_width = std::max(host_width, host.size());
@@ -221,11 +235,10 @@ void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view li
   } else {
     shown += style_.labels[rank];
   }
-  if (on_terminal) {
+  if (on_terminal)
     shown += neutralised(line);
-  } else {
-    shown += line;
-  }
+  else
+    add_states(line, style_.labels[rank], shown);
   shown += '\n';
 }
 

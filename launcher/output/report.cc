@@ -4,169 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <csignal>
 
 #include "launcher/base/advice.h"
-#include "launcher/base/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/host_errors.h"
 #include "launcher/core/ranks.h"
 #include "launcher/core/restart_budget.h"
+#include "launcher/output/failure_advice.h"
 #include "launcher/output/words.h"
-#include "launcher/wire/evidence.h"
 
 namespace trainrun::output {
 namespace {
 
 using core::Outcome;
-
-struct Advice {
-  std::string how;  // replaces the plain description when the evidence says more
-  std::string hint;
-};
-
-bool any_line_has(const std::vector<std::string>& lines, std::string_view text) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [text](const auto& line) { return line.find(text) != std::string::npos; });
-}
-
-std::string hint_when_not_started(SpawnStage stage, int error) {
-  if (stage == SpawnStage::pmix)
-    return "see above what is wrong with libpmix there: install the package libpmix2, or name a library with "
-           "--pmix-lib";
-  if (stage == SpawnStage::exec && error == ENOENT)
-    return "the interpreter in the first line of the script, or the program, is missing there";
-  if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs five";
-  if (stage == SpawnStage::fork && error == EAGAIN)
-    return "see there `ulimit -u` and pids.max of the control group: the limit on processes is reached";
-  if (stage == SpawnStage::fork && error == ENOMEM) return "see with `free` how much memory is left there";
-  return {};
-}
-
-// A program that ran another tells in its own exit code by which signal that was killed: a shell as 128 and
-// the signal, Python's sys.exit(subprocess.run(...).returncode) as 256 less it, where only what no program
-// sends itself is taken for that.
-int signal_in(const ExitStatus& status) {
-  const int of_shell = status.number - exit_code_of_signal(0), of_python = 256 - status.number;
-  if (of_shell > 0 && of_shell <= SIGSYS) return of_shell;
-  return of_python == SIGKILL || of_python == SIGSEGV || of_python == SIGBUS ? of_python : 0;
-}
-
-std::string describe_exit(const ExitStatus& status) {
-  const int signal = signal_in(status);
-  if (signal == 0) return status.describe();
-  return fmt::format("{} (something in it was killed by {})", status.describe(), signal_name(signal));
-}
-
-constexpr std::string_view against_memory =
-    "use fewer or smaller data-loader workers, a smaller batch, fewer ranks a host, or a larger memory limit";
-
-// The Python that ran the job's program; empty: another program, or one of several.
-std::string python_of(const JobSpec& job) {
-  if (job.programs.size() != 1) return {};
-  const auto is_python = [](std::string_view path) {
-    return path.substr(path.rfind('/') + 1).starts_with("python");
-  };
-  const auto& program = job.programs.front();
-  for (const auto& found : program.found)
-    if (is_python(found.path)) return found.path;
-  return !program.argv.empty() && is_python(program.argv.front()) ? program.argv.front() : std::string{};
-}
-
-Advice advise_exception(const JobSpec& job, const ExitStatus& status, const std::string& host,
-                        const std::vector<std::string>& words) {
-  const auto python = python_of(job);
-  if (python.empty() || !any_line_has(words, "ModuleNotFoundError: ")) return {status.describe(), ""};
-  const auto which = python.starts_with('/') ? python : fmt::format("the {} in PATH there", python);
-  return {status.describe(),
-          fmt::format("it was run by {}: install the module for that one on {}, name the Python that has it "
-                      "before the script, or set PYTHONPATH here (it is forwarded)",
-                      which, host)};
-}
-
-// MPICH over UCX refuses this by itself, and asks no launcher.
-constexpr std::string_view words_of_spawn = "in internal_Comm_spawn",
-                           against_spawn =
-                               "trainrun does not offer MPI_Comm_spawn: start all ranks at once, as in -np 1 "
-                               "./parent : -np 4 ./child";
-
-// A program on MPICH finds PMI closed when another one in its rank has finalized, under Hydra too.
-constexpr std::string_view against_closed_pipe =
-    "it wrote to a pipe or socket that was closed. Of MPICH programs one rank runs one: for a second (`a && "
-    "b`) "
-    "write a second trainrun";
-
-Advice advise(const JobSpec& job, const core::Failure& cause, const std::string& host,
-              const std::vector<std::string>& words, bool raised) {
-  const auto& status = cause.status;
-  switch (status.kind) {
-    case ExitStatus::Kind::killed:
-      if (!cause.out_of_memory.empty()) {
-        return {cause.out_of_memory.starts_with(wire::kernel_named_it)
-                    ? "was killed by the kernel: out of memory"
-                    : status.describe() + ", perhaps by the kernel: out of memory",
-                std::string(against_memory)};
-      }
-      if (status.number == SIGABRT && any_line_has(words, "terminate called without an active exception")) {
-        return {
-            status.describe() + ": threads still ran when the program ended",
-            "a PyTorch script calls torch.distributed.destroy_process_group() before it ends; C++ joins its "
-            "threads"};
-      }
-      if (status.number == SIGKILL)
-        return {status.describe() + ", not sent by trainrun",
-                fmt::format(
-                    "see who sent it: the kernel for want of memory (`dmesg` on {}), a limit on CPU time or "
-                    "memory (ulimit -t, a batch system's), the program itself or an administrator",
-                    host)};
-      if (status.number == SIGPIPE) return {status.describe(), std::string(against_closed_pipe)};
-      if (status.number == SIGSEGV || status.number == SIGBUS || status.number == SIGABRT ||
-          status.number == SIGFPE || status.number == SIGILL) {
-        const bool silent_python = !python_of(job).empty() && !any_line_has(words, "Fatal Python error");
-        return {status.describe(),
-                silent_python ? "-x PYTHONFAULTHANDLER=1, and Python prints where it was"
-                : status.core_dumped
-                    ? ""
-                    : "allow core dumps with `ulimit -c unlimited`, or run the rank under a debugger"};
-      }
-      return {status.describe(), ""};
-    case ExitStatus::Kind::not_started:
-      return {status.describe(), hint_when_not_started(status.stage, status.number)};
-    case ExitStatus::Kind::exited:
-      if (!cause.out_of_memory.empty())
-        return {describe_exit(status) + ", perhaps by the kernel: out of memory",
-                std::string(against_memory)};
-      if (status.number == 127 && any_line_has(words, "error while loading shared libraries")) {
-        return {"could not load a shared library (exit code 127)",
-                "set LD_LIBRARY_PATH here (it is forwarded), or install the library there"};
-      }
-      if (any_line_has(words, "CUDA out of memory") || any_line_has(words, "CUDA error: out of memory")) {
-        return {status.describe() + ": the GPU is out of memory",
-                "use a smaller batch, or see with nvidia-smi who else uses the GPU"};
-      }
-      if (any_line_has(words, words_of_spawn)) return {status.describe(), std::string(against_spawn)};
-      if (any_line_has(words, "Address already in use")) {
-        return {status.describe(),
-                fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
-                            host)};
-      }
-      if (signal_in(status) == SIGPIPE) return {describe_exit(status), std::string(against_closed_pipe)};
-      if (raised && signal_in(status) == 0) return advise_exception(job, status, host, words);
-      return {describe_exit(status),
-              job.programs.size() == 1 && job.world_size() > 1
-                  ? fmt::format("to see this rank alone: --only-rank {}", cause.rank.value)
-                  : ""};
-    case ExitStatus::Kind::lost:
-      return {status.describe(), ""};
-    case ExitStatus::Kind::aborted:
-      return {status.describe(), any_line_has(words, words_of_spawn) ? std::string(against_spawn) : ""};
-    case ExitStatus::Kind::deserted:
-      return {status.describe(),
-              "let every rank call MPI_Init and MPI_Finalize; for programs that use MPI each by itself: "
-              "--compat none"};
-  }
-  return {};
-}
 
 // What the rank wrote down about its end, and of its last words what they say besides: Python prints the same
 // exception there.
@@ -268,19 +118,20 @@ std::string tally(int number, std::string_view noun,
                   const std::vector<std::pair<core::CauseKind, int>>& causes) {
   std::vector<std::string> each;
   for (const auto& [cause, count] : causes)
-    each.push_back(fmt::format("{} {}", core::to_string(cause), count));
+    each.push_back(count == 1 ? std::string(core::to_string(cause))
+                              : fmt::format("{} {}x", core::to_string(cause), count));
   return fmt::format("{} {}{}{}", number, noun, number == 1 ? "" : "s",
                      each.empty() ? "" : fmt::format(" ({})", fmt::join(each, ", ")));
 }
 
-// "4 generations; 2 restarts (host lost 1, rank failed 1), 3.4 s lost; 1 change (hosts came 1)".
+// "4 generations; 3 restarts (host lost, rank failed 2x), which took 3.4 s in all; 1 change (hosts came)".
 void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome) {
   if (!job.elastic.enabled() || outcome.generation.value < 2) return;
   if (job.quiet && outcome.kind == Outcome::Kind::success) return;
   auto line = fmt::format("trainrun: {} generations", outcome.generation.value);
   if (outcome.restarts > 0)
-    line += fmt::format("; {}, {} lost", tally(outcome.restarts, "restart", outcome.causes),
-                        format_duration(outcome.lost_time));
+    line += fmt::format("; {}, which took {}{}", tally(outcome.restarts, "restart", outcome.causes),
+                        format_duration(outcome.lost_time), outcome.restarts > 1 ? " in all" : "");
   int changes = 0;
   for (const auto& [cause, count] : outcome.changes) changes += count;
   if (changes > 0) line += "; " + tally(changes, "change", outcome.changes);
@@ -371,7 +222,9 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       lines.push_back(
           fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));
       add_hint(lines, advice.empty()
-                          ? "see the evidence above; a slow step or start needs a longer --hang-timeout"
+                          ? fmt::format("{}; a slow step or start needs a longer --hang-timeout",
+                                        job.quiet ? "run it without -q to see what each rank does then"
+                                                  : "see the evidence above")
                           : advice);
       break;
     case Outcome::Kind::unfinished:

@@ -83,14 +83,14 @@ struct NoticeWords {
   Lines operator()(const notice::Ignored& it) const {
     return {fmt::format("ignored: {} ({})", it.what, it.why)};
   }
-  // `generation 3: 6 ranks on 3 hosts; state kept by 4 survivors; 1.2 s`. What took time was a failure, and
-  // the line of its restart has said which.
+  // `generation 3: 6 ranks on 3 hosts; state kept by 4 survivors; after 1.2 s`. What took time was a failure,
+  // and the line of its restart has said which.
   Lines operator()(const notice::GenerationFormed& it) const {
     auto line = fmt::format("generation {}: {} on {}", it.generation.value, counted(it.ranks, "rank"),
                             counted(it.hosts, "host"));
     if (it.cause && !it.took) line += "; " + words(*it.cause);
     if (it.survivors > 0) line += fmt::format("; state kept by {}", counted(it.survivors, "survivor"));
-    if (it.took) line += "; " + format_duration(*it.took);
+    if (it.took) line += "; after " + format_duration(*it.took);
     return {line};
   }
   Lines operator()(const notice::Restarting& it) const {
@@ -199,8 +199,9 @@ struct NoticeWords {
                         name_of(it.second.family))};
   }
   Lines operator()(const notice::FailureIgnored& it) const {
-    return {fmt::format("{}: the job goes on, {} of {} are left (--on-failure ignore)", words(it.cause),
-                        it.left, counted(it.ranks, "rank"))};
+    if (it.left == 0) return {fmt::format("{}: no rank is left (--on-failure ignore)", words(it.cause))};
+    return {fmt::format("{}: the job goes on, {} of {} {} left (--on-failure ignore)", words(it.cause),
+                        it.left, counted(it.ranks, "rank"), it.left == 1 ? "is" : "are")};
   }
   Lines operator()(const notice::MpiCannotMeet& it) const {
     return {fmt::format("MPI ranks can no longer exchange data: {}", it.reason)};
@@ -278,11 +279,11 @@ struct NoticeWords {
   Lines operator()(const notice::Leftovers& it) const {
     Lines shown;
     for (const auto& program : it.names) shown.push_back(printable(std::string_view(program).substr(0, 16)));
-    return {fmt::format("{} on {} ended and left {} {}{}: ended too{}",
+    return {fmt::format("{} on {} ended and left {} {}{} behind, which {} ended{}",
                         it.ranks.size() == 1 ? fmt::format("rank {}", it.ranks.front().value) : "ranks",
                         it.host.name, it.processes, it.processes == 1 ? "process" : "processes",
                         shown.empty() ? "" : fmt::format(" ({})", list_names(shown)),
-                        it.killed ? ", by SIGKILL" : "")};
+                        it.processes == 1 ? "was" : "were", it.killed ? ", by SIGKILL" : "")};
   }
 };
 

@@ -56,7 +56,7 @@ class Control(ElasticTest):
         self.await_generation(job, 3)
         self.assertIn("there is no rank 2", self.ctl("restart", 2, rc=2))
         self.finish()
-        self.assertSays(self.assertEnds(job.wait(), 0), "3 generations; 2 changes .asked for 2.$")
+        self.assertSays(self.assertEnds(job.wait(), 0), "3 generations; 2 changes .asked for 2x.$")
         self.assertGenerationsFit([0, 0, 0])
 
     def test_hosts_that_are_removed_and_added(self):
@@ -107,8 +107,9 @@ class Control(ElasticTest):
         self.await_generation(job, 1, size=3)
         self.assertIn("rank 1 ends", self.ctl("stop", 1))
         self.await_generation(job, 2, size=2)
+        self.assertIn("1 slot not used: stopped by the user", self.ctl("world"))
         self.finish()
-        self.assertSays(self.assertEnds(job.wait(), 0), "the user stopped rank 1", "2 generations; 1 change .asked for 1.$")
+        self.assertSays(self.assertEnds(job.wait(), 0), "the user stopped rank 1", "2 generations; 1 change .asked for.$")
 
     def test_end(self):
         job = self.start("-np", 2, *RESTARTS, *self.train())

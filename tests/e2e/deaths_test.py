@@ -56,18 +56,41 @@ class Deaths(LocalTest):
         with open(self.folder + "/saved") as file:
             self.assertEqual(file.read(), "saved\n")
 
+    def kill_at_once(self, *pids):
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody has the time to clear up
+            for pid in pids:
+                os.kill(pid, number)
+
+    def watcher_of(self, agent):
+        with open(f"/proc/{agent}/stat") as file:
+            return int(file.read().rsplit(") ", 1)[1].split()[1])
+
     def test_the_directory_of_a_job_that_was_killed_as_a_whole_goes_with_the_next_job(self):
         job = self.ready("wait")
         agent = self.agent(job)
-        with open(f"/proc/{agent}/stat") as file:
-            watcher = int(file.read().rsplit(") ", 1)[1].split()[1])
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody has the time to clear up
-            for pid in (job.pid, watcher, agent):
-                os.kill(pid, number)
+        self.kill_at_once(job.pid, self.watcher_of(agent), agent)
         self.end(job)
         self.assertEqual([name[:9] for name in os.listdir(self.temporary)], ["trainrun."])
-        self.assertEnds(self.run_job("-np", 1, "true"), 0)
+        self.assertQuietOn(self.assertEnds(self.run_job("-np", 1, "true"), 0), "earlier job")
         self.assertEqual(os.listdir(self.temporary), [])
+
+    def test_and_so_does_what_its_ranks_had_started(self):
+        job = self.ready("daemon", "wait")
+        agent = self.agent(job)
+        self.kill_at_once(job.pid, self.watcher_of(agent), agent)
+        job.wait()
+        self.assertNotEqual(self.workers(), [])
+        done = self.assertEnds(self.run_job("-np", 1, "true"), 0)
+        self.assertSays(done, r"^trainrun: \S+: of an earlier job, whose agent was killed, \d+ processe?s?\S* w\w+ left here and ended now$")
+        self.assertAllGone()
+
+    def test_kill_9_of_agent_and_watcher_leaves_nothing_that_ranks_had_started(self):
+        job = self.ready("daemon", "wait")
+        agent = self.agent(job)
+        self.kill_at_once(self.watcher_of(agent), agent)
+        done = self.assertEnds(job.wait(), 69)
+        self.assertSays(done, r"^trainrun: \d+ process(es)? that ranks here had left (was|were) ended$")
+        self.assertEqual(self.processes(), [])
 
     def test_its_own_watcher_is_gone_when_the_launcher_ends(self):
         # Who has children that nobody waited for gets them: a subreaper, or init.
@@ -183,7 +206,7 @@ class AnotherUsers(LocalTest):
         done = self.run_as_nobody("-np", 1, "--grace", 1, "sh", "-c", f"{self.become} > said & until [ -s said ]; do :; done")
         self.assertSays(self.assertEnds(done, 0),
                         r"process \d+ \(become_root\) could not be ended: Operation not permitted")
-        self.assertQuietOn(done, "ended too")
+        self.assertQuietOn(done, "ended and left")
 
     def test_a_rank_is_named(self):
         job = self.start("-np", 1, "--grace", 1, self.become, user=self.NOBODY, group=self.NOBODY, extra_groups=())

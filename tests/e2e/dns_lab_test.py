@@ -70,7 +70,7 @@ class Dns(ElasticLabTest):
         self.write("addresses", "10.77.0.2\n10.77.0.3\n10.77.0.4\n")
         self.await_generation(self.job, 2, 6)
         done = self.end([0, 0], "getent ahosts .* the last good answer stays", "host discovery answers again: 3 hosts",
-                        "generation 2: 6 ranks on 3 hosts; 10.77.0.4 came", r"2 generations; 1 change .hosts came 1.")
+                        "generation 2: 6 ranks on 3 hosts; 10.77.0.4 came", r"2 generations; 1 change .hosts came.")
         self.assertEqual(done.err.count("the last good answer stays"), 1, done.err)
 
     def answers(self):

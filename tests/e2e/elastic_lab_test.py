@@ -12,7 +12,7 @@ class Restart(ElasticLabTest):
         self.strike(self.workers_of("node2")[0])
         self.await_generation(self.job, 2, 6)
         self.end([0, 1], r"rank [23] on node2 was killed by SIGKILL; restarting all ranks",
-                 "generation 2: 6 ranks on 3 hosts", r"1 restart .*rank failed 1")
+                 "generation 2: 6 ranks on 3 hosts", r"1 restart .*rank failed")
 
     def test_a_worker_that_exits_with_1(self):
         self.job = self.start(*COMMON, *self.POLICY, "-np", 6, "-H", "node1:2,node2:2,node3:2", WORKER, "before", 2, "on", 3,
@@ -21,7 +21,7 @@ class Restart(ElasticLabTest):
         self.finish()
         done = self.assertEnds(self.job.wait(), 0)
         self.assertInOrder(done.err, "rank 3 on node2 exited with code 1", "generation 2: 6 ranks on 3 hosts",
-                           r"1 restart .*rank failed 1")
+                           r"1 restart .*rank failed")
 
     def test_a_worker_that_is_stopped(self):
         self.begin("--hang-timeout", "2s")
@@ -29,7 +29,7 @@ class Restart(ElasticLabTest):
         self.strike(stopped[0], signal.SIGSTOP)
         self.await_generation(self.job, 2, 6)
         self.assertEndsOn("node3", stopped, "the workers of generation 1")
-        self.end([0, 1], "no sign of life", r"rank \d on node3: state T", "generation 2: 6 ranks on 3 hosts", r"hung 1")
+        self.end([0, 1], "no sign of life", r"rank \d on node3: state T", "generation 2: 6 ranks on 3 hosts", r"hung")
 
     def test_an_agent_killed_by_force(self):
         self.begin()
@@ -37,7 +37,7 @@ class Restart(ElasticLabTest):
         self.strike(self.agent("node2"))
         self.await_generation(self.job, 2, 4)
         self.assertEndsOn("node2", old, "the workers of the dead agent")
-        self.end([0, 1], r"node2 lost \(its agent", "generation 2: 4 ranks on 2 hosts", "host lost 1")
+        self.end([0, 1], r"node2 lost \(its agent", "generation 2: 4 ranks on 2 hosts", "host lost")
 
     def test_an_agent_and_its_watcher_killed_at_once(self):
         """Nobody is left there to clear up; the next agent of the job does it."""
@@ -63,7 +63,7 @@ class Restart(ElasticLabTest):
         self.strike(old[-1], signal.SIGSTOP)
         self.await_generation(self.job, 2, 4)
         self.assertEndsOn("node2", old, "the frozen agent and its workers")
-        self.end([0, 1], r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts", "host lost 1")
+        self.end([0, 1], r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts", "host lost")
 
     def test_an_ssh_session_killed_by_force(self):
         self.begin()
@@ -73,20 +73,20 @@ class Restart(ElasticLabTest):
                 self.strike(process)
         self.await_generation(self.job, 2, 4)
         self.assertEndsOn("node2", old, "the workers of the lost host")
-        self.end([0, 1], r"node2 lost \(its agent or the connection", "generation 2: 4 ranks on 2 hosts", "host lost 1")
+        self.end([0, 1], r"node2 lost \(its agent or the connection", "generation 2: 4 ranks on 2 hosts", "host lost")
 
     def test_a_host_without_power(self):
         self.begin()
         self.lose("node2")
         self.await_generation(self.job, 2, 4)
-        self.end([0, 1], r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts", "host lost 1")
+        self.end([0, 1], r"node2 lost \(no answer for", "generation 2: 4 ranks on 2 hosts", "host lost")
 
     def test_the_host_of_rank_0_without_power(self):
         self.begin()
         self.lose("node1")
         starts = self.await_generation(self.job, 2, 4)
         self.assertEqual([start["host"] for start in starts], ["node2", "node2", "node3", "node3"])
-        self.end([0, 1], r"node1 lost \(no answer for", "generation 2: 4 ranks on 2 hosts", "host lost 1")
+        self.end([0, 1], r"node1 lost \(no answer for", "generation 2: 4 ranks on 2 hosts", "host lost")
 
     def test_a_cut_cable_that_is_mended(self):
         self.begin("--blacklist-cooldown-range", "1s", "2s")
@@ -150,7 +150,7 @@ class Discovery(ElasticLabTest):
         self.await_generation(self.job, 2, 4)
         self.job.wait_until(lambda: not self.new("node2"), "nothing is left on the host that has gone")
         self.end([0, 0], "node2 leaves: the agent got SIGTERM", "generation 2: 4 ranks on 2 hosts; node2 leaves",
-                 "2 generations; 1 change .hosts left 1.$")
+                 "2 generations; 1 change .hosts left.$")
 
 
 if __name__ == "__main__":

@@ -43,10 +43,11 @@ class EventsTest(Training, LocalTest):
 
     def test_the_rank_that_failed_is_named_with_host_pid_and_status(self):
         done = self.assertEnds(self.run_job("-np", 3, "--events", self.file, "sh", "-c",
-                                            f"[ $RANK = 1 ] && exit 7; exec {WORKER} when {self.folder}/never exit 0"), 7)
+                                            f"[ $RANK = 1 ] && {{ echo no room >&2; exit 7; }}; exec {WORKER} when {self.folder}/never exit 0"), 7)
         last = self.check_frame(self.lines(), 7, "worker_failed")
         cause = last["cause"]
         self.assertEqual((cause["kind"], cause["rank"], cause["status"]["exit_code"]), ("rank_failed", 1, 7))
+        self.assertEqual(cause["last_words"], "no room")
         self.assertIn(f"rank 1  host {cause['host']}  pid {cause['pid']} ", done.err)
         self.assertEqual(last["others"]["terminated"], 2)
         self.assertEqual(last["text"].splitlines()[0], done.err.splitlines()[0])

@@ -143,7 +143,7 @@ class ExitCodes(LocalTest):
         for left, name in (("sleep 60 &", "sleep"), ("setsid sleep 60 < /dev/null > /dev/null 2>&1 &", r"\w+")):
             with self.subTest(left=left):
                 done = self.assertEnds(self.run_job("-np", 1, "sh", "-c", left), 0)
-                self.assertSays(done, rf"^trainrun: rank 0 on \S+ ended and left 1 process \({name}\): ended too$")
+                self.assertSays(done, rf"^trainrun: rank 0 on \S+ ended and left 1 process \({name}\) behind, which was ended$")
         self.assertEqual(self.assertEnds(self.run_job("-q", "-np", 1, "sh", "-c", "sleep 60 &"), 0).err, "")
 
     def test_grace_passes_before_the_kill_and_the_kill_is_said(self):

@@ -64,7 +64,7 @@ class Plain(LeaveTest):
         self.end("node3 leaves", "generation 2: 4 ranks on 2 hosts; node3 leaves",
                  "hosts no longer listed: node2", "generation 3: 2 ranks on 1 host; node2 left",
                  "killed by SIGKILL", "generation 4: 2 ranks on 1 host",
-                 r"4 generations; 1 restart .*rank failed 1.*2 changes .hosts left 2")
+                 r"4 generations; 1 restart .*rank failed.*2 changes .hosts left 2x")
 
     def test_an_agent_that_is_told_by_its_host(self):
         """As by a notice of pre-emption: SIGUSR1, or SIGTERM, after which the agent goes in any case."""
@@ -77,7 +77,7 @@ class Plain(LeaveTest):
                 self.job.wait_until(lambda: not self.new("node2"), "nothing is left on node2")
                 self.finish()
                 self.end(f"node2 leaves: the agent got {number.name}", "generation 2: 4 ranks on 2 hosts; node2 leaves",
-                         r"2 generations; 1 change .hosts left 1.$")
+                         r"2 generations; 1 change .hosts left.$")
                 for path in glob.glob(self.folder + "/saved.*") + [self.folder + "/finish"]:
                     os.remove(path)
 
@@ -89,7 +89,7 @@ class Plain(LeaveTest):
         self.ctl("remove", "node3")
         self.await_world(2, 4)
         done = self.end("6 ranks did not end within 1.0 s of .*: SIGKILL",
-                        "generation 2: 4 ranks on 2 hosts; node3 leaves", r"2 generations; 1 change .hosts left 1.$")
+                        "generation 2: 4 ranks on 2 hosts; node3 leaves", r"2 generations; 1 change .hosts left.$")
         self.assertEqual(done.out.count("got USR2"), 6)
 
 
@@ -111,7 +111,7 @@ class InPlace(Digits, LeaveTest):
         self.assertEqual(now, {(process.pid, process.started) for process in stay[:2]}, "node1 keeps its processes")
         done = self.end("generation 2: 4 ranks on 2 hosts; node3 leaves .*; state kept by 4 survivors",
                         "generation 3: 2 ranks on 1 host; node2 leaves .*; state kept by 2 survivors",
-                        r"3 generations; 2 changes .hosts left 2.$")
+                        r"3 generations; 2 changes .hosts left 2x.$")
         # Not one step is done again. (Once in a long while the end of an epoch, which commits too, is the first to hear.)
         begun = [set(re.findall(rf"generation {generation}: rank \d+ of \d+, epoch \d+, step (\d+)", done.out))
                  for generation in (2, 3)]

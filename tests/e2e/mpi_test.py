@@ -68,7 +68,7 @@ class Ending(MpiTest):
         job = self.start("-np", 4, "--on-failure", "ignore", CLIENT, "first-without", 0)
         pids = waiting(job, 3, 1)
         os.kill(pids[2], signal.SIGKILL)
-        job.wait_for("the job goes on, 1 of 4 ranks are left", stream="err")  # those in the barrier were told
+        job.wait_for("the job goes on, 1 of 4 ranks is left", stream="err")  # those in the barrier were told
         os.kill(pids[0], signal.SIGKILL)
         done = self.assertEnds(job.wait(), 137)
         self.assertSays(done, r"rank 2 on \S+ was killed by SIGKILL: the job goes on, 3 of 4 ranks are left")

@@ -79,7 +79,7 @@ class Live(SlurmTest):
         self.assertInOrder(self.job.wait().out,
                            "hosts no longer listed: node2", "generation 2: 4 ranks on 2 hosts; node2 left",
                            "hosts no longer listed: node3", "generation 3: 2 ranks on 1 host; node3 left",
-                           "3 generations; 2 changes .hosts left 2.", "^ended with 0$")
+                           "3 generations; 2 changes .hosts left 2x.", "^ended with 0$")
         self.assertGenerationsFit([0, 0, 0])
         for node in ("node1", "node3"):
             self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")

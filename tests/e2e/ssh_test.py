@@ -362,7 +362,7 @@ class Unavailable(SshTest):
         done = self.assertEnds(self.run_job("--check-hosts", "--json", "-H", ALL, "true"), 69)
         found = json.loads(done.out)
         self.assertEqual((found["ok"], found["exit_code"]), (False, 69))
-        self.assertEqual([(host["name"], host["ok"], host.get("error")) for host in found["hosts"]],
+        self.assertEqual([(host["name"], host["ok"], host.get("code")) for host in found["hosts"]],
                          [("node1", True, None), ("node2", False, "unreachable"), ("node3", True, None)])
 
 

@@ -1,11 +1,9 @@
 """A file system that takes nothing, frozen for real, under what a job writes."""
 import os
 import re
-import subprocess
-import unittest
 
-from harness import LocalTest, main
-from stalling import WithDisk, run
+from harness import main
+from stalling import WithDisk, WithSmallDisk
 
 LINE = "x" * 99 + "\n"
 
@@ -77,17 +75,7 @@ class StalledDisk(WithDisk):
         self.assertEnds(job.wait(), 74)
 
 
-class FullDisk(LocalTest):
-    def setUp(self):
-        super().setUp()
-        self.disk = self.folder + "/disk"
-        os.mkdir(self.disk)
-        try:
-            run("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", self.disk)
-        except (OSError, subprocess.CalledProcessError) as why:
-            raise unittest.SkipTest(f"no file system can be mounted here: {why}") from why
-        self.addCleanup(run, "umount", self.disk)
-
+class FullDisk(WithSmallDisk):
     def test_which_file_is_full_is_said_and_the_file_says_what_is_missing(self):
         ballast = self.disk + "/ballast"
         with open(ballast, "wb") as file:

@@ -1,4 +1,4 @@
-"""A disk that can be made to stall: a file system of its own, frozen for real."""
+"""A disk that can be made to stall, and one that is soon full: file systems of their own."""
 import os
 import subprocess
 import unittest
@@ -8,6 +8,20 @@ from harness import LocalTest
 
 def run(*words):
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+
+
+class WithSmallDisk(LocalTest):
+    """200 KB of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder + "/disk"
+        os.mkdir(self.disk)
+        try:
+            run("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", self.disk)
+        except (OSError, subprocess.CalledProcessError) as why:
+            raise unittest.SkipTest(f"no file system can be mounted here: {why}") from why
+        self.addCleanup(run, "umount", self.disk)
 
 
 class WithDisk(LocalTest):

@@ -10,7 +10,7 @@ import termios
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import LocalTest, main
-from stalling import WithDisk
+from stalling import WithDisk, WithSmallDisk
 
 MOST_MS = 500
 TOLD = r"^trainrun: the longest of (\d+) turns of the loop: ([\d.]+) ms of CPU, ([\d.]+) ms in \d+ blocking calls?$"
@@ -38,6 +38,17 @@ class Disk(WithDisk):
             done = self.assertEnds(job.wait(), 0)
         with open(self.disk + "/err") as err:
             done.err = err.read()
+        assert_no_turn_was_long(self, done)
+
+
+class FullDisk(WithSmallDisk):
+    def test_a_disk_that_is_full(self):
+        """Of what a job writes there most is lost, which is said, and nothing waits for it."""
+        job = self.start("-np", 2, "-vvv", "--output-filename", self.disk + "/logs", "--events", self.disk + "/events", "sh", "-c",
+                         "yes | head -c 3000000; yes | head -c 1000000 >&2")
+        done = self.assertEnds(job.wait(), 74)
+        self.assertEqual(done.out.count("y"), 3_000_000)
+        self.assertSays(done, r"^trainrun: \S*/logs/\S+: No space left on device; output is dropped")
         assert_no_turn_was_long(self, done)
 
 

@@ -79,6 +79,13 @@ class Installed(unittest.TestCase):
         self.assert_complete(self.prefix)
         self.assert_runs(self.prefix + "/bin/trainrun")
 
+    def test_below_usr_local_pythons_part_is_where_python_looks(self):
+        root = self.folder + "/root"
+        self.run_program("env", "DESTDIR=" + root, CMAKE, "--install", BUILD, "--prefix", "/usr/local", "--component", "comm")
+        [module] = glob.glob(root + "/usr/local/lib/python3*/dist-packages/trainrun/elastic.py")
+        looked_at = self.run_program("/usr/bin/python3", "-c", "import site; print(site.getsitepackages())")
+        self.assertIn(repr(os.path.dirname(os.path.dirname(module)).removeprefix(root)), looked_at)
+
     def test_nothing_installed_names_the_build(self):
         for folder, _, names in os.walk(self.prefix):
             for name in names:

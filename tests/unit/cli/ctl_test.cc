@@ -18,8 +18,8 @@ TEST_CASE("no job: said, with 69") {
   const auto answer = ctl_answer({"world"}, {place / "trainrun"});
   REQUIRE_FALSE(answer.has_value());
   CHECK(exit_code_of(answer.error().code) == ExitCode::unreachable);
-  CHECK(answer.error().message == "no job of yours on this host can be asked");
-  CHECK(ctl_answer({"list"}, {place / "trainrun"})->text == "no job of yours on this host can be asked\n");
+  CHECK(answer.error().message == "you have no job that runs from this host");
+  CHECK(ctl_answer({"list"}, {place / "trainrun"})->text == "you have no job that runs from this host\n");
   CHECK(ctl_answer({"list", "--json"}, {place / "trainrun"})->text == "{\"ok\":true,\"jobs\":[]}\n");
 }
 
@@ -30,7 +30,7 @@ TEST_CASE("--json: one object, also when nobody can be asked") {
   CHECK(answer->code == ExitCode::unreachable);
   const auto json = nlohmann::json::parse(answer->text);
   CHECK(json["ok"] == false);
-  CHECK(json["error"] == "no job of yours on this host can be asked");
+  CHECK(json["error"] == "you have no job that runs from this host");
 }
 
 TEST_CASE("--force goes with remove and stop alone") {

@@ -155,6 +155,16 @@ TEST_CASE("how many and where") {
   CHECK(job({"-np", "1", "./train", "-v", "--mpi-args", "x"}).programs.front().argv.size() == 4);
 }
 
+TEST_CASE("a long option may be cut short where no other of Horovod's begins so, whatever trainrun's are") {
+  CHECK(job({"--num-p", "2", "./train"}).world_size() == 2);
+  CHECK(job({"-np", "1", "--verb", "./train"}).verbose == 1);
+  CHECK(job({"-np", "1", "--output-f", "x", "./train"}).output_directory.ends_with("x"));
+  CHECK(tuned({"--fusion", "32"}) == Set{"FUSION_THRESHOLD=33554432"});
+  CHECK(error({"--num", "1", "./train"}).find("'--num' may be --num-proc or --num-nccl-streams") !=
+        std::string::npos);
+  CHECK(error({"--nodes", "1", "./train"}).find("horovodrun has no option '--nodes'") != std::string::npos);
+}
+
 TEST_CASE("settings become Horovod's variables") {
   CHECK(tuned({"--fusion-threshold-mb", "32", "--cycle-time-ms", "2.5", "--cache-capacity", "0"}) ==
         Set{"FUSION_THRESHOLD=33554432", "CYCLE_TIME=2.5", "CACHE_CAPACITY=0"});

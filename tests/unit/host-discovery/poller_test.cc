@@ -46,6 +46,34 @@ TEST_CASE("hosts and slots are added at once, and the same answer again tells no
   CHECK(scene.said.empty());
 }
 
+TEST_CASE("settled is what the last answer, given again, would not change") {
+  Scene scene;
+  CHECK_FALSE(scene.poller.settled());
+  scene.look("a:2\nb:2\n");
+  CHECK(scene.poller.settled());
+  SUBCASE("not while a removal waits for the next look") {
+    scene.look("a:2\n");
+    CHECK_FALSE(scene.poller.settled());
+    CHECK(scene.look("a:2\n") == "a:2");
+    CHECK(scene.look("a:2\n") == "-");
+    CHECK(scene.poller.settled());
+  }
+  SUBCASE("not after a look that confirms nothing") {
+    scene.look("a:1\nb:2\n", false);
+    CHECK_FALSE(scene.poller.settled());
+    scene.look("a:1\nb:2\n");
+    CHECK(scene.look("a:1\nb:2\n") == "a:1 b:2");
+  }
+  SUBCASE("but after one that takes a host away by its mark") {
+    CHECK(scene.look("a:2\n!b\n") == "a:2");
+    CHECK(scene.poller.settled());
+  }
+  SUBCASE("not after a failure") {
+    scene.fail();
+    CHECK_FALSE(scene.poller.settled());
+  }
+}
+
 TEST_CASE("the first answer is told even when it names nobody") {
   Scene scene;
   CHECK(scene.look("").empty());

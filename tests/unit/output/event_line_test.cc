@@ -120,7 +120,9 @@ TEST_SUITE("output.event_line") {
     SUBCASE("a failed rank") {
       outcome.kind = Outcome::Kind::worker_failed;
       outcome.cause = Failure{WorkerId{5}, Rank{2}, HostIndex{1}, 77, ExitStatus::exited(3)};
+      outcome.cause->last_words = "no space";
       outcome.also_failed = {{WorkerId{6}, Rank{3}, HostIndex{1}, 78, ExitStatus::exited(1)}};
+      outcome.also_failed[0].last_words = "none here";
       outcome.others.terminated = 2;
       const auto json = end(3);
       CHECK(json["outcome"] == "worker_failed");
@@ -129,7 +131,9 @@ TEST_SUITE("output.event_line") {
       CHECK(json["cause"]["host"] == "gpu1");
       CHECK(json["cause"]["pid"] == 77);
       CHECK(json["cause"]["status"]["exit_code"] == 3);
+      CHECK(json["cause"]["last_words"] == "no space");
       CHECK(json["also_failed"][0]["rank"] == 3);
+      CHECK(json["also_failed"][0]["last_words"] == "none here");
       CHECK(json["others"]["terminated"] == 2);
     }
     SUBCASE("a lost host") {

@@ -40,10 +40,10 @@ TEST_SUITE("host_check") {
     const auto json =
         nlohmann::json::parse(output::host_checks_json({unknown_key("a"), good("b", milliseconds(-1500))}));
     const auto expected = nlohmann::json::parse(R"({
-      "schema": 1, "ok": false, "exit_code": 69,
+      "schema": 2, "ok": false, "exit_code": 69,
       "hosts": [
-        {"name": "a", "ok": false, "error": "host_key", "exit_code": 69,
-         "message": "a: its host key is not known", "try": "scan a >> known"},
+        {"name": "a", "ok": false, "code": "host_key", "exit_code": 69,
+         "error": "a: its host key is not known", "try": "scan a >> known"},
         {"name": "b", "ok": true, "cores": 2, "gpus": 4, "machine": "x86_64", "clock_ahead_s": -1.5}]})");
     CHECK(json == expected);
   }

@@ -268,15 +268,15 @@ TEST_SUITE("mux") {
     CHECK_FALSE(mux.bar_is_held());
     CHECK(fed(mux, 0, "\r10%\r20%\r3", Output::err).empty());
     CHECK(mux.bar_is_held());
-    CHECK(cut() == "|[0] \r10%\r20%\n");
+    CHECK(cut() == "|[0] \r[0] 10%\r[0] 20%\n");
     fed(mux, 0, "0%\r40%", Output::err);
-    CHECK(cut() == "|[0] \r30%\n");
-    CHECK(cut() == "|[0] \r40%\n");  // it rests: the state is whole
+    CHECK(cut() == "|[0] \r[0] 30%\n");
+    CHECK(cut() == "|[0] \r[0] 40%\n");  // it rests: the state is whole
     CHECK_FALSE(mux.bar_is_held());
     CHECK(cut() == "|");
     fed(mux, 0, "\r50%", Output::err);
     CHECK(mux.bar_is_held());
-    CHECK(fed(mux, 0, "\r100%\n", Output::err) == "[0] \r50%\r100%\n");
+    CHECK(fed(mux, 0, "\r100%\n", Output::err) == "[0] \r[0] 50%\r[0] 100%\n");
     CHECK_FALSE(mux.bar_is_held());
     fed(mux, 0, "dos\r");
     CHECK_FALSE(mux.bar_is_held());  // the end of a line may follow

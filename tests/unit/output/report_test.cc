@@ -154,10 +154,31 @@ TEST_SUITE("report") {
         report(ExitStatus::exited(1), {"ModuleNotFoundError: No module named 'x'"}, true)
             .find("  try         it was run by /venv/bin/python3: install the module for that one on gpu2") !=
         std::string::npos);
+    for (const auto* words : {"EOFError: EOF when reading a line", "bdb.BdbQuit"})
+      CHECK(report(ExitStatus::exited(1), {words}, true)
+                .find("  try         this rank has no stdin: --stdin 3") != std::string::npos);
+    job.stdin_rank = 3;
+    CHECK(report(ExitStatus::exited(1), {"bdb.BdbQuit"}, true).find("  try ") == std::string::npos);
     const auto segfault = ExitStatus::killed(SIGSEGV, false);
     CHECK(report(segfault, {}, false).find("  try         -x PYTHONFAULTHANDLER=1") != std::string::npos);
     CHECK(report(segfault, {"Fatal Python error: Segmentation fault"}, false).find("FAULTHANDLER") ==
           std::string::npos);
+  }
+
+  TEST_CASE("where to see more of a rank depends on where its output went, and whether it ran at all") {
+    const auto hint = [](JobSpec job, int code) {
+      const auto report = text(failed(ExitStatus::exited(code)), {}, job);
+      const auto at = report.find("  try         ");
+      return at == std::string::npos ? std::string{} : report.substr(at + 14);
+    };
+    auto job = job_of_two();
+    CHECK(hint(job, 3) == "to see this rank alone: --only-rank 3");
+    CHECK(hint(job, 126).empty());
+    CHECK(hint(job, 127).empty());
+    job.only_ranks = {3};
+    CHECK(hint(job, 3).empty());
+    job.output_directory = "/logs";
+    CHECK(hint(job, 3) == "see /logs/latest/rank.3");
   }
 
   TEST_CASE("who had printed an exception when SIGTERM came is no victim of it") {

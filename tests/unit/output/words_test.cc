@@ -66,10 +66,10 @@ TEST_SUITE("output.words") {
 
   TEST_CASE("a generation is told with what changed it, who keeps the state, and what it took") {
     CHECK(lines(notice::GenerationFormed{Generation{1}, 8, 1}) == Lines{"generation 1: 8 ranks on 1 host"});
-    CHECK(
-        lines(notice::GenerationFormed{Generation{3}, 6, 3, cause::HostLost{gpu2, "no answer for 3.0 s"}, 4,
-                                       milliseconds(1200)}) ==
-        Lines{"generation 3: 6 ranks on 3 hosts; state kept by 4 survivors; 1.2 s"});  // the restart told it
+    CHECK(lines(notice::GenerationFormed{Generation{3}, 6, 3, cause::HostLost{gpu2, "no answer for 3.0 s"}, 4,
+                                         milliseconds(1200)}) ==
+          Lines{"generation 3: 6 ranks on 3 hosts; state kept by 4 survivors; after 1.2 s"});  // the restart
+                                                                                               // told it
     CHECK(lines(notice::GenerationFormed{Generation{3}, 6, 3, cause::HostsChanged{{"a"}}, 4}) ==
           Lines{"generation 3: 6 ranks on 3 hosts; a left; state kept by 4 survivors"});
     CHECK(why(cause::HostsChanged{{"a", "b"}, {"c"}, {{gpu1, 1}}}) ==

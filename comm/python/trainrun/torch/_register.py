@@ -29,7 +29,7 @@ def _require():
             lacking = "Backend for subclasses in Python"
     if lacking is not None:
         raise unsupported(f"torch {torch.__version__} cannot have the backend trainrun: it has no torch._C._distributed_c10d.{lacking}; "
-                          "tried with 2.15; try: init_process_group(\"gloo\")")
+                          "tested with 2.15; try: init_process_group(\"gloo\")")
 
 
 def _join(rank, size, timeout):
