@@ -91,7 +91,7 @@ class PmixHelper {
   Handlers handlers_;
   wire::EnvPairs env_;
   wire::pmix::Open open_;
-  std::string memory_;
+  std::string memory_, prefix_;
   bool wanted_ = false;    // a helper is to serve here
   bool required_ = false;  // ranks that nobody serves could not find each other
   bool dropped_ = false;
