@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "launcher/agent/mpi_words.h"
+
 namespace trainrun::agent {
 namespace {
 
@@ -116,8 +118,8 @@ PmixWorld::Effects PmixWorld::received(const wire::pmix::Logged& message) {
 
 PmixWorld::Effects PmixWorld::received(const wire::pmix::Refused& message) {
   if (message.generation != world_.generation || !refused_.insert(message.service).second) return {};
-  return {Tell{fmt::format("rank {} asked for {}, which trainrun does not offer", message.rank.value,
-                           name_of(message.service))}};
+  return {Tell{fmt::format("rank {} asked for {}, which trainrun does not offer ({})", message.rank.value,
+                           name_of(message.service), instead_of_a_second_world)}};
 }
 
 PmixWorld::Effects PmixWorld::received(wire::pmix::FenceAsked message) {
