@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "launcher/controller.h"
+#include "launcher/wire/death_messages.h"
 
 namespace trainrun {
 
@@ -32,7 +33,14 @@ void Controller::exchanges(HostIndex host, const wire::Frame& frame) {
 // The ranks of other hosts of a job that goes on without this one are not to wait for its ranks.
 void Controller::lost_to_exchange(HostIndex host) {
   if (job_.elastic.on_failure != OnFailure::ignore) return;
-  for (const auto rank : world_.ranks_on(host)) perform(exchange_.left(world_.generation(), rank));
+  for (const auto rank : world_.ranks_on(host)) go_on_without(rank);
+}
+
+void Controller::go_on_without(Rank rank) {
+  for (const auto host : world_.introduced()) {
+    if (auto* session = fleet_.find(host)) session->send(wire::RankDied{world_.generation(), rank});
+  }
+  perform(exchange_.died(world_.generation(), rank));
 }
 
 void Controller::perform(rendezvous::Exchange::Effects effects) {

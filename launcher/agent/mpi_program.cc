@@ -262,4 +262,10 @@ std::vector<std::string> pmix_libraries(const MpiProgram& program, const wire::E
   return found;
 }
 
+std::string open_mpi_prefix(const MpiProgram& program) {
+  if (program.family != MpiFamily::open_mpi || program.libraries.empty()) return {};
+  auto prefix = folder_of(program.libraries.front());
+  return is_file(prefix + "/share/openmpi/help-mca-var.txt") ? prefix : std::string();
+}
+
 }  // namespace trainrun::agent

@@ -34,6 +34,10 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
 // Which libpmix would serve such a program, best first. Empty: there is none on this host.
 std::vector<std::string> pmix_libraries(const MpiProgram& program, const wire::EnvPairs& env);
 
+// The directory into which this Open MPI was put, with its texts and settings beside its libraries: it may be
+// another one than that for which it was built, as a package of PyPI. Empty: it is not known.
+std::string open_mpi_prefix(const MpiProgram& program);
+
 // Whether it looks like a library for this kind of machine.
 bool is_library(const std::string& path);
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "launcher/agent/mpi_words.h"
 #include "launcher/base/strings.h"
 #include "launcher/wire/codec.h"
 
@@ -284,8 +285,10 @@ wire::Answer PmiWorld::answer(const wire::Ask& question) const {
 }
 
 void PmiWorld::refuse(WorkerId worker, std::string_view answer, const std::string& what) {
-  tell_once(fmt::format("rank {} asked for {}, which trainrun does not offer",
-                        clients_.at(worker).place.rank.value, what));
+  const bool second_world = what.starts_with("MPI_");
+  tell_once(fmt::format("rank {} asked for {}, which trainrun does not offer{}",
+                        clients_.at(worker).place.rank.value, what,
+                        second_world ? fmt::format(" ({})", instead_of_a_second_world) : ""));
   reply(worker,
         fmt::format("cmd={} rc=-1 msg={}\n", answer, pmi1::as_value("trainrun does not offer " + what)));
 }

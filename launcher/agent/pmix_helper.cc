@@ -81,6 +81,7 @@ void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
   open_.host_name = setup.host_name;
   open_.host = setup.host;
   env_ = setup.env;
+  prefix_ = open_mpi_prefix(program);
 }
 
 void PmixHelper::begin(const std::string& job_directory, const std::string& memory) {
@@ -207,10 +208,14 @@ void PmixHelper::start(const wire::Start& order) {
       auto served = order;
       served.env.insert(served.env.end(), variables_.begin(), variables_.end());
       served.env.emplace_back("PMIX_RANK", std::to_string(order.place.rank.value));
+      const auto put = [&](const char* name, const std::string& value) {
+        if (!value.empty() && wire::value_of(env_, name).empty() && wire::value_of(order.env, name).empty())
+          served.env.emplace_back(name, value);
+      };
       // What libpmix forgets of ranks that are killed goes with the job's directories.
-      for (const auto* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"})
-        if (!memory_.empty() && wire::value_of(env_, name).empty() && wire::value_of(order.env, name).empty())
-          served.env.emplace_back(name, memory_);
+      put("OMPI_MCA_btl_vader_backing_directory", memory_);
+      put("OMPI_MCA_btl_sm_backing_directory", memory_);
+      put("OPAL_PREFIX", prefix_);
       world_->add(order.worker, order.place.rank);
       return handlers_.start(served);
     }
@@ -286,6 +291,10 @@ void PmixHelper::gathered(const wire::Gathered& message) {
 
 void PmixHelper::failed(const wire::GatherFailed& message) {
   if (world_ && message.generation == world_->world().generation) perform(world_->failed());
+}
+
+void PmixHelper::died(const wire::RankDied& death) {
+  if (world_ && world_->world().generation == death.generation) perform(world_->died(death.rank));
 }
 
 void PmixHelper::asked(const wire::Ask& question) {

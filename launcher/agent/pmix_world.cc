@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "launcher/agent/mpi_words.h"
+
 namespace trainrun::agent {
 namespace {
 
@@ -116,8 +118,8 @@ PmixWorld::Effects PmixWorld::received(const wire::pmix::Logged& message) {
 
 PmixWorld::Effects PmixWorld::received(const wire::pmix::Refused& message) {
   if (message.generation != world_.generation || !refused_.insert(message.service).second) return {};
-  return {Tell{fmt::format("rank {} asked for {}, which trainrun does not offer", message.rank.value,
-                           name_of(message.service))}};
+  return {Tell{fmt::format("rank {} asked for {}, which trainrun does not offer ({})", message.rank.value,
+                           name_of(message.service), instead_of_a_second_world)}};
 }
 
 PmixWorld::Effects PmixWorld::received(wire::pmix::FenceAsked message) {
@@ -183,6 +185,11 @@ PmixWorld::Effects PmixWorld::failed() {
   asked_.clear();
   waiting_ = 0;
   return effects;
+}
+
+PmixWorld::Effects PmixWorld::died(Rank rank) const {
+  if (failed_ || rank.value >= world_.host_of_rank.size()) return {};
+  return {wire::pmix::RankDied{rank}};
 }
 
 PmixWorld::Effects PmixWorld::received(const wire::pmix::ModexAsked& message) {

@@ -120,4 +120,11 @@ std::optional<wire::World> WorldStart::introduction(const StartWorker& order, co
   return core::introduction(job_, placement_, order, facts, restarts_, mapping_);
 }
 
+std::vector<HostIndex> WorldStart::introduced() const {
+  std::vector<HostIndex> hosts;
+  for (const auto& [host, generation] : introduced_)
+    if (generation == placement_.generation) hosts.push_back(host);
+  return hosts;
+}
+
 }  // namespace trainrun::core

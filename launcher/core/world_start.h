@@ -51,6 +51,8 @@ class WorldStart {
   // What the rank's host is to be told before that, if its agent serves PMIx and does not know this world
   // yet.
   std::optional<wire::World> introduction(const StartWorker& order, const wire::HostFacts& facts);
+  // The hosts that were told.
+  [[nodiscard]] std::vector<HostIndex> introduced() const;
 
  private:
   [[nodiscard]] WorldFacts facts_of(const StartWorker& order, const Site& site,

@@ -237,6 +237,9 @@ TEST_SUITE("mpi program") {
     CHECK(std::filesystem::canonical(found.front()) == theirs);
     const auto beside = folder.put("lib/libpmix.so.2", elf({}));
     CHECK(pmix_libraries(program, {}).front() == beside);
+    CHECK(open_mpi_prefix(program).empty());
+    folder.put("share/openmpi/help-mca-var.txt", "");
+    CHECK(open_mpi_prefix(program) == folder.path);
   }
 }
 

@@ -195,7 +195,9 @@ TEST_CASE("spawning, publishing, PMI-2 and what nobody knows are refused in word
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");
   CHECK_FALSE(table.worlds[0]->in_mpi(Table::id(1)));
   REQUIRE(table.told.size() == 6);
-  CHECK(table.told[0] == "rank 0 asked for MPI_Comm_spawn, which trainrun does not offer");
+  CHECK(table.told[0] ==
+        "rank 0 asked for MPI_Comm_spawn, which trainrun does not offer (try: start all "
+        "programs in one world, as in -np 1 ./parent : -np 4 ./child)");
   CHECK(table.told[5] ==
         "rank 1 speaks PMI-2, and trainrun offers PMI-1: set MPIR_CVAR_PMI_VERSION=1, or use an MPI library "
         "that has PMI-1");

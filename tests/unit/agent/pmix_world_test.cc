@@ -202,10 +202,20 @@ TEST_SUITE("pmix world") {
     CHECK(world.received(pmix::Logged{Generation{1}, Rank{2}, wire::Output::err, "late"}).empty());
   }
 
+  TEST_CASE("a rank that the others outlive is told to the helper, wherever it was") {
+    auto world = with_ranks(a_world(2, 2, 0));
+    CHECK(only<pmix::RankDied>(world.died(Rank{3})).rank == Rank{3});
+    CHECK(world.died(Rank{4}).empty());
+    world.failed();
+    CHECK(world.died(Rank{1}).empty());
+  }
+
   TEST_CASE("what is not offered is told once") {
     auto world = with_ranks(a_world(1, 2, 0));
     CHECK(only<PmixWorld::Tell>(world.received(pmix::Refused{Generation{1}, Rank{1}, pmix::Service::spawn}))
-              .text == "rank 1 asked for MPI_Comm_spawn, which trainrun does not offer");
+              .text ==
+          "rank 1 asked for MPI_Comm_spawn, which trainrun does not offer (try: start all "
+          "programs in one world, as in -np 1 ./parent : -np 4 ./child)");
     CHECK(world.received(pmix::Refused{Generation{1}, Rank{0}, pmix::Service::spawn}).empty());
     CHECK(world.received(pmix::Refused{Generation{1}, Rank{0}, pmix::Service::publish}).size() == 1);
   }

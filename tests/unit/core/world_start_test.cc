@@ -136,8 +136,10 @@ TEST_SUITE("the start of a world") {
     CHECK(told->hosts == std::vector<std::string>{"gpu1", "gpu2"});
     CHECK(told->here == 1);
     CHECK_FALSE(world.introduction(order(2), hosts.gpu2));
+    CHECK(world.introduced().size() == 2);
     world.begin(hosts.begin(4, 2), hosts.facts());
     CHECK(world.introduction(order(2, 2), hosts.gpu2));
+    CHECK(world.introduced() == std::vector<HostIndex>{{1}});
   }
 
   TEST_CASE("what a rank can meet the others by depends on all hosts of the world") {
