@@ -47,6 +47,7 @@ struct Preloader::Line {
   std::deque<wire::Start> waiting;
   std::vector<Sent> sent;
   io::Timer time_limit;
+  bool late = false;  // its imports
   int deaths = 0;
   bool told_difference = false;
 
@@ -119,7 +120,11 @@ void Preloader::spawn(Line& line) {
                                }},
                               error);
   if (!line.zygote) return refuse(line, error);
-  line.time_limit.arm(io::Loop::now() + time_limit_, [&line] { line.end(); });
+  line.late = false;
+  line.time_limit.arm(io::Loop::now() + time_limit_, [&line] {
+    line.late = true;
+    line.end();
+  });
 }
 
 void Preloader::said(Line& line, const std::vector<std::string>& fields) {
@@ -241,7 +246,10 @@ void Preloader::ended(Line& line, const std::string& why) {
   line.zygote.reset();
   line.time_limit.disarm();
   if (dropped_ || line.state == Line::State::off) return;
-  if (line.state == Line::State::importing) return refuse(line, "the imports did not succeed: " + why);
+  if (line.state == Line::State::importing && line.late)
+    return refuse(
+        line, fmt::format("the imports took longer than {} (--start-timeout)", format_duration(time_limit_)));
+  if (line.state == Line::State::importing) return refuse(line, "the imports failed: " + why);
   const bool again = ++line.deaths < most_deaths;
   note(fmt::format("the process that ranks are forked from ended: {}; {}", why,
                    again ? "it is started anew" : "ranks are started plainly from now on"));

@@ -69,7 +69,7 @@ std::unique_ptr<Zygote> Zygote::start(io::Loop& loop, io::ChildRequest request, 
   auto child = io::Child::start(
       loop, request, {[it](const io::ChildEnd& end) {
         it->hear();  // what it has said before
-        auto why = end.by == io::ChildEnd::By::order ? std::string("they took too long")
+        auto why = end.by == io::ChildEnd::By::order ? std::string("gave no answer")
                    : end.status                      ? end.status->describe()
                                                      : std::string("has ended");
         if (const auto words = last_line(it->output_); !words.empty()) why += "; its last words: " + words;

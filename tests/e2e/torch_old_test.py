@@ -28,7 +28,7 @@ class OldTorch(harness.LocalTest):
     def test_nor_can_it_have_a_backend(self):
         done = self.script("import trainrun.torch, torch; torch.distributed.init_process_group('trainrun')")
         self.assertSays(done, r"Unsupported: torch 1\.13\S* cannot have the backend trainrun: it has no torch\._C\._distributed_c10d\.Backend; "
-                        r"tried with 2\.15; try: init_process_group\(\"gloo\"\)")
+                        r"tested with 2\.15; try: init_process_group\(\"gloo\"\)")
 
     def script(self, text):
         done = self.run_job("-np", 2, "-x", "TRAINRUN_COMM_LIBRARY=" + harness.without_blanks(LIBRARY), "-x", "PYTHONPATH=" +

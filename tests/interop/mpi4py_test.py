@@ -40,6 +40,13 @@ class Faults(InteropTest):
                     self.assertEqual(len(re.findall(r"was killed by SIGKILL: the job goes on", done.err)), 4 - left, done)
                     self.assertNotIn("cannot meet", done.err)
 
+    def test_a_host_is_lost(self):
+        python = python_with("openmpi", "mpi4py", "numpy", "openmpi")
+        done = self.run_job("--on-failure", "ignore", "-H", "node1:2,node2:2", *BETWEEN_HOSTS["openmpi"], python,
+                            self.program("mpi4py_ulfm.py"), "2,3", "host", timeout=LONG)
+        self.assertEqual(len(re.findall(r"rank \d of 2 left", self.assertEnds(done, 0).out)), 2, done)
+        self.assertSays(done, "node2 lost .*: the job goes on, 2 of 4 ranks are left")
+
 
 class OwnSuite(harness.LocalTest):
     """mpi4py's tests end under trainrun as they do under the launcher of the same MPI."""

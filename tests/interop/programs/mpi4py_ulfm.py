@@ -1,4 +1,5 @@
-"""Some ranks are killed, and the others go on without them by MPI's ULFM; prints one line a rank that is left."""
+"""Some ranks are killed (with "host": and all of their host), and the others go on without them by MPI's ULFM; prints one line a
+rank that is left."""
 import os
 import signal
 import sys
@@ -11,7 +12,8 @@ world.Set_errhandler(MPI.ERRORS_RETURN)
 rank, size = world.Get_rank(), world.Get_size() - len(victims)
 world.Barrier()
 if rank in victims:
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getppid() if "host" in sys.argv else os.getpid(), signal.SIGKILL)
+    signal.pause()
 try:
     while True:
         world.Barrier()
