@@ -246,7 +246,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   // The others of a job that goes on without it are not to wait for it either.
   if (!status.success() && job_.elastic.on_failure != OnFailure::ignore) return;
   if (const auto* seat = seat_on(host, message->worker))
-    perform(exchange_.left(world_.generation, seat->rank));
+    status.success() ? perform(exchange_.left(world_.generation, seat->rank)) : go_on_without(seat->rank);
   rendezvous_.member_left(world_.generation);
 }
 

@@ -5,6 +5,7 @@
 
 #include "launcher/controller.h"
 #include "launcher/core/introduction.h"
+#include "launcher/wire/death_messages.h"
 
 namespace trainrun {
 
@@ -33,7 +34,16 @@ void Controller::exchanges(HostIndex host, const wire::Frame& frame) {
 // The ranks of other hosts of a job that goes on without this one are not to wait for its ranks.
 void Controller::lost_to_exchange(HostIndex host) {
   if (job_.elastic.on_failure != OnFailure::ignore) return;
-  for (const auto rank : ranks_on_[host]) perform(exchange_.left(world_.generation, rank));
+  for (const auto rank : ranks_on_[host]) go_on_without(rank);
+}
+
+void Controller::go_on_without(Rank rank) {
+  for (const auto& [host, generation] : introduced_) {
+    auto* session = fleet_.find(host);
+    if (session != nullptr && generation == world_.generation)
+      session->send(wire::RankDied{generation, rank});
+  }
+  perform(exchange_.died(world_.generation, rank));
 }
 
 void Controller::perform(rendezvous::Exchange::Effects effects) {

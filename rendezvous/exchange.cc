@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "launcher/base/strings.h"
 #include "launcher/wire/frame.h"
@@ -34,6 +35,7 @@ void Exchange::begin(Generation generation, std::vector<HostIndex> hosts) {
   open_ = true;
   hosts_ = std::move(hosts);
   gone_.clear();
+  excused_.clear();
   groups_.clear();
   questions_.clear();
 }
@@ -59,6 +61,20 @@ Exchange::Effects Exchange::left(Generation generation, Rank rank) {
       return fail_for({rank});
   }
   return {};
+}
+
+Exchange::Effects Exchange::died(Generation generation, Rank rank) {
+  if (!is_open(generation) || rank.value >= hosts_.size()) return {};
+  const auto world = groups_.find({wire::Dialect::pmix, {}});
+  if (world == groups_.end() || world->second.done == 0) return left(generation, rank);
+  excused_.insert(rank);
+  Effects effects;
+  for (auto& [key, group] : groups_) {
+    if (!group.pending || !all_came(key.second, group)) continue;
+    auto more = complete(key, group);
+    std::move(more.messages.begin(), more.messages.end(), std::back_inserter(effects.messages));
+  }
+  return effects;
 }
 
 Exchange::Effects Exchange::gather(HostIndex from, wire::Gather part) {
@@ -94,8 +110,21 @@ Exchange::Effects Exchange::gather(HostIndex from, wire::Gather part) {
   if (pending.bytes > most_bytes)
     return fail({}, fmt::format("the ranks have more than {} MiB for one exchange", most_bytes >> 20));
   pending.parts.emplace(from, std::move(part.bytes));
-  if (pending.parts.size() < group.hosts.size()) return {};
-  return complete(key, group);
+  return all_came(part.group, group) ? complete(key, group) : Effects{};
+}
+
+// Hosts on which nobody of the group lives any more are not waited for.
+bool Exchange::all_came(const std::vector<Rank>& ranks, const Group& group) const {
+  const auto& parts = group.pending->parts;
+  if (parts.size() == group.hosts.size()) return true;
+  if (excused_.empty()) return false;
+  const auto waited_for = [&](Rank rank) {
+    return !excused_.contains(rank) && !parts.contains(hosts_[rank.value]);
+  };
+  if (!ranks.empty()) return std::none_of(ranks.begin(), ranks.end(), waited_for);
+  for (std::uint32_t rank = 0; rank < hosts_.size(); ++rank)
+    if (waited_for(Rank{rank})) return false;
+  return true;
 }
 
 Exchange::Effects Exchange::complete(const Key& key, Group& group) const {

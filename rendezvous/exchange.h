@@ -56,6 +56,10 @@ class Exchange {
   // The rank's process has ended well. What still waits for it, or ever will, fails.
   Effects left(Generation generation, Rank rank);
 
+  // The rank has failed, and the others are to go on: once the world has met, exchanges are completed without
+  // it. Before that it is missed as one that has left.
+  Effects died(Generation generation, Rank rank);
+
   Effects gather(HostIndex from, wire::Gather part);
   Effects ask(HostIndex from, const wire::Ask& question);
   Effects answer(HostIndex from, wire::Answer answer);
@@ -79,6 +83,7 @@ class Exchange {
   [[nodiscard]] bool is_open(Generation generation) const { return open_ && generation == generation_; }
   [[nodiscard]] bool is_group(const std::vector<Rank>& ranks) const;
   [[nodiscard]] std::vector<HostIndex> hosts_of(const std::vector<Rank>& ranks) const;
+  [[nodiscard]] bool all_came(const std::vector<Rank>& ranks, const Group& group) const;
   [[nodiscard]] Effects complete(const Key& key, Group& group) const;
   Effects fail(std::vector<Rank> culprits, const std::string& reason);
   Effects fail_for(std::vector<Rank> gone);
@@ -86,7 +91,7 @@ class Exchange {
   Generation generation_{};
   bool open_ = false;
   std::vector<HostIndex> hosts_;  // by rank
-  std::set<Rank> gone_;
+  std::set<Rank> gone_, excused_;
   std::map<Key, Group> groups_;
   std::map<std::uint32_t, Question> questions_;
   std::uint32_t last_question_ = 0;

@@ -197,6 +197,8 @@ void Agent::receive(const wire::Frame& frame) {
         pmi_.failed(it);
         pmix_.failed(it);
       });
+    case wire::RankDied::type:
+      return handle(static_cast<wire::RankDied*>(nullptr), [this](const auto& it) { pmix_.died(it); });
     case wire::Ask::type:
       return handle(static_cast<wire::Ask*>(nullptr), [this](const auto& it) {
         it.dialect == wire::Dialect::pmix ? pmix_.asked(it) : pmi_.asked(it);

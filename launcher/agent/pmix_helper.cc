@@ -293,6 +293,10 @@ void PmixHelper::failed(const wire::GatherFailed& message) {
   if (world_ && message.generation == world_->world().generation) perform(world_->failed());
 }
 
+void PmixHelper::died(const wire::RankDied& death) {
+  if (world_ && world_->world().generation == death.generation) perform(world_->died(death.rank));
+}
+
 void PmixHelper::asked(const wire::Ask& question) {
   if (world_ && channel_) return perform(world_->asked(question));
   link_.send(wire::Answer{question.generation, question.question, false, {}});

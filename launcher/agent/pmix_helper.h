@@ -17,6 +17,7 @@
 #include "launcher/io/child.h"
 #include "launcher/io/frame_stream.h"
 #include "launcher/io/loop.h"
+#include "launcher/wire/death_messages.h"
 #include "launcher/wire/messages.h"
 
 namespace trainrun::agent {
@@ -53,6 +54,7 @@ class PmixHelper {
   [[nodiscard]] bool has_spoken(WorkerId worker) const { return world_ && world_->has_spoken(worker); }
   void gathered(const wire::Gathered& message);
   void failed(const wire::GatherFailed& message);
+  void died(const wire::RankDied& death);
   void asked(const wire::Ask& question);
   void answered(const wire::Answer& answer);
 
@@ -75,6 +77,7 @@ class PmixHelper {
   void perform(PmixWorld::Effects effects);
   void perform(const wire::pmix::Reply& reply) { tell(reply); }
   void perform(const wire::pmix::AskModex& question) { tell(question); }
+  void perform(const wire::pmix::RankDied& death) { tell(death); }
   void perform(const wire::Gather& part) { link_.send(part); }
   void perform(const wire::Ask& question) { link_.send(question); }
   void perform(const wire::Answer& answer) { link_.send(answer); }

@@ -187,6 +187,11 @@ PmixWorld::Effects PmixWorld::failed() {
   return effects;
 }
 
+PmixWorld::Effects PmixWorld::died(Rank rank) const {
+  if (failed_ || rank.value >= world_.host_of_rank.size()) return {};
+  return {wire::pmix::RankDied{rank}};
+}
+
 PmixWorld::Effects PmixWorld::received(const wire::pmix::ModexAsked& message) {
   if (message.generation != world_.generation) return {};
   if (failed_ || message.rank.value >= world_.host_of_rank.size() || questions_.size() >= most_waiting)

@@ -38,8 +38,8 @@ class PmixWorld {
     wire::Output stream = wire::Output::err;
     std::string text;
   };
-  using Effect = std::variant<wire::pmix::Reply, wire::pmix::AskModex, wire::Gather, wire::Ask, wire::Answer,
-                              Abort, Tell, Print>;
+  using Effect = std::variant<wire::pmix::Reply, wire::pmix::AskModex, wire::pmix::RankDied, wire::Gather,
+                              wire::Ask, wire::Answer, Abort, Tell, Print>;
   using Effects = std::vector<Effect>;
 
   // Whether the lists of a World fit each other, so that it can be used.
@@ -61,6 +61,8 @@ class PmixWorld {
   Effects gathered(const wire::Gathered& message);
   // No exchange of this generation will ever be completed.
   Effects failed();
+  // A rank of any host has failed, and the others go on.
+  [[nodiscard]] Effects died(Rank rank) const;
   Effects asked(const wire::Ask& question);
   Effects answered(wire::Answer answer);
 

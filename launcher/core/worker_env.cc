@@ -63,6 +63,8 @@ void add_open_mpi_defaults(Env& env, const JobSpec& job, const Seat& seat, const
     env["OMPI_MCA_btl_vader_backing_directory"] = env["OMPI_MCA_btl_sm_backing_directory"] =
         world.job_directory;
   if (facts != nullptr && seat.local_size > usable_cores(*facts)) env["OMPI_MCA_mpi_yield_when_idle"] = "1";
+  // Who is to outlive other ranks must know it from the beginning.
+  if (job.elastic.on_failure == OnFailure::ignore) env["OMPI_MCA_mpi_ft_enable"] = "1";
 }
 
 void add_defaults(Env& env, const JobSpec& job, const Placement& placement, const Seat& seat,

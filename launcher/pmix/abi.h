@@ -14,13 +14,14 @@ using Type = std::uint16_t;
 
 constexpr std::size_t longest_name_space = 255, longest_key = 511;
 constexpr RankNumber every_rank = 0xfffffffe;
+constexpr std::uint8_t range_local = 2;  // of an event: the ranks of this server
 
 constexpr Status success = 0, error = -1, bad_param = -27, not_found = -46, not_supported = -47,
-                 lost_connection = -61;
+                 lost_connection = -61, ended_without_finalize = -200;
 constexpr Status succeeded_already = -157;  // done, and the callback will not be called
 
-constexpr Type type_bool = 1, type_string = 3, type_u16 = 13, type_u32 = 14, type_info = 24, type_array = 39,
-               type_rank = 40, type_regex = 49;
+constexpr Type type_bool = 1, type_string = 3, type_u16 = 13, type_u32 = 14, type_proc = 22, type_info = 24,
+               type_array = 39, type_rank = 40, type_regex = 49;
 
 struct Proc {
   char name_space[longest_name_space + 1];

@@ -21,6 +21,8 @@ void Keys::u16(const char* key, std::uint16_t value) { add(key, abi::type_u16).d
 void Keys::u32(const char* key, std::uint32_t value) { add(key, abi::type_u32).data.u32 = value; }
 void Keys::rank(const char* key, std::uint32_t value) { add(key, abi::type_rank).data.rank = value; }
 
+void Keys::proc(const char* key, abi::Proc& value) { add(key, abi::type_proc).data.proc = &value; }
+
 void Keys::regex(const char* key, char* value, const Library& library) {
   auto& item = add(key, abi::type_string);
   item.data.string = value;

@@ -25,6 +25,7 @@ class Keys {
   void u16(const char* key, std::uint16_t value);
   void u32(const char* key, std::uint32_t value);
   void rank(const char* key, std::uint32_t value);
+  void proc(const char* key, abi::Proc& value);  // which outlives this
   // What generate_regex and generate_ppn gave.
   void regex(const char* key, char* value, const Library& library);
   Keys& list(const char* key);  // a list under one key

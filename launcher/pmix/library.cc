@@ -30,6 +30,7 @@ bool Library::load(const std::vector<std::string>& paths, std::string& error) {
                        find(handle, "PMIx_server_register_client", register_client) &&
                        find(handle, "PMIx_server_setup_fork", setup_fork) &&
                        find(handle, "PMIx_server_dmodex_request", modex_request) &&
+                       find(handle, "PMIx_Notify_event", notify_event) &&
                        find(handle, "PMIx_Error_string", error_string) &&
                        find(handle, "PMIx_Get_version", version);
     if (!whole) {

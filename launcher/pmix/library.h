@@ -22,6 +22,8 @@ struct Library {
                                  void*) = nullptr;
   abi::Status (*setup_fork)(const abi::Proc*, char*** environment) = nullptr;
   abi::Status (*modex_request)(const abi::Proc*, abi::TakeData, void*) = nullptr;
+  abi::Status (*notify_event)(abi::Status, const abi::Proc* source, std::uint8_t range, const abi::Info*,
+                              std::size_t, abi::Done, void*) = nullptr;
   const char* (*error_string)(abi::Status) = nullptr;
   const char* (*version)() = nullptr;
   // Since release 4; null in older ones.

@@ -40,6 +40,9 @@ bool handle(const wire::Frame& frame, const Work& work) {
       case wire::pmix::AskModex::type:
         understood = handle<wire::pmix::AskModex>(*frame, [&](const auto& it) { server.ask(it); });
         break;
+      case wire::pmix::RankDied::type:
+        understood = handle<wire::pmix::RankDied>(*frame, [&](const auto& it) { server.tell_of(it); });
+        break;
       default:
         break;
     }

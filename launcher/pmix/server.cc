@@ -187,4 +187,22 @@ void Server::ask(const wire::pmix::AskModex& question) {
   if (status != abi::success) answered(status, nullptr, 0, context);
 }
 
+void Server::tell_of(const wire::pmix::RankDied& death) {
+  if (!open_) return;
+  struct Event {
+    abi::Proc rank;
+    Keys keys;
+  };
+  auto* const event = new Event{};  // for as long as libpmix needs it
+  {
+    const std::lock_guard lock(mutex_);
+    event->rank = proc(name_space_, death.rank.value);
+  }
+  event->keys.proc("pmix.evproc", event->rank);
+  const auto status = library_.notify_event(
+      abi::ended_without_finalize, &event->rank, abi::range_local, event->keys.items(), event->keys.size(),
+      [](abi::Status, void* context) { delete static_cast<Event*>(context); }, event);
+  if (status != abi::success) delete event;  // told already, or never
+}
+
 }  // namespace trainrun::pmix

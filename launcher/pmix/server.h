@@ -25,6 +25,7 @@ class Server {
   void enter(const wire::pmix::Register& order);
   void reply(wire::pmix::Reply answer);
   void ask(const wire::pmix::AskModex& question);
+  void tell_of(const wire::pmix::RankDied& death);
   // The agent is gone, or wants us to go: what ranks have left in files is removed, as they asked for.
   void leave();
 

@@ -54,6 +54,13 @@ struct AskModex {
   TRAINRUN_MESSAGE(4) { v("number", number), v("rank", rank); }
 };
 
+// A rank of the world, of whatever host, has died, and the others go on: they are told, as MPI's ULFM wants
+// it.
+struct RankDied {
+  Rank rank;
+  TRAINRUN_MESSAGE(5) { v("rank", rank); }
+};
+
 // ---- helper to agent
 
 struct Opened {

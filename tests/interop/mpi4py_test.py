@@ -24,6 +24,30 @@ class Worlds(InteropTest):
                 self.in_every_world(*words, python=python, program="mpi4py_world.py", pattern=r"rank (\d) of 4")
 
 
+class Faults(InteropTest):
+    """Open MPI's ULFM: ranks learn that others have died, wherever those were, and go on."""
+
+    def test_the_others_shrink_and_finalize(self):
+        python = python_with("openmpi", "mpi4py", "numpy", "openmpi")
+        for where in (("-np", 4, "--oversubscribe"), ("-H", "node1:2,node2:2", *BETWEEN_HOSTS["openmpi"])):
+            for victims in ("0", "1", "3", "2,3"):
+                with self.subTest(where=where, victims=victims):
+                    done = self.run_job("--on-failure", "ignore", *where, python, self.program("mpi4py_ulfm.py"), victims,
+                                        timeout=LONG)
+                    left = 4 - len(victims.split(","))
+                    self.assertEnds(done, 0)
+                    self.assertEqual(sorted(re.findall(rf"rank (\d) of {left} left", done.out)), list("012"[:left]), done)
+                    self.assertEqual(len(re.findall(r"was killed by SIGKILL: the job goes on", done.err)), 4 - left, done)
+                    self.assertNotIn("cannot meet", done.err)
+
+    def test_a_host_is_lost(self):
+        python = python_with("openmpi", "mpi4py", "numpy", "openmpi")
+        done = self.run_job("--on-failure", "ignore", "-H", "node1:2,node2:2", *BETWEEN_HOSTS["openmpi"], python,
+                            self.program("mpi4py_ulfm.py"), "2,3", "host", timeout=LONG)
+        self.assertEqual(len(re.findall(r"rank \d of 2 left", self.assertEnds(done, 0).out)), 2, done)
+        self.assertSays(done, "node2 lost .*: the job goes on, 2 of 4 ranks are left")
+
+
 class OwnSuite(harness.LocalTest):
     """mpi4py's tests end under trainrun as they do under the launcher of the same MPI."""
 

@@ -73,6 +73,8 @@ class Game {
         return hear(world_.answered({now, number_ - digit, digit % 2 == 0, rest}));
       case 'x':
         return hear(world_.failed());
+      case 'd':
+        return hear(world_.died(Rank{digit}));
       case 'b':
         return hear(world_.received(pmix::AbortAsked{now, Rank{digit}, 7, rest}));
       case 'p':
@@ -106,6 +108,8 @@ class Game {
         FUZZ_CHECK(print->worker.value == 1 || print->worker.value == 2);
       } else if (const auto* question = std::get_if<pmix::AskModex>(&effect)) {
         FUZZ_CHECK(question->rank.value < 2);
+      } else if (const auto* death = std::get_if<pmix::RankDied>(&effect)) {
+        FUZZ_CHECK(death->rank.value < 4);
       }
     }
   }

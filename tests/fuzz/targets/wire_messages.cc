@@ -3,6 +3,7 @@
 
 #include "launcher/core/addresses.h"
 #include "launcher/core/binding.h"
+#include "launcher/wire/death_messages.h"
 #include "launcher/wire/frame.h"
 #include "tests/fuzz/check.h"
 
@@ -75,6 +76,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             OpenStream, StreamData, StreamTaken, StreamRefused, Gather, Gathered, GatherFailed, Ask, Answer,
             ExchangeLost, Aborted, ErrorFile, Hello, Prepared, Started, NotStarted, OutputBytes, Exited,
             Finished, Pong, Note, StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving,
-            StoreSeen, Inspected, InspectionDone>(data[0], text_of(data, size).substr(1));
+            StoreSeen, Inspected, InspectionDone, RankDied>(data[0], text_of(data, size).substr(1));
   return 0;
 }

@@ -202,6 +202,14 @@ TEST_SUITE("pmix world") {
     CHECK(world.received(pmix::Logged{Generation{1}, Rank{2}, wire::Output::err, "late"}).empty());
   }
 
+  TEST_CASE("a rank that the others outlive is told to the helper, wherever it was") {
+    auto world = with_ranks(a_world(2, 2, 0));
+    CHECK(only<pmix::RankDied>(world.died(Rank{3})).rank == Rank{3});
+    CHECK(world.died(Rank{4}).empty());
+    world.failed();
+    CHECK(world.died(Rank{1}).empty());
+  }
+
   TEST_CASE("what is not offered is told once") {
     auto world = with_ranks(a_world(1, 2, 0));
     CHECK(only<PmixWorld::Tell>(world.received(pmix::Refused{Generation{1}, Rank{1}, pmix::Service::spawn}))

@@ -259,6 +259,11 @@ TEST_CASE("where a host serves PMIx its ranks get what Open MPI and its scripts 
   for (const auto& [name, value] : env)
     if (name.starts_with("OMPI_COMM_WORLD_")) CHECK_MESSAGE(is_rank_variable(name), name);
 
+  CHECK_FALSE(env.contains("OMPI_MCA_mpi_ft_enable"));
+  job.elastic.on_failure = OnFailure::ignore;
+  CHECK(env_of_2().at("OMPI_MCA_mpi_ft_enable") == "1");
+  job.elastic.on_failure = OnFailure::abort;
+
   job.env = {{"OMPI_MCA_schizo", "slurm"}};
   CHECK_FALSE(env_of_2().contains("OMPI_MCA_schizo"));
   job.env.clear();

@@ -49,11 +49,14 @@ TEST_CASE("numbers are those of libpmix's own header") {
   CHECK(abi::not_found == PMIX_ERR_NOT_FOUND);
   CHECK(abi::not_supported == PMIX_ERR_NOT_SUPPORTED);
   CHECK(abi::lost_connection == PMIX_ERR_LOST_CONNECTION);
+  CHECK(abi::ended_without_finalize == PMIX_ERR_PROC_TERM_WO_SYNC);
+  CHECK(abi::range_local == PMIX_RANGE_LOCAL);
   CHECK(abi::succeeded_already == PMIX_OPERATION_SUCCEEDED);
   CHECK(abi::type_bool == PMIX_BOOL);
   CHECK(abi::type_string == PMIX_STRING);
   CHECK(abi::type_u16 == PMIX_UINT16);
   CHECK(abi::type_u32 == PMIX_UINT32);
+  CHECK(abi::type_proc == PMIX_PROC);
   CHECK(abi::type_info == PMIX_INFO);
   CHECK(abi::type_array == PMIX_DATA_ARRAY);
   CHECK(abi::type_rank == PMIX_PROC_RANK);

@@ -222,6 +222,30 @@ TEST_CASE("a question goes to the agent of the rank, and its answer to the one w
   CHECK(nothing(exchange.answer(b, {g2, second.question, true, "crossed"})));
 }
 
+TEST_CASE("ranks that the others outlive are not waited for, once the world has met") {
+  const auto fence = [](std::string bytes, std::uint32_t sequence) {
+    auto made = part(std::move(bytes), sequence);
+    made.dialect = wire::Dialect::pmix;
+    return made;
+  };
+  auto exchange = open(3);
+  CHECK(nothing(exchange.died(g2, Rank{4})));
+  for (const auto host : {a, b, c}) exchange.gather(host, fence("init", 1));
+  CHECK(nothing(exchange.died(g1, Rank{4})));
+  CHECK(nothing(exchange.gather(a, fence("a", 2))));
+  CHECK(nothing(exchange.gather(b, fence("b", 2))));
+  CHECK(only<wire::Gathered>(exchange.died(g1, Rank{5}), {a, b, c}).parts ==
+        std::vector<std::string>{"a", "b"});
+  CHECK(nothing(exchange.gather(b, fence("b", 3))));
+  CHECK(only<wire::Gathered>(exchange.gather(a, fence("a", 3)), {a, b, c}).parts.size() == 2);
+
+  auto early = open(2);
+  CHECK(nothing(early.gather(a, fence("init", 1))));
+  const auto effects = early.died(g1, Rank{3});
+  REQUIRE(effects.broken);
+  CHECK(effects.broken->culprits == std::vector<Rank>{Rank{3}});
+}
+
 TEST_CASE("a question to nobody, with an endless key, or one too many is answered: not found") {
   auto exchange = open();
   CHECK_FALSE(only<wire::Answer>(exchange.ask(a, {g1, 1, Rank{4}, "k"}), {a}).found);
