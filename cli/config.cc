@@ -206,9 +206,20 @@ void add_plan(const MpiLine& line, Request& out) {
   }
 }
 
-}  // namespace
+// A hint names us as we were called: `mpirun --help`. There --help has no second part.
+std::string as_called(std::string hint, const Inputs& inputs) {
+  const auto name = printable(inputs.called_as.substr(0, 40));
+  const auto put = [&hint](std::string_view words, const std::string& others) {
+    for (auto at = hint.find(words); at != std::string::npos; at = hint.find(words, at + others.size()))
+      hint.replace(at, words.size(), others);
+  };
+  if (const auto call = mpi_call(inputs); call && *call) put("trainrun --help all", "trainrun --help");
+  put("trainrun --", name + " --");
+  put("trainrun [flags]", name + " [options]");
+  return hint;
+}
 
-Result<Request> read_request(const Inputs& inputs) {
+Result<Request> read(const Inputs& inputs) {
   const auto call = mpi_call(inputs);
   if (!call) return tl::unexpected(call.error());
   // An agent is started by the path of this file, which may be called mpirun.
@@ -298,6 +309,11 @@ Result<Request> read_request(const Inputs& inputs) {
   }
   if (out.action == Action::print_config) {
     out.text = print_config(*settings, *parts, *resolved);
+    if (resolved->job.as_mpirun)
+      out.text.insert(
+          0,
+          "# as mpirun: write --compat-cli openmpi before --config FILE, and ranks find Open MPI's "
+          "variables\n");
     if (!is_utf8(out.text))
       return fail(Code::usage,
                   "--print-config: something in this job is not UTF-8, which a TOML file cannot hold",
@@ -308,6 +324,15 @@ Result<Request> read_request(const Inputs& inputs) {
   out.notes.insert(out.notes.end(), resolved->notes.begin(), resolved->notes.end());
   add_plan(*line, out);
   return out;
+}
+
+}  // namespace
+
+Result<Request> read_request(const Inputs& inputs) {
+  auto request = read(inputs);
+  if (!request && inputs.called_as != "trainrun")
+    request.error().hint = as_called(std::move(request.error().hint), inputs);
+  return request;
 }
 
 }  // namespace trainrun::cli

@@ -22,9 +22,10 @@ struct LocalFacts {
 struct ProgramMpi {
   wire::MpiFamily family = wire::MpiFamily::none;
   bool guessed = false;
-  std::string library{};  // of Open MPI's programs; empty: there is none
-  bool here = true;       // its file is
-  bool horovod = false;   // it imports Horovod
+  std::string library{};     // of Open MPI's programs; empty: there is none
+  bool here = true;          // its file is
+  bool horovod = false;      // it imports Horovod
+  bool interpreter = false;  // what it runs may load an MPI
 };
 
 struct Inputs {

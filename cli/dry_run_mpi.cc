@@ -16,7 +16,7 @@ std::string mpi_text(const JobSpec& job, const core::Placement& placement, const
     const auto line = [&](const std::string& what) {
       out += fmt::format("MPI: {}: {}\n", printable(job.programs[i].argv.front()), what);
     };
-    const auto& [family, guessed, library, here, horovod] = mpi[i];
+    const auto& [family, guessed, library, here, horovod, interpreter] = mpi[i];
     if (horovod)
       out += fmt::format("Horovod: {}: by Gloo, through trainrun's rendezvous\n",
                          printable(job.programs[i].argv.front()));
@@ -34,6 +34,10 @@ std::string mpi_text(const JobSpec& job, const core::Placement& placement, const
     else if (family == wire::MpiFamily::open_mpi)
       line(fmt::format("Open MPI, by PMIx of {}, which adds variables of its own{}", printable(library),
                        guess));
+    else if (interpreter && job.as_mpirun)
+      line(
+          "none that is known; PMIx is offered where there is a libpmix, since what it runs may load an Open "
+          "MPI");
   }
   return out;
 }

@@ -44,6 +44,10 @@ enum class How : std::uint8_t {
   batch_system,     // Hydra's -rmk
   fault_tolerance,  // Open MPI 5's --with-ft ulfm
   gpus,             // GPUs of a rank; "auto" is all
+  label,            // Hydra's -prepend-pattern
+  output,           // Open MPI 5's --output tag,timestamp,dir=DIR
+  display,          // Open MPI 5's --display map,bind,allocation
+  runtime,          // Open MPI 5's --runtime-options
   programs,         // a file that holds them; it is read before all others
   show_hosts,       // before the start
   show_ranks,

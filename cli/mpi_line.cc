@@ -157,10 +157,10 @@ class Reader {
 
  private:
   Result<void> read(const MpiFlag& row, const Given& given, std::size_t part) {
-    out_.show_hosts |= row.how == How::show_hosts;
-    out_.show_ranks |= row.how == How::show_ranks;
     auto meant = meant_by(row, given.spelled, given.value, out_.ways, inputs_.environment);
     if (!meant) return tl::unexpected(meant.error());
+    out_.show_hosts |= meant->show_hosts;
+    out_.show_ranks |= meant->show_ranks;
     for (auto& setting : meant->settings) {
       const bool for_all = meant->for_all && setting.option == Option::export_name;
       put(std::move(setting), part, for_all);

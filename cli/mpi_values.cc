@@ -96,13 +96,23 @@ class Reader {
         if (is_one_of(lower(value_), {"no", "none", "false", "0"})) return {};
         if (!is_one_of(lower(value_), {"ulfm", "mpi", "yes", "true", "1"}))
           return refuse("write --with-ft ulfm");
-        put(Option::export_name, "OMPI_MCA_mpi_ft_enable=1");
-        out_.for_all = true;
         return put(Option::on_failure, "ignore");
+      case How::label:
+        return label();
+      case How::output:
+        return output();
+      case How::display:
+        return display();
+      case How::runtime:
+        return runtime();
+      case How::show_hosts:
+        out_.show_hosts = true;
+        return {};
+      case How::show_ranks:
+        out_.show_ranks = true;
+        return {};
       case How::programs:
       case How::none:
-      case How::show_hosts:
-      case How::show_ranks:
         break;
     }
     return {};
@@ -228,6 +238,67 @@ class Reader {
     for (const auto item : split(list, ';'))
       if (!trim(item).empty()) put(Option::export_name, std::string(trim(item)));
     return {};
+  }
+
+  // Whatever a pattern has around the rank or the host, what it is for is to tell whose a line is.
+  Result<void> label() {
+    const bool host = value_.find("%h") != std::string::npos;
+    if (!host && value_.find("%r") == std::string::npos) return refuse("write --tag rank or --tag host");
+    if (value_ != "[%r] ") note(host ? "lines begin as with --tag host" : "lines begin as with --tag rank");
+    return put(Option::tag, host ? "host" : "rank");
+  }
+
+  // Words between commas, each with what is said of it behind ':'.
+  template <class Work>
+  Result<void> each_word(const Work& work) {
+    for (const auto item : split(value_, ',')) {
+      const auto word = trim(item.substr(0, item.find(':')));
+      const auto equals = std::min(word.find('='), word.size());
+      const auto value = word.substr(std::min(equals + 1, word.size()));
+      if (auto ok = work(lower(word.substr(0, equals)), std::string(value)); !ok) return ok;
+    }
+    return {};
+  }
+
+  Result<void> output() {
+    return each_word([this](const std::string& name, const std::string& value) -> Result<void> {
+      if (is_one_of(name, {"tag", "tag-detailed", "tag-fullname", "rank"})) return put(Option::tag, "rank");
+      if (name == "timestamp") return put(Option::timestamp, "true");
+      if (name == "dir" && !value.empty()) return put(Option::output_filename, value);
+      if (is_one_of(name, {"merge", "merge-stderr-to-stdout"})) return refuse("write 2>&1 behind the line");
+      if (is_one_of(name, {"raw", ""})) return {};
+      return refuse("write tag, timestamp or dir=DIR: DIR/latest/rank.N/stdout and stderr");
+    });
+  }
+
+  Result<void> display() {
+    return each_word([this](const std::string& name, const std::string&) -> Result<void> {
+      if (is_one_of(name, {"map", "map-devel"})) {
+        out_.show_ranks = true;
+      } else if (is_one_of(name, {"allocation", "alloc"})) {
+        out_.show_hosts = true;
+      } else if (is_one_of(name, {"bind", "bindings"})) {
+        return put(Option::report_bindings, "true");
+      } else {
+        return refuse("write map, allocation or bind; lscpu or lstopo for the program shows the rest");
+      }
+      return {};
+    });
+  }
+
+  Result<void> runtime() {
+    return each_word([this](const std::string& name, const std::string& value) -> Result<void> {
+      const bool off = is_one_of(lower(value), {"0", "false", "no"});
+      if (is_one_of(name, {"recoverable", "continuous"}))
+        return off ? Result<void>() : put(Option::on_failure, "ignore");
+      if (name == "donotlaunch") return off ? Result<void>() : put(Option::dry_run, "true");
+      if (name == "max-restarts") return put(Option::max_restarts, value);
+      if (name == "timeout") return put(Option::timeout, value);
+      if (is_one_of(name, {"stop-on-exec", "stop-in-init", "stop-in-app", "exec-agent"}))
+        return refuse(fmt::format("{} is not supported: leave it out", name));
+      out_.notes.push_back(fmt::format("{} {} has no effect", spelled_, printable(name.substr(0, 40))));
+      return {};
+    });
   }
 
   void prepend(std::string_view name, const std::string& directory) {

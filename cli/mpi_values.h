@@ -15,7 +15,8 @@ namespace trainrun::cli {
 struct Meant {
   std::vector<Setting> settings{};
   std::vector<std::string> notes{};
-  bool for_all = false;  // of several programs
+  bool for_all = false;                         // of several programs
+  bool show_hosts = false, show_ranks = false;  // before the start
 };
 
 // What `row.how` makes of `value`, which was given by `spelled`. An Error says what to write instead.

@@ -73,6 +73,7 @@ class AsMpirun(SshTest):
             ("mpirun -np 2 -rf ranks -H node2,node1 ./prog hello", 2),
             ("mpirun -np 2 --map-by ppr:1:socket -H node1:1,node2:1 ./prog hello", 2),
             ("mpirun --enable-recovery -np 2 -H node1,node2 ./prog hello", 2),
+            ("mpirun --with-ft ulfm --display map,bind --rtos recoverable -np 2 -H node1,node2 ./prog hello", 2),
         ])
         self.write("placed", "rank 0=node2 slot=0\nrank 1=node1\nrank 2=node2 slot=0:*\n")
         done = self.assertEnds(self.run_line("mpirun -rf placed --report-bindings sh -c 'echo $RANK $TRAINRUN_HOST'",
@@ -90,6 +91,7 @@ class AsMpirun(SshTest):
             ("mpiexec -hosts node1,node2 -n 2 -env VAR 1 -iface eth0 ./prog hello", 2),
             ("mpiexec -n 1 -host node1 ./prog hello : -n 1 ./prog hello", 2),
             ("mpirun -bind-to core -n 2 -genvall ./prog hello", 2),
+            ("mpirun -rr -n 4 -hosts node1,node2 -ordered-output ./prog hello", 4),
         ])
 
     def test_where_variables_and_directories_are(self):

@@ -183,6 +183,25 @@ TEST_CASE("lines of Open MPI's mpirun") {
   CHECK(error_of(world, {"--displaymap", "./train"}).find("--display-map") != std::string::npos);
 }
 
+TEST_CASE("the words of Open MPI 5") {
+  World world = called("mpirun.openmpi");
+  auto job =
+      job_of(world, {"-np", "2", "--output", "tag,timestamp,dir=out:nocopy", "--display", "bind", "./train"});
+  CHECK(job.tag == Tag::rank);
+  CHECK(job.timestamp);
+  CHECK(job.output_directory == "/home/u/out");
+  CHECK(job.report_bindings);
+  CHECK(job_of(world, {"--rtos", "recoverable,get-stack-traces", "./train"}).elastic.on_failure ==
+        OnFailure::ignore);
+  CHECK(world.read({"-np", "2", "--display", "map,allocation:parseable", "./train"})
+            ->notes.back()
+            .find(" slots, ranks 0-1") != std::string::npos);
+  CHECK(world.read({"--runtime-options", "donotlaunch", "./train"})->action == Action::dry_run);
+  CHECK(error_of(world, {"--output", "xml", "./train"}).find("write tag, timestamp or dir=DIR") !=
+        std::string::npos);
+  CHECK(error_of(world, {"--display", "topo", "./train"}).find("lstopo") != std::string::npos);
+}
+
 TEST_CASE("ranks a socket are ranks a host with as many sockets as this one") {
   World world = called("mpirun");
   world.cpus = {{0, 0, 0, 0}, {1, 1, 0, 1}, {2, 2, 1, 2}, {3, 3, 1, 3}};  // two sockets, four NUMA nodes
@@ -269,6 +288,10 @@ TEST_CASE("lines of Hydra's mpiexec") {
   CHECK(job.bind_to == BindTo::core);
   CHECK(job.cpus_per_rank == 2);
   CHECK(job_of(world, {"-launcher", "fork", "-n", "2", "./train"}).transport == TransportKind::local);
+  CHECK(job_of(world, {"-n", "2", "-prepend-pattern", "[%r] ", "./train"}).tag == Tag::rank);
+  CHECK(job_of(world, {"-n", "2", "-prepend-pattern", "%r@%h: ", "./train"}).tag == Tag::host);
+  CHECK(error_of(world, {"-prepend-pattern", "%p", "./train"}).find("--tag rank") != std::string::npos);
+  CHECK(job_of(world, {"-rr", "-n", "2", "-hosts", "a,b", "./train"}).map_by == MapBy::host);  // Intel's
   CHECK(error_of(world, {"-launcher", "rsh", "./train"}).find("reached by ssh") != std::string::npos);
 }
 
@@ -331,6 +354,16 @@ TEST_CASE("what has no effect is said once, with its reason") {
   CHECK(notes[2] == "--mca plm_rsh_agent has no effect: it is a parameter of mpirun itself");
   CHECK(world.read({"-np", "2", "--display-map", "./train"})->notes.back().find(": ranks 0-1") !=
         std::string::npos);
+}
+
+TEST_CASE("hints name what was called") {
+  const auto hint = [](const char* name, const Words& words) {
+    World world = called(name);
+    return error_of(world, words);
+  };
+  CHECK(hint("mpirun", {"--nonsense", "./train"}).find("| mpirun --help lists") != std::string::npos);
+  CHECK(hint("mpiexec", {"-n", "2"}).find("write mpiexec [options] program") != std::string::npos);
+  CHECK(hint("trainrun", {"--nonsense", "./train"}).find("| trainrun --help all lists") != std::string::npos);
 }
 
 TEST_CASE("a number that sticks to a short flag is refused with what to write") {
