@@ -128,6 +128,7 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
     const bool filter = !wanted->empty() && (file != nullptr || forced);
     const auto mentions = settings.text(Option::compat, "") == "horovod" ? hosts::Mentions::of_one_name
                                                                          : hosts::Mentions::of_one_machine;
+    if (file != nullptr && settings.has(Option::slots_per_host)) hosts::count_repeats(*hosts, here, mentions);
     if (!hosts->empty()) hosts = hosts::merge_hosts(std::move(*hosts), default_slots, here, mentions);
     if (hosts && filter) {
       auto chosen = hosts::merge_hosts(*wanted, 1, here, mentions);

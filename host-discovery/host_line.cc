@@ -121,7 +121,7 @@ Result<void> read_word(std::string_view word, LineRules rules, Given& given) {
   if (!key) return unknown_key(name);
   switch (*key) {
     case Key::slots:
-      return set_number(given.slots, name, value, rules == LineRules::discovery ? 0 : 1);
+      return set_number(given.slots, name, value, 0);
     case Key::max_slots:
       return set_number(given.max_slots, name, value);
     case Key::port:
@@ -204,6 +204,15 @@ std::vector<std::string> LineCutter::cut(std::string_view line) {
     }
   }
   return words;
+}
+
+bool take_zero(std::string& word) {
+  constexpr std::string_view zero = ":0";
+  if (!word.ends_with(zero)) return false;
+  const auto head = std::string_view(word).substr(0, word.size() - zero.size());
+  if (head.find(':') != std::string_view::npos && !head.ends_with(']')) return false;
+  word.resize(head.size());
+  return true;
 }
 
 Result<std::vector<Host>> read_host_line(const std::vector<std::string>& words, LineRules rules) {

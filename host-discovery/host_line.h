@@ -25,12 +25,17 @@ class LineCutter {
   bool inside_comment_ = false;
 };
 
-// file       a person wrote it: an unknown key is a mistake, zero slots are too
+// file       a person wrote it: an unknown key is a mistake
 // discovery  a program wrote it: other keys are for others (zone=, spot=), `gpus` counts when no slots are
-//            given, and zero slots mean that the host is to be left
+//            given
 enum class LineRules : std::uint8_t { file, discovery };
 
-// The hosts of a line that has at least one word; several when its name holds ranges. Errors quote the word.
+// Takes the end of `host:0` away, if it is there. The colon of an IPv6 address without brackets is none of a
+// count.
+bool take_zero(std::string& word);
+
+// The hosts of a line that has at least one word; several when its name holds ranges. `slots=0` is what it
+// says: no rank is to run there. Errors quote the word.
 Result<std::vector<Host>> read_host_line(const std::vector<std::string>& words, LineRules rules);
 
 // Takes the next line off `text`, without its end (LF or CRLF). The last one may have no end. An error for

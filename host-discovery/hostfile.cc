@@ -42,15 +42,16 @@ Result<std::vector<Host>> parse_hostfile(std::string_view content, std::string_v
     return wrong.size() == most_told;
   };
   LineCutter cutter;
-  std::size_t number = 0, comment_line = 0;
+  std::size_t number = 0, comment_line = 0, unused = 0;
   for (auto rest = content; !rest.empty();) {
     ++number;
     const auto line = take_line(rest);
     if (!line) return at(number, line.error());
     const bool was_inside = cutter.inside_comment();
-    const auto words = cutter.cut(*line);
+    auto words = cutter.cut(*line);
     if (cutter.inside_comment() && !was_inside) comment_line = number;
     if (words.empty()) continue;
+    const bool none = take_zero(words.front());
     auto more = read_host_line(words, LineRules::file);
     if (!more) {
       if (note(number, more.error())) break;
@@ -59,12 +60,15 @@ Result<std::vector<Host>> parse_hostfile(std::string_view content, std::string_v
     if (hosts.size() + more->size() > most_hosts) {
       return at(number, {Code::config, fmt::format("more than {} hosts", most_hosts)});
     }
+    unused += std::erase_if(
+        *more, [none](const Host& host) { return none || (host.slots_given && host.slots == 0); });
     hosts.insert(hosts.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
   }
   if (!wrong.empty()) return all_of(wrong);
   if (cutter.inside_comment()) return at(comment_line, {Code::config, "'/*' without its '*/'"});
   if (hosts.empty())
-    return fail(Code::config, fmt::format("{}: names no host", path),
+    return fail(Code::config,
+                fmt::format("{}: {}", path, unused > 0 ? "no host has a slot" : "names no host"),
                 "write one host a line, as in: gpu1 slots=8");
   return hosts;
 }

@@ -45,20 +45,37 @@ Result<void> add(Host& entry, const Host& again) {
   return {};
 }
 
+// By what mentions of one host are known.
+std::string key_of(const Host& host, bool here, Mentions mentions) {
+  const std::string this_machine;  // a key that no name has
+  return !here || mentions == Mentions::of_one_name ? name_key(host.name) : this_machine;
+}
+
 }  // namespace
+
+void count_repeats(std::vector<Host>& hosts, const IsThisMachine& is_this_machine, Mentions mentions) {
+  std::vector<std::string> keys;
+  std::unordered_map<std::string, int> times;
+  for (const auto& host : hosts) {
+    keys.push_back(key_of(host, is_this_machine && is_this_machine(host), mentions));
+    ++times[keys.back()];
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (hosts[i].slots_given || times[keys[i]] == 1) continue;
+    hosts[i].slots = 1;
+    hosts[i].slots_given = true;
+  }
+}
 
 Result<std::vector<Host>> merge_hosts(std::vector<Host> hosts, int default_slots,
                                       const IsThisMachine& is_this_machine, Mentions mentions) {
-  const std::string this_machine;  // a key that no name has
   std::vector<Host> merged;
   std::unordered_map<std::string, std::size_t> places;
   for (auto& host : hosts) {
     if (!host.slots_given) host.slots = default_slots;
     const bool here = is_this_machine && is_this_machine(host);
     if (here) host.user.clear();
-    const bool by_name = !here || mentions == Mentions::of_one_name;
-    const auto [found, fresh] =
-        places.try_emplace(by_name ? name_key(host.name) : this_machine, merged.size());
+    const auto [found, fresh] = places.try_emplace(key_of(host, here, mentions), merged.size());
     if (fresh) {
       merged.push_back(std::move(host));
     } else if (auto added = add(merged[found->second], host); !added) {

@@ -22,6 +22,11 @@ Result<std::vector<Host>> merge_hosts(std::vector<Host> hosts, int default_slots
                                       const IsThisMachine& is_this_machine,
                                       Mentions mentions = Mentions::of_one_machine);
 
+// A list that repeats a host counts its slots that way, as batch systems do: of a host that is mentioned more
+// than once each mention without a count is one slot.
+void count_repeats(std::vector<Host>& hosts, const IsThisMachine& is_this_machine,
+                   Mentions mentions = Mentions::of_one_machine);
+
 // Whether a host of one list is meant by a mention in another.
 bool mean_one_host(const Host& host, const Host& mention, const IsThisMachine& is_this_machine);
 

@@ -15,18 +15,13 @@
 namespace trainrun::hosts {
 namespace {
 
-// `!host` and `host:0`. The colon of an IPv6 address without brackets is none of a count.
+// `!host` and `host:0`.
 bool take_mark(std::string& word) {
   if (word.starts_with('!')) {
     word.erase(0, 1);
     return true;
   }
-  constexpr std::string_view zero = ":0";
-  if (!word.ends_with(zero)) return false;
-  const auto head = std::string_view(word).substr(0, word.size() - zero.size());
-  if (head.find(':') != std::string_view::npos && !head.ends_with(']')) return false;
-  word.resize(head.size());
-  return true;
+  return take_zero(word);
 }
 
 // The hosts of one line; those to be left have no slots.

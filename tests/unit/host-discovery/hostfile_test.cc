@@ -61,14 +61,22 @@ TEST_CASE("a repeated host stays repeated: a file of one line a slot is read") {
   CHECK(parse_hostfile("n1\nn1\nn2\n", "hosts")->size() == 3);
 }
 
+TEST_CASE("no rank is to run on a host without slots: it is left out") {
+  const auto hosts =
+      parse_hostfile("a slots=0\nb slots=2\nc:0 user=bob\n[fd00::5]:0\nd count=0\ne\n", "hosts");
+  REQUIRE(hosts.has_value());
+  const std::vector<Host> expected{{.name = "b", .slots = 2, .slots_given = true}, {.name = "e"}};
+  CHECK(*hosts == expected);
+}
+
 TEST_CASE("all lines that are wrong are told at once, up to a bound") {
-  const auto error = parse_hostfile("a slots=x\nb slots=2\nc slots=0\n", "hosts");
+  const auto error = parse_hostfile("a slots=x\nb slots=2\nc slots=-1\n", "hosts");
   REQUIRE_FALSE(error.has_value());
   CHECK(error.error().message ==
-        "hosts:1: slots='x' is not a number from 1 to 65535; hosts:3: slots='0' is not a number from 1 to "
+        "hosts:1: slots='x' is not a number from 0 to 65535; hosts:3: slots='-1' is not a number from 0 to "
         "65535");
   std::string many;
-  for (int i = 0; i < 1000; ++i) many += "a slots=0\n";
+  for (int i = 0; i < 1000; ++i) many += "a slots=-1\n";
   const auto text = parse_hostfile(many, "hosts").error().message;
   CHECK(text.find("hosts:5: ") != std::string::npos);
   CHECK(text.find("hosts:6: ") == std::string::npos);
@@ -80,8 +88,8 @@ TEST_CASE("an error names file and line and what was expected") {
     std::string content, message, hint;
   };
   const Row table[] = {
-      {"a slots=2\nb slots=x\n", "hosts:2: slots='x' is not a number from 1 to 65535", ""},
-      {"a slots=0", "hosts:1: slots='0' is not", ""},
+      {"a slots=2\nb slots=x\n", "hosts:2: slots='x' is not a number from 0 to 65535", ""},
+      {"a slots=0\nb:0\n", "hosts: no host has a slot", "gpu1 slots=8"},
       {"a slots=", "hosts:1: slots='' is not", ""},
       {"a slots", "hosts:1: 'slots' where key=value was expected", "gpu1 slots=8"},
       {"a sluts=2", "hosts:1: 'sluts' is not known", "did you mean slots=?"},

@@ -29,6 +29,18 @@ TEST_CASE("a host without a count has the default, each time it is named") {
   CHECK(*merged == expected);
 }
 
+TEST_CASE("of a host that is mentioned again each mention without a count is one slot") {
+  auto hosts = *parse_host_list("a,a,b,c,c:3,me,127.0.0.1,A", "-H");
+  count_repeats(hosts, this_machine);
+  const auto merged = merge_hosts(std::move(hosts), 4, this_machine);
+  REQUIRE(merged.has_value());
+  const std::vector<Host> expected{{.name = "a", .slots = 3, .slots_given = true},
+                                   {.name = "b", .slots = 4, .slots_given = false},
+                                   {.name = "c", .slots = 4, .slots_given = true},
+                                   {.name = "me", .slots = 2, .slots_given = true}};
+  CHECK(*merged == expected);
+}
+
 TEST_CASE("two names of this machine are one host, two names of others are two") {
   const auto merged =
       merge_hosts(*parse_host_list("x:1,me:2,127.0.0.1:3,y:1,me.example.com:1", "-H"), 1, this_machine);
