@@ -250,8 +250,8 @@ Result<Request> read(const Inputs& inputs) {
   const auto torch = read_torch_environment(inputs.environment);
   if (!torch) return tl::unexpected(torch.error());
   add_torchrun_defaults(*line, inputs, {&*flags, &environment.settings, &file->settings, &torch->settings});
-  auto settings =
-      Settings::merge({*flags, environment.settings, file->settings, torch->settings, line->defaults});
+  auto settings = Settings::merge(
+      {*flags, environment.settings, file->settings, torch->settings, line->environment, line->defaults});
   if (!settings) return tl::unexpected(settings.error());
 
   Request out;

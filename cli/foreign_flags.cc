@@ -132,8 +132,10 @@ constexpr Foreign foreign[] = {
     {"launcher", "write --transport ssh, openssh or local; hosts of Slurm are reached by ssh too"},
     // srun
     {"-l", "write --tag rank"},
-    {"-N", "write --ppn N for mpirun's -N; for srun's, --nnodes N, or name the hosts: -H a,b"},
-    {"nodes", "write --nnodes N, or name the hosts: -H a,b"},
+    {"-N",
+     "write --ppn N for mpirun's -N; srun's is left out: all hosts are used, and -np 4 --ppn 2 are two of "
+     "them"},
+    {"nodes", "leave it out: all hosts are used, and -np 4 --ppn 2 are two of them; or name them: -H a,b"},
     {"-w", "write -H a,b; inside an allocation it chooses among its hosts with --hosts-from slurm"},
     {"nodelist", "write -H a,b; inside an allocation it chooses among its hosts with --hosts-from slurm"},
     {"-o", "write --output-filename DIR for a file a rank, or > FILE for all output"},

@@ -184,4 +184,24 @@ Result<void> read_mapping(const Settings& settings, const Inputs& inputs, HostCh
   return Mapper(settings, inputs, choice, job, notes).read();
 }
 
+Result<void> deal_rounds(const Settings& settings, JobSpec& job) {
+  const auto hosts = job.hosts.hosts.size();
+  const auto size = static_cast<std::size_t>(std::max(job.world_size(), 0));
+  const Setting* ppn = settings.get(Option::ppn);
+  if (ppn == nullptr || job.ppr <= 0 || hosts == 0 || job.elastic.enabled()) return {};
+  const auto each = static_cast<std::size_t>(job.ppr);
+  if (size <= each * hosts) return {};
+  if (!job.oversubscribe || job.map_by == MapBy::ppr) {
+    return fail(
+        Code::usage,
+        fmt::format("{}, and {} {} on {} makes {}", counted(static_cast<std::int64_t>(size), "rank"),
+                    ppn->origin, each, counted(static_cast<std::int64_t>(hosts), "host"), each * hosts),
+        fmt::format("write {} {}, name more hosts, or add --oversubscribe", ppn->origin,
+                    (size + hosts - 1) / hosts));
+  }
+  for (std::size_t rank = 0; rank < size; ++rank)
+    job.rank_file.push_back({static_cast<std::uint32_t>(rank / each % hosts), {}});
+  return {};
+}
+
 }  // namespace trainrun::cli

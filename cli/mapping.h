@@ -17,4 +17,8 @@ namespace trainrun::cli {
 Result<void> read_mapping(const Settings& settings, const Inputs& inputs, HostChoice& choice, JobSpec& job,
                           std::vector<std::string>& notes);
 
+// When the ranks are counted: with --ppn N and more of them than N a host, hosts that may be oversubscribed
+// are dealt N ranks each, round and round, as Hydra does; else it is an Error.
+Result<void> deal_rounds(const Settings& settings, JobSpec& job);
+
 }  // namespace trainrun::cli

@@ -8,6 +8,7 @@
 #include "cli/flag_list.h"
 #include "cli/host_choice.h"
 #include "cli/mpi_file.h"
+#include "cli/mpi_parameters.h"
 #include "cli/mpi_values.h"
 #include "cli/program.h"
 #include "cli/program_search.h"
@@ -126,6 +127,23 @@ void put_into_all(const Setting& setting, std::vector<ArgvPart>& parts) {
   }
 }
 
+bool is_among(const std::vector<Setting>& settings, Option option) {
+  return std::any_of(settings.begin(), settings.end(),
+                     [&](const Setting& one) { return one.option == option; });
+}
+
+bool says(const std::vector<ArgvPart>& parts, Option option) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const ArgvPart& part) { return is_among(part.settings, option); });
+}
+
+void add_notes(std::vector<std::string> notes, MpiLine& out) {
+  for (auto& note : notes) {
+    if (std::find(out.notes.begin(), out.notes.end(), note) == out.notes.end())
+      out.notes.push_back(std::move(note));
+  }
+}
+
 class Reader {
  public:
   Reader(MpiLine& out, const Inputs& inputs) : out_(out), inputs_(inputs) {}
@@ -150,8 +168,11 @@ class Reader {
     return {};
   }
 
-  // After all parts: what each of them says itself goes before what is said for all.
+  // After all parts: what each of them says itself goes before what is said for all, and a flag before a
+  // parameter of the same meaning.
   void finish() {
+    std::erase_if(yielding_, [this](const auto& one) { return says(out_.parts, one.second.option); });
+    for (auto& [part, setting] : yielding_) out_.parts[part].settings.push_back(std::move(setting));
     for (const auto& setting : for_all_) put_into_all(setting, out_.parts);
   }
 
@@ -163,12 +184,13 @@ class Reader {
     out_.show_ranks |= meant->show_ranks;
     for (auto& setting : meant->settings) {
       const bool for_all = meant->for_all && setting.option == Option::export_name;
-      put(std::move(setting), part, for_all);
+      if (meant->yields) {
+        yielding_.emplace_back(part, std::move(setting));
+      } else {
+        put(std::move(setting), part, for_all);
+      }
     }
-    for (auto& note : meant->notes) {
-      if (std::find(out_.notes.begin(), out_.notes.end(), note) == out_.notes.end())
-        out_.notes.push_back(std::move(note));
-    }
+    add_notes(std::move(meant->notes), out_);
     return {};
   }
 
@@ -183,13 +205,19 @@ class Reader {
   MpiLine& out_;
   const Inputs& inputs_;
   std::vector<Setting> for_all_;
+  std::vector<std::pair<std::size_t, Setting>> yielding_;  // with their parts
 };
 
 bool has(const MpiLine& line, Option option) {
-  return std::any_of(line.parts.begin(), line.parts.end(), [&](const ArgvPart& part) {
-    return std::any_of(part.settings.begin(), part.settings.end(),
-                       [&](const Setting& one) { return one.option == option; });
-  });
+  return says(line.parts, option) || is_among(line.environment, option);
+}
+
+void add_environment(MpiLine& line, const Inputs& inputs) {
+  auto meant = read_mpi_environment(line.ways, inputs);
+  line.environment = std::move(meant.settings);
+  line.show_hosts |= meant.show_hosts;
+  line.show_ranks |= meant.show_ranks;
+  add_notes(std::move(meant.notes), line);
 }
 
 bool names_hosts_in_a_file(const MpiLine& line, const Inputs& inputs) {
@@ -223,9 +251,7 @@ void add_defaults(MpiLine& line, const Inputs& inputs) {
     return;
   }
   for (auto& part : line.parts) {
-    const bool counted = std::any_of(part.settings.begin(), part.settings.end(),
-                                     [](const Setting& one) { return one.option == Option::np; });
-    if (!counted) part.settings.push_back({Option::np, "1", std::string(origin)});
+    if (!is_among(part.settings, Option::np)) part.settings.push_back({Option::np, "1", std::string(origin)});
   }
 }
 
@@ -311,6 +337,7 @@ Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs) {
     out.parts[i].program = std::move((*given)[i].program);
   }
   reader.finish();
+  add_environment(out, inputs);
   find_in_directory(out, inputs);
   add_defaults(out, inputs);
   return out;

@@ -26,8 +26,9 @@ Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs);
 struct MpiLine {
   Ways ways = Ways::open_mpi;
   std::vector<ArgvPart> parts{};
-  std::vector<Setting> defaults{};   // the weakest layer
-  std::vector<std::string> notes{};  // of values that mean something else here
+  std::vector<Setting> environment{};  // variables of mpirun and mpiexec: the layer above the weakest
+  std::vector<Setting> defaults{};     // the weakest layer
+  std::vector<std::string> notes{};    // of values that mean something else here
   bool show_hosts = false, show_ranks = false;
 };
 Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cli/mpi_parameters.h"
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -141,14 +142,12 @@ class Reader {
       if (is_count(qualifier) && ours == "core" && ways_ == Ways::hydra) {
         put(Option::cpus_per_rank, qualifier);
       } else if (is_one_of(qualifier, {"overload-allowed", "overload"})) {
-        ours = "auto";
+        ours = "auto";  // to nothing where ranks share cores, which it allows
       } else if (!is_one_of(qualifier, {"if-supported", "no-overload", "ordered"})) {
         return refuse(fmt::format("{} is no qualifier that is known here: leave it out", quoted(word)));
       }
     }
-    if (ours == "auto") {
-      note("ranks are bound as by default: to nothing where they share cores");
-    } else if (ours != what && !is_one_of(what, {"package", "l3"})) {
+    if (ours != "auto" && ours != what && !is_one_of(what, {"package", "l3"})) {
       note(ours == "none" ? "a whole host: ranks are not bound"
                           : "ranks are bound to cores, with all hardware threads of them");
     }
@@ -218,6 +217,15 @@ class Reader {
     constexpr std::string_view launchers[] = {"plm_", "ras_",  "rmaps_", "oob_",   "routed_",  "odls_",
                                               "ess_", "orte_", "prte_",  "filem_", "grpcomm_", "schizo_"};
     const auto name = value_.substr(0, value_.find('='));
+    if (const auto* row = row_of_parameter(name); row != nullptr && row_.value == "OMPI_MCA_") {
+      auto meant =
+          meant_as_parameter(*row, fmt::format("{} {}", spelled_, name),
+                             value_.substr(std::min(name.size() + 1, value_.size())), ways_, environment_);
+      if (!meant) return tl::unexpected(meant.error());
+      out_ = std::move(*meant);
+      out_.yields = true;
+      return {};
+    }
     if (name == "mca_base_env_list")
       return environment_list(value_.substr(std::min(name.size() + 1, value_.size())));
     if (row_.value == "OMPI_MCA_" &&

@@ -16,6 +16,7 @@ struct Meant {
   std::vector<Setting> settings{};
   std::vector<std::string> notes{};
   bool for_all = false;                         // of several programs
+  bool yields = false;                          // to a flag of the same meaning
   bool show_hosts = false, show_ranks = false;  // before the start
 };
 

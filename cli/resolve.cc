@@ -53,6 +53,7 @@ class Resolver {
     if (ok) ok = hosts();
     if (ok) ok = programs();
     if (ok) ok = counts();
+    if (ok) ok = deal_rounds(settings_, out_.job);
     if (ok) ok = forward(settings_, parts_, choice_.this_host_alone, inputs_, out_.job, out_.notes);
     if (ok) ok = ranks_named();
     if (ok) ok = look_here();

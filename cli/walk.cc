@@ -156,7 +156,9 @@ class Walk {
       text += " " + given_[at_++];
     }
     if (flag.takes == Takes::a_pair && text.find('=') == std::string::npos) {
-      if (at_ == given_.size()) return missing(flag, typed, " more");
+      if (at_ == given_.size())
+        return fail(Code::usage, fmt::format("{}{} needs a name and a value", line_.prefix, typed.spelled),
+                    fmt::format("write {} {} VALUE", typed.spelled, quoted(text, 40)));
       text += "=" + given_[at_++];  // which may begin with a dash, or be empty
     }
     if (text.size() > longest_word)

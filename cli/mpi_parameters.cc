@@ -1,0 +1,140 @@
+#include "cli/mpi_parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "cli/allocation.h"
+#include "cli/value.h"
+#include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
+
+namespace trainrun::cli {
+
+namespace {
+
+struct Same {
+  std::string_view name, flag;
+};
+
+// Of Open MPI 4 and of 5, where PRRTE starts its programs.
+constexpr Same parameters[] = {
+    {"orte_default_hostfile", "--hostfile"},
+    {"prte_default_hostfile", "--hostfile"},
+    {"rmaps_base_mapping_policy", "--map-by"},
+    {"rmaps_default_mapping_policy", "--map-by"},
+    {"rmaps_base_ranking_policy", "--rank-by"},
+    {"rmaps_default_ranking_policy", "--rank-by"},
+    {"rmaps_ppr_pattern", "--ppr"},
+    {"rmaps_base_pernode", "--pernode"},
+    {"rmaps_base_n_pernode", "--ppn"},
+    {"rmaps_base_oversubscribe", "--oversubscribe"},
+    {"rmaps_base_no_oversubscribe", "--nooversubscribe"},
+    {"rmaps_base_cpus_per_rank", "--cpus-per-proc"},
+    {"rmaps_base_no_schedule_local", "--nolocal"},
+    {"rmaps_base_display_map", "--display-map"},
+    {"rmaps_rank_file_path", "--rankfile"},
+    {"orte_rankfile", "--rankfile"},
+    {"ras_base_display_alloc", "--display-allocation"},
+    {"hwloc_base_binding_policy", "--bind-to"},
+    {"hwloc_default_binding_policy", "--bind-to"},
+    {"hwloc_base_report_bindings", "--report-bindings"},
+    {"orte_report_bindings", "--report-bindings"},
+    {"orte_tag_output", "--tag-output"},
+    {"orte_timestamp_output", "--timestamp-output"},
+    {"orte_output_filename", "--output-filename"},
+    {"orte_enable_recovery", "--enable-recovery"},
+    {"orte_max_restarts", "--max-restarts"},
+};
+
+// Of MPICH and Intel MPI. Not HYDRA_RMK: a batch system is found without it.
+constexpr Same of_hydra[] = {
+    {"HYDRA_HOST_FILE", "--hostfile"},       {"I_MPI_HYDRA_HOST_FILE", "--hostfile"},
+    {"HYDRA_LAUNCHER", "--launcher"},        {"HYDRA_BOOTSTRAP", "--launcher"},
+    {"I_MPI_HYDRA_BOOTSTRAP", "--launcher"}, {"HYDRA_IFACE", "--iface"},
+    {"I_MPI_HYDRA_IFACE", "--iface"},        {"HYDRA_BINDING", "--bind-to"},
+    {"HYDRA_MAPPING", "--map-by"},           {"HYDRA_DEBUG", "--verbose"},
+    {"I_MPI_HYDRA_DEBUG", "--verbose"},      {"I_MPI_PERHOST", "--ppn"},
+};
+constexpr Same of_both[] = {{"MPIEXEC_TIMEOUT", "--timeout"}};
+
+const MpiFlag* row_of_flag(std::string_view flag) {
+  const auto rows = mpi_flags();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const MpiFlag& one) {
+    return std::find(one.names.begin(), one.names.end(), flag) != one.names.end();
+  });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+const MpiFlag* row_in(std::span<const Same> table, std::string_view name) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Same& one) { return one.name == name; });
+  return found == table.end() ? nullptr : row_of_flag(found->flag);
+}
+
+const MpiFlag* row_of_variable(std::string_view name, Ways ways) {
+  if (const auto* row = row_in(of_both, name)) return row;
+  if (ways == Ways::hydra) return row_in(of_hydra, name);
+  for (const std::string_view prefix : {"OMPI_MCA_", "PRTE_MCA_"}) {
+    if (name.starts_with(prefix)) return row_of_parameter(name.substr(prefix.size()));
+  }
+  return nullptr;
+}
+
+// The hosts of an allocation go before Open MPI's default host file.
+bool counts_here(const MpiFlag& row, Ways ways, const Inputs& inputs) {
+  if (ways == Ways::hydra || row.option != Option::hostfile) return true;
+  const auto allocation = read_allocation("", inputs, inputs.is_this_machine);
+  return allocation && allocation->hosts.empty();
+}
+
+}  // namespace
+
+const MpiFlag* row_of_parameter(std::string_view name) { return row_in(parameters, name); }
+
+Result<Meant> meant_as_parameter(const MpiFlag& row, const std::string& spelled, const std::string& value,
+                                 Ways ways, const std::vector<EnvVar>& environment) {
+  if (row.takes == Takes::nothing) {
+    const auto on = parse_bool(value);
+    if (!on)
+      return fail(Code::usage, fmt::format("{}: {} is neither yes nor no", spelled, quoted(value, 60)));
+    if (!*on) return Meant{};
+  }
+  Meant out;
+  if (row.fate == Fate::reads) {
+    auto meant = meant_by(row, spelled, value, ways, environment);
+    if (!meant) return meant;
+    out = std::move(*meant);
+  } else {
+    out.settings.push_back({row.option, row.value.empty() ? value : std::string(row.value), spelled});
+  }
+  for (const auto& setting : out.settings) {
+    if (auto ok = check_setting(setting); !ok) return tl::unexpected(ok.error());
+  }
+  return out;
+}
+
+Meant read_mpi_environment(Ways ways, const Inputs& inputs) {
+  Meant out;
+  for (const auto& [name, value] : inputs.environment) {
+    if (value.empty()) continue;
+    const auto* row = row_of_variable(name, ways);
+    if (row == nullptr || !counts_here(*row, ways, inputs)) continue;
+    auto meant = meant_as_parameter(*row, name, value, ways, inputs.environment);
+    if (!meant) {
+      const auto& hint = meant.error().hint;
+      out.notes.push_back(fmt::format("{}={} has no effect here{}{}", name, printable(value.substr(0, 60)),
+                                      hint.empty() ? "" : ": ", hint));
+      continue;
+    }
+    std::move(meant->settings.begin(), meant->settings.end(), std::back_inserter(out.settings));
+    std::move(meant->notes.begin(), meant->notes.end(), std::back_inserter(out.notes));
+    out.show_hosts |= meant->show_hosts;
+    out.show_ranks |= meant->show_ranks;
+  }
+  return out;
+}
+
+}  // namespace trainrun::cli
