@@ -25,7 +25,7 @@ class AsMpirun(SshTest):
 
     def setUp(self):
         super().setUp()
-        for name in ("mpirun", "mpiexec"):
+        for name in ("mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.hydra"):
             os.symlink(os.path.realpath(TRAINRUN), os.path.join(self.folder, name))
         self.write("settings", SETTINGS)
         self.write("hosts", "node1 slots=2\nnode2 slots=2\n")
@@ -110,6 +110,37 @@ class AsMpirun(SshTest):
         self.assertEqual(len(re.findall(r"^\[\d\] rank \d of 2", done.out, re.M)), 2, done)
         done = self.assertEnds(self.run_line("mpirun --do-not-launch -np 2 -H node1,node2 ./prog hello", open_mpi()), 0)
         self.assertIn("node2", done.out)
+
+    def places(self, line, **options):
+        """The hosts of rank 0, 1, ..."""
+        done = self.assertEnds(self.run_line(line + " sh -c 'echo $RANK $TRAINRUN_HOST'", "/bin/true", **options), 0)
+        return [line.split()[1] for line in sorted(done.out.splitlines())]
+
+    def test_a_file_with_a_line_a_slot(self):
+        self.write("nodes", "node1\nnode1\nnode2\nnode2\n")
+        halves = ["node1", "node1", "node2", "node2"]
+        for line in ("mpirun -np 4 -machinefile nodes", "mpirun -machinefile nodes", "mpiexec.hydra -f nodes -n 4"):
+            with self.subTest(line=line):
+                self.assertEqual(self.places(line), halves)
+        self.write("nodes", "node1 slots=0\nnode2 slots=2\n")
+        self.assertEqual(self.places("mpirun --hostfile nodes"), ["node2", "node2"])
+
+    def test_what_the_environment_and_parameters_ask_for(self):
+        halves = ["node1", "node1", "node2", "node2"]
+        for line, variables in (
+                ("mpiexec -n 4", {"HYDRA_HOST_FILE": "hydra"}),
+                ("mpirun.openmpi -np 4", {"OMPI_MCA_orte_default_hostfile": "hosts"}),
+                ("mpirun.openmpi -np 4 --mca orte_default_hostfile hosts", {}),
+                ("mpirun.openmpi -np 4 -H node1,node2", {"OMPI_MCA_rmaps_base_oversubscribe": "1"})):
+            with self.subTest(line=line):
+                variables = {name: os.path.join(self.folder, value) if "host" in name.lower() else value
+                             for name, value in variables.items()}
+                self.assertEqual(self.places(line, env=variables), halves)
+        done = self.run_line("mpiexec -n 1 sleep 60", "/bin/true", env={"MPIEXEC_TIMEOUT": "1"})
+        self.assertEnds(done, 124)
+
+    def test_hosts_in_turn(self):
+        self.assertEqual(self.places("mpiexec -n 4 -ppn 1 -hosts node1,node2"), ["node1", "node2"] * 2)
 
     def test_what_goes_wrong_is_said(self):
         done = self.assertEnds(self.run_line("mpirun -np 4 -host node1,node2 ./prog hello", open_mpi()), 2)
