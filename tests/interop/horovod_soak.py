@@ -70,7 +70,8 @@ class RealHorovod(soak.Horovod):
         ends = re.findall(f"end of rank .*{ACCURACY}", done.out)
         self.assertEqual(len(set(ends)), 1, "ranks disagree")
         self.assertGreater(float(ends[0]), self.usual - 1, "not as undisturbed")
-        print(f"accuracy {ends[0]} %")
+        worlds = re.findall(r"generation \d+: .* ranks on .*", done.err)
+        print(f"accuracy {ends[0]} %; {sum('state kept' in world for world in worlds)} of {len(worlds)} new worlds had survivors")
         return done
 
 
