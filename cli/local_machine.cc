@@ -123,7 +123,7 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
     ProgramMpi found{program.family, program.guessed};
     found.here = !words.empty() && io::find_program(words.front(), path_of(variables), directory).error == 0;
     found.interpreter = program.interpreter;
-    found.horovod = agent::imports_horovod(words, directory, variables);
+    found.horovod = agent::uses_horovod(words, directory, variables);
     if (program.family != wire::MpiFamily::open_mpi) return found;
     auto libraries = agent::pmix_libraries(program, variables);
     std::erase_if(libraries, [](const auto& path) { return !agent::is_library(path); });

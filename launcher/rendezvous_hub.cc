@@ -65,7 +65,11 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                       turn_away(connection, why, &Events::torch_refused);
                     },
                     [this](std::uint32_t connection) { return unsent(connection); }}),
-      horovod_({[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
+      horovod_({[this](std::uint32_t connection, const std::string& bytes) {
+                  // The one reply; it goes with the end.
+                  if (const auto it = streams_.find(connection); it != streams_.end())
+                    it->second.queue = bytes;
+                },
                 [this](std::uint32_t connection, const std::string& why) {
                   if (why.empty()) return close(connection);
                   turn_away(connection, why, &Events::horovod_refused);
@@ -156,7 +160,7 @@ void RendezvousHub::watch_horovod() {
   if (horovod_.elastic() && !std::exchange(horovod_elastic_, true)) {
     post(&Events::horovod_elastic, generation_);
   }
-  if (horovod_timer_.armed() || horovod_.arrivals().empty() || horovod_told_) return;
+  if (horovod_told_ || horovod_.arrivals().empty()) return;
   horovod_told_ = true;
   horovod_timer_.arm(io::Loop::now() + torch_patience, [this] {
     const auto came = horovod_.arrivals();
@@ -183,13 +187,17 @@ void RendezvousHub::flush(std::uint32_t connection) {
       stream.queue.erase(0, stream.sent);
       stream.sent = 0;
     }
+    if (stream.closing && stream.queue.empty()) return finish(it, std::move(bytes));
     send_(stream.place.first, stream.place.second, std::move(bytes), false);
   }
-  if (!stream.closing || !stream.queue.empty()) return;
-  const auto place = stream.place;
+  if (stream.closing && stream.queue.empty()) finish(it, {});
+}
+
+void RendezvousHub::finish(Streams::iterator it, std::string bytes) {
+  const auto place = it->second.place;
   streams_.erase(it);
   connections_.erase(place);
-  send_(place.first, place.second, {}, true);
+  send_(place.first, place.second, std::move(bytes), true);
 }
 
 // What was taken is told, unless the member has to read first.

@@ -105,6 +105,7 @@ class RendezvousHub {
     std::uint64_t owed = 0;       // taken of the member's, and not told
     bool closing = false;         // by the service, which knows it no more; its end follows the queue
   };
+  using Streams = std::unordered_map<std::uint32_t, Stream>;
   void reply(std::uint32_t connection, const std::string& bytes);
   void close(std::uint32_t connection);
   void tell_service(std::uint32_t connection, const Stream& stream, const std::string& bytes);
@@ -117,6 +118,7 @@ class RendezvousHub {
                  std::function<void(HostIndex, const std::string&)> Events::*hearer);
   [[nodiscard]] std::size_t unsent(std::uint32_t connection) const;
   void flush(std::uint32_t connection);
+  void finish(Streams::iterator it, std::string bytes);
   void pay(std::uint32_t connection);
   void arm();
 
@@ -133,7 +135,7 @@ class RendezvousHub {
   bool horovod_told_ = false;  // or will be, of that generation
   bool horovod_elastic_ = false;
   std::map<Place, std::uint32_t> connections_;
-  std::unordered_map<std::uint32_t, Stream> streams_;
+  Streams streams_;
   std::uint32_t last_connection_ = 0;
   std::optional<Instant> armed_for_;  // what timer_ waits for
   io::Timer timer_, torch_timer_, horovod_timer_;

@@ -247,7 +247,7 @@ void Agent::setup(const wire::Setup& setup) {
   if (setup.pmix == wire::OfferPmix::by_program || setup.pmix == wire::OfferPmix::interpreters_too) {
     prepared.facts.horovod =
         std::any_of(setup.commands.begin(), setup.commands.end(), [&](const wire::Command& command) {
-          return imports_horovod(command.argv, command.directory, setup.env);
+          return uses_horovod(command.argv, command.directory, setup.env);
         });
   }
   link_.send(prepared);

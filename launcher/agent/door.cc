@@ -10,7 +10,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
-#include <optional>
 #include <utility>
 
 #include "launcher/agent/peer_owner.h"
@@ -26,6 +25,12 @@ namespace {
 
 constexpr Duration full_pause = milliseconds(200);
 constexpr std::size_t most_connections = 4096;
+constexpr int most_at_once = 16;
+
+Fd any_descriptor() { return Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+bool descriptors_are_short(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
 
 }  // namespace
 
@@ -38,6 +43,7 @@ struct Door::Listener {
   StreamHandlers relaying{handlers.data, handlers.taken};
   std::uint16_t port = 0;
   StreamId& last_stream;
+  Fd netlink, spare;
 };
 
 Door::Door(io::Loop& loop, StreamId& last_stream, Handlers handlers)
@@ -51,6 +57,8 @@ wire::DoorOpened Door::open(std::uint16_t first, std::uint16_t last) {
   if (::listen(bound.socket.get(), SOMAXCONN) != 0) return {0, errno};
   listener_->port = bound.port;
   listener_->socket.assign(bound.socket.release());
+  listener_->netlink = open_netlink();
+  listener_->spare = any_descriptor();
   accept();
   return {listener_->port, 0};
 }
@@ -58,36 +66,40 @@ wire::DoorOpened Door::open(std::uint16_t first, std::uint16_t last) {
 void Door::accept() {
   listener_->socket.async_wait(stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
     if (error) return;
-    sockaddr_in peer{};
-    socklen_t size = sizeof peer;
-    // To ask whose a connection is takes a descriptor as well: one that cannot be asked about is not
-    // accepted.
-    Fd spare(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)), fd;
-    if (spare)
-      fd = Fd(::accept4(listener_->socket.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
-                        SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+    for (int i = 0; i < most_at_once; ++i) {
+      if (accept_one()) continue;
+      if (!descriptors_are_short(errno)) break;
       // The connection stays in the queue and the socket readable: wait, or we would spin.
       return retry_.arm(io::Loop::now() + full_pause, [this] { accept(); });
     }
-    spare.reset();
-    // Another user of this host may connect to loopback as well: the kernel tells whose socket it is.
-    const auto owner = fd ? owner_of(peer, listener_->port) : std::nullopt;
-    if (owner && owner->user != ::getuid() && listener_->handlers.refused)
-      listener_->handlers.refused(owner->user);
-    if (owner && owner->user == ::getuid() && connections_.size() < most_connections) {
-      const int on = 1;
-      ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      const StreamId stream{++listener_->last_stream.value};
-      const auto connection =
-          std::make_shared<StreamRelay>(listener_->loop, fd.release(), stream, listener_->relaying,
-                                        [this, stream] { connections_.erase(stream); });
-      connections_.emplace(stream, connection);
-      listener_->handlers.opened(stream, *owner);
-      connection->wait();
-    }
     accept();
   });
+}
+
+bool Door::accept_one() {
+  // To ask whose a connection is may take a descriptor as well: one that cannot be asked about is not
+  // accepted.
+  if (!listener_->spare && !(listener_->spare = any_descriptor())) return false;
+  sockaddr_in peer{};
+  socklen_t size = sizeof peer;
+  Fd fd(::accept4(listener_->socket.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
+                  SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd) return false;
+  // Another user of this host may connect to loopback as well: the kernel tells whose socket it is.
+  const auto owner = owner_of(listener_->netlink, listener_->spare, peer, listener_->port);
+  if (owner && owner->user != ::getuid() && listener_->handlers.refused)
+    listener_->handlers.refused(owner->user);
+  if (!owner || owner->user != ::getuid() || connections_.size() == most_connections) return true;
+  const int on = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const StreamId stream{++listener_->last_stream.value};
+  const auto connection =
+      std::make_shared<StreamRelay>(listener_->loop, fd.release(), stream, listener_->relaying,
+                                    [this, stream] { connections_.erase(stream); });
+  connections_.emplace(stream, connection);
+  listener_->handlers.opened(stream, *owner);
+  connection->begin();
+  return true;
 }
 
 void Door::give(StreamId stream, std::string_view bytes, bool end) {

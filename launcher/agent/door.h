@@ -44,6 +44,7 @@ class Door {
  private:
   struct Listener;
   void accept();
+  bool accept_one();  // or errno says why nobody was
   std::unique_ptr<Listener> listener_;
   std::map<StreamId, std::shared_ptr<StreamRelay>> connections_;
   io::Timer retry_;

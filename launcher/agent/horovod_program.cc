@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "launcher/agent/elf.h"
 #include "launcher/agent/program_files.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
@@ -72,6 +73,14 @@ bool has_gloo(const std::string& extension) {
          std::string::npos;
 }
 
+// Horovod for each framework is a library of this name.
+bool links_horovod(const std::string& file) {
+  const auto needs = read_elf_file(file);
+  return needs &&
+         std::any_of(needs->libraries.begin(), needs->libraries.end(),
+                     [](const std::string& library) { return name_of(library).starts_with("mpi_lib"); });
+}
+
 // The first of a command's words that is a script or something for Python's -m or -c decides.
 bool any_imports(const std::vector<std::string>& words, const std::string& directory) {
   const auto path_of = [&](const std::string& word) {
@@ -95,6 +104,7 @@ bool any_imports(const std::vector<std::string>& words, const std::string& direc
       if (any_imports(cut(words[i + 1], " \t\n;&|()'\"`"), directory)) return true;
     }
     if (word.starts_with('-')) continue;
+    if (links_horovod(path_of(word))) return true;
     if (is_python_script(path_of(word))) return script_leads_to_horovod(path_of(word));
   }
   return false;
@@ -132,8 +142,8 @@ std::vector<std::string> horovods_of_mpi_alone(const std::string& packages) {
   return found;
 }
 
-bool imports_horovod(const std::vector<std::string>& words, const std::string& directory,
-                     const wire::EnvPairs& env) {
+bool uses_horovod(const std::vector<std::string>& words, const std::string& directory,
+                  const wire::EnvPairs& env) {
   if (words.empty()) return false;
   const auto program = io::find_program(words.front(), wire::value_of(env, "PATH"), directory);
   if (program.error != 0) return false;

@@ -1,4 +1,5 @@
-// Whether a program is one of Horovod's, as far as its files tell: by what its Python imports.
+// Whether a program is one of Horovod's, as far as its files tell: by what its Python imports, or
+// what it is linked with.
 #pragma once
 
 #include <string>
@@ -9,11 +10,11 @@
 
 namespace trainrun::agent {
 
-// Of a command, started in `directory` with this environment: its script, a module or code that Python is
-// given, and what a shell's script or words run. Modules that lie beside the script are followed. False also
-// where the Horovod that the interpreter has knows MPI alone: such ranks meet as MPI's do.
-bool imports_horovod(const std::vector<std::string>& words, const std::string& directory,
-                     const wire::EnvPairs& env);
+// Of a command, started in `directory` with this environment: its program, its script, a module or code that
+// Python is given, and what a shell's script or words run. Modules that lie beside the script are followed.
+// False also where the Horovod that the interpreter has knows MPI alone: such ranks meet as MPI's do.
+bool uses_horovod(const std::vector<std::string>& words, const std::string& directory,
+                  const wire::EnvPairs& env);
 
 // Extensions of a Horovod in this folder of packages that was built without Gloo; empty: there is none.
 std::vector<std::string> horovods_of_mpi_alone(const std::string& packages);

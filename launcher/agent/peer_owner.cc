@@ -34,8 +34,8 @@ bool is_address(std::uint8_t family, const __be32 (&address)[4], in_addr_t wante
 
 // What the kernel knows of the one socket with these two ends; where there is none, of a listener at
 // `source`.
-std::optional<inet_diag_msg> ask_kernel(const sockaddr_in& source, const sockaddr_in& destination) {
-  const Fd netlink(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+std::optional<inet_diag_msg> ask_kernel(const Fd& netlink, const sockaddr_in& source,
+                                        const sockaddr_in& destination) {
   if (!netlink) return std::nullopt;
   Request request{};
   request.header.nlmsg_len = sizeof request;
@@ -92,11 +92,14 @@ std::optional<PeerOwner> by_tables(const Search& search) {
 
 }  // namespace
 
-std::optional<PeerOwner> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port) {
+Fd open_netlink() { return Fd(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)); }
+
+std::optional<PeerOwner> owner_by_netlink(const Fd& netlink, const sockaddr_in& peer,
+                                          std::uint16_t our_port) {
   sockaddr_in ours{};
   ours.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ours.sin_port = htons(our_port);
-  const auto found = ask_kernel(peer, ours);
+  const auto found = ask_kernel(netlink, peer, ours);
   if (!found) return std::nullopt;
   // Where there is no such connection the kernel offers a listener of that port. A socket that its process
   // has closed has no inode, and says that root owns it.
@@ -109,7 +112,7 @@ std::optional<PeerOwner> owner_by_netlink(const sockaddr_in& peer, std::uint16_t
 }
 
 std::optional<PeerOwner> listener_by_netlink(const sockaddr_in& where) {
-  const auto found = ask_kernel(where, {});
+  const auto found = ask_kernel(open_netlink(), where, {});
   if (!found || found->idiag_state != TCP_LISTEN || found->id.idiag_sport != where.sin_port ||
       found->idiag_inode == 0)
     return std::nullopt;
@@ -148,8 +151,10 @@ std::optional<PeerOwner> listener_by_table(const sockaddr_in& where) {
   return by_tables([&](const auto& table) { return listener_in(table, where); });
 }
 
-std::optional<PeerOwner> owner_of(const sockaddr_in& peer, std::uint16_t our_port) {
-  if (const auto owner = owner_by_netlink(peer, our_port)) return owner;
+std::optional<PeerOwner> owner_of(const Fd& netlink, Fd& spare, const sockaddr_in& peer,
+                                  std::uint16_t our_port) {
+  if (const auto owner = owner_by_netlink(netlink, peer, our_port)) return owner;
+  spare.reset();
   return owner_by_table(peer, our_port);
 }
 

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "launcher/base/fd.h"
+
 namespace trainrun::agent {
 
 struct PeerOwner {
@@ -16,16 +18,22 @@ struct PeerOwner {
   friend bool operator==(const PeerOwner&, const PeerOwner&) = default;
 };
 
+// By this the kernel is asked about sockets, again and again; none where it does not answer (some
+// containers).
+Fd open_netlink();
+
 // Of the socket at `peer`, whose other end is `our_port` of 127.0.0.1. Nothing: there is no such connection
 // any more, or its owner is not known, so nobody should be trusted.
-std::optional<PeerOwner> owner_of(const sockaddr_in& peer, std::uint16_t our_port);
+// `spare` is given up where finding out takes a descriptor.
+std::optional<PeerOwner> owner_of(const Fd& netlink, Fd& spare, const sockaddr_in& peer,
+                                  std::uint16_t our_port);
 
 // Of the socket that listens at `where`, an address of this host, or on all of them.
 std::optional<PeerOwner> owner_of_listener(const sockaddr_in& where);
 
 // The two ways to know, for their tests. The kernel's answer about one socket takes microseconds; its table
-// of all sockets takes 5 ms of each connection, but is there where netlink is not (some containers).
-std::optional<PeerOwner> owner_by_netlink(const sockaddr_in& peer, std::uint16_t our_port);
+// of all sockets takes 5 ms of each connection and a descriptor, but is there where netlink is not.
+std::optional<PeerOwner> owner_by_netlink(const Fd& netlink, const sockaddr_in& peer, std::uint16_t our_port);
 std::optional<PeerOwner> owner_by_table(const sockaddr_in& peer, std::uint16_t our_port);
 std::optional<PeerOwner> listener_by_netlink(const sockaddr_in& where);
 std::optional<PeerOwner> listener_by_table(const sockaddr_in& where);

@@ -61,7 +61,9 @@ void StreamRelay::give(std::string_view bytes, bool end) {
 void StreamRelay::write() {
   writing_ = false;
   while (!pending_.empty() && socket_->is_open()) {
-    const ssize_t n = ::send(socket_->native_handle(), pending_.data(), pending_.size(), MSG_NOSIGNAL);
+    // The end goes with the last bytes.
+    const ssize_t n = ::send(socket_->native_handle(), pending_.data(), pending_.size(),
+                             MSG_NOSIGNAL | (ending_ ? MSG_MORE : 0));
     if (n > 0) {
       pending_.erase(0, static_cast<std::size_t>(n));
       took(static_cast<std::uint64_t>(n));

@@ -22,7 +22,8 @@ class StreamRelay : public std::enable_shared_from_this<StreamRelay> {
               std::function<void()> gone);
   ~StreamRelay();
 
-  void wait();  // for the worker's bytes
+  void wait();                  // for the worker's bytes
+  void begin() { readable(); }  // it may have written already
   void give(std::string_view bytes, bool end);
   void taken(std::uint64_t bytes);
 

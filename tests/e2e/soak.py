@@ -25,7 +25,6 @@ OPTIONS.add_argument("--in-place", action="store_true", help="a program on comm,
 OPTIONS.add_argument("--horovod", action="store_true", help="ranks that speak Horovod's bytes, in place")
 GIVEN = OPTIONS.parse_args()
 
-STALL = 60  # seconds without a step, while hosts enough are there
 LEAST = 2   # hosts that can hold the smallest world, and are left in peace by faults of whole hosts
 
 
@@ -40,6 +39,9 @@ def state(process):
 class Soak(ElasticLabTest):
     """The faults. What the job is, and how it shows that it goes on, is said by the classes below."""
     NODES = 4
+    STALL = 60  # seconds without a step, while hosts enough are there
+    PATIENCE = harness.DEADLINE  # with its beginning and its end
+    LIMITS = (*COMMON, "--hang-timeout", "3s")
 
     def test_random_faults(self):
         self.seed = GIVEN.seed if GIVEN.seed is not None else random.SystemRandom().randrange(1 << 32)
@@ -50,10 +52,10 @@ class Soak(ElasticLabTest):
         try:
             self.soak()
         except BaseException:
-            print(f"soak.py --seconds {GIVEN.seconds:g} --faults {GIVEN.faults} --seed {self.seed}"
+            print(f"{sys.argv[0]} --seconds {GIVEN.seconds:g} --faults {GIVEN.faults} --seed {self.seed}"
                   + (" --in-place" if GIVEN.in_place else "") + (" --horovod" if GIVEN.horovod else ""))
             if self.jobs:
-                print(f"--- stderr\n{self.jobs[0].err}\n--- the last of stdout\n{self.jobs[0].out[-2000:]}")
+                print(f"--- stderr\n{self.jobs[-1].err}\n--- the last of stdout\n{self.jobs[-1].out[-2000:]}")
             raise
 
     def soak(self):
@@ -61,10 +63,10 @@ class Soak(ElasticLabTest):
         self.listed = set(self.hosts)
         self.list_hosts()
         self.size = 2 * self.NODES
-        self.job = self.start(*COMMON, *self.POLICY, "--discovery-interval", "200ms", "--reset-limit", "1000/5s",
-                              "--hang-timeout", "3s", "--blacklist-cooldown-range", "1s", "2s",
-                              "--discover", f"file:{self.folder}/hosts", "-np", self.size, *self.program())
-        self.job.wait_until(self.all_serve, "all ranks have begun")
+        program = self.program()
+        self.job = self.start(*self.LIMITS, *self.POLICY, "--discovery-interval", "200ms", "--reset-limit", "1000/5s",
+                              "--blacklist-cooldown-range", "1s", "2s", *self.discovery(), "-np", self.size, *program)
+        self.job.wait_until(self.all_serve, "all ranks have begun", self.PATIENCE)
         self.start_time = self.moved_at = time.monotonic()
         self.step = 0
         kinds = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("fault_")]
@@ -75,9 +77,12 @@ class Soak(ElasticLabTest):
         while self.later:
             self.live_until(max(self.later[0][0], time.monotonic()) + 0.1)
         self.note("no more faults", "", None)
-        self.job.wait_until(self.all_serve, "all hosts serve again", 180)
+        self.job.wait_until(self.all_serve, "all hosts serve again", 3 * self.PATIENCE)
         done = self.conclude()
         print(f"{GIVEN.faults} faults; {done.err.splitlines()[-1]}")
+
+    def discovery(self):
+        return "--discover", f"file:{self.folder}/hosts"
 
     def plan(self, kinds):
         """When, what, where; what is left to chance at that time has a seed of its own, so that nothing that happens
@@ -98,8 +103,8 @@ class Soak(ElasticLabTest):
             self.assertFalse(self.job.ended, "the job ended")
             if (step := self.steps()) != self.step:
                 self.step, self.moved_at = step, now
-            if now - self.moved_at > STALL:
-                self.job.hang(f"no step for {STALL} s")
+            if now - self.moved_at > self.STALL:
+                self.job.hang(f"no step for {self.STALL} s")
 
     def note(self, what, host, said):
         """A line of the schedule."""
@@ -111,12 +116,15 @@ class Soak(ElasticLabTest):
 
     def take_away(self, host, mend, what, least=1.0, most=10.0):
         """Whether the host may go now."""
-        if host in self.away or len(self.hosts) - len(self.away) <= LEAST:
+        if host in self.away or sum(other not in self.away for other in self.hosts) <= LEAST:
             return False
+        self.mend_later(host, mend, what, least, most)
+        return True
+
+    def mend_later(self, host, mend, what, least=1.0, most=10.0):
         self.away[host] = what
         at = time.monotonic() + self.random.uniform(least, most)
         heapq.heappush(self.later, (at, self.noted, host, mend, what))
-        return True
 
     def strike_one(self, host, find, number=signal.SIGKILL):
         """One of those that find(host) gives; on the next host when nobody is there."""
@@ -286,7 +294,7 @@ class Horovod(Soak):
 
     def conclude(self):
         self.write("end", "")
-        done = self.assertEnds(self.job.wait(), 0)
+        done = self.assertEnds(self.job.wait(self.PATIENCE), 0)
         self.assertEqual(len(re.findall(rf"end of rank \d of {self.size}", done.out)), self.size)
         starts = [int(step) for step in re.findall(r"world of \d: rank 0, .* from step (\d+)", done.out)]
         lost = [line for line in re.findall("generation .*", done.err) if " ranks on " in line and "state kept" not in line]

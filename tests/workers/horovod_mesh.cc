@@ -2,9 +2,9 @@
 // their order, and its time_limit. The meshes are real ones, of Debian's libgloo.
 //
 //   mesh [ROUNDS]     hvd.init and hvd.shutdown, so many times, with an allreduce in each of the three meshes
-//   set               the same, and a process set of all but rank 0 if there are enough
-//   late RANK FILE    as mesh, but that rank waits for FILE first
-//   leave RANK        as mesh, but that rank exits with 0 instead
+//   form ROUNDS       the mesh of all ranks alone, and of each when it began and ended, in ns of the host's
+//   clock set               as mesh, and a process set of all but rank 0 if there are enough late RANK FILE
+//   as mesh, but that rank waits for FILE first leave RANK        as mesh, but that rank exits with 0 instead
 //   say WORDS         one line to the server, and what it answers
 //
 // As with Horovod, a request that fails three times ends it by SIGABRT, and so does a wait that takes longer
@@ -121,8 +121,15 @@ class HttpStore : public gloo::rendezvous::Store {
 
 using Device = std::shared_ptr<gloo::transport::Device>;
 
-// How many there are, as they themselves count.
-int meet(const std::string& scope, int rank, int size, Device& device) {
+using Mesh = std::shared_ptr<gloo::rendezvous::Context>;
+
+Device make_device() {
+  gloo::transport::tcp::attr attributes;
+  attributes.iface = variable("GLOO_IFACE", "");
+  return gloo::transport::tcp::CreateDevice(attributes);
+}
+
+Mesh form(const std::string& scope, int rank, int size, Device& device) {
   HttpStore store(scope);
   const auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
   context->setTimeout(seconds(number("GLOO_TIMEOUT_SECONDS", "30")));
@@ -130,6 +137,25 @@ int meet(const std::string& scope, int rank, int size, Device& device) {
   gloo::BarrierOptions barrier(context);
   gloo::barrier(barrier);
   store.finalize(rank);
+  return context;
+}
+
+void form_again_and_again(int rounds) {
+  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+  Device device = make_device();
+  for (int round = 0; round < rounds; ++round) {
+    const auto begun = now();
+    const auto context = form("global", number("RANK", "0"), number("SIZE", "1"), device);
+    std::printf("round %d: %lld %lld\n", round, static_cast<long long>(begun), static_cast<long long>(now()));
+    gloo::BarrierOptions barrier(context);
+    gloo::barrier(barrier);  // or somebody would come to the next one before another has left this one
+  }
+}
+
+// How many there are, as they themselves count.
+int meet(const std::string& scope, int rank, int size, Device& device) {
+  const auto context = form(scope, rank, size, device);
+  gloo::BarrierOptions barrier(context);
   int one = 1, sum = 1;
   if (size > 1) {
     gloo::AllreduceOptions options(context);
@@ -144,9 +170,7 @@ int meet(const std::string& scope, int rank, int size, Device& device) {
 }
 
 void init(bool with_set) {
-  gloo::transport::tcp::attr attributes;
-  attributes.iface = variable("GLOO_IFACE", "");
-  Device device = gloo::transport::tcp::CreateDevice(attributes);
+  Device device = make_device();
   const int rank = number("RANK", "0"), size = number("SIZE", "1");
   const int global = meet("global", rank, size, device);
   const int local = meet("local_" + variable("HOSTNAME", "localhost"), number("LOCAL_RANK", "0"),
@@ -168,6 +192,10 @@ int main(int argc, char** argv) {
   const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string(); };
   if (word(0) == "say") {
     std::printf("%s", exchange(word(1) + "\r\n\r\n").c_str());
+    return 0;
+  }
+  if (word(0) == "form") {
+    form_again_and_again(std::stoi(word(1)));
     return 0;
   }
   if (word(1) == variable("RANK", "") && word(0) == "leave") return 0;

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/unit/agent/elf_bytes.h"
+
 namespace trainrun::agent {
 namespace {
 
@@ -28,7 +30,7 @@ struct Folder {
     ::chmod(file.c_str(), 0755);
   }
   [[nodiscard]] bool is_horovod(const Words& words) const {
-    return imports_horovod(words, path, {{"PATH", path + "/venv/bin:/usr/bin:/bin"}, {"HOME", path}});
+    return uses_horovod(words, path, {{"PATH", path + "/venv/bin:/usr/bin:/bin"}, {"HOME", path}});
   }
   std::string path;
 };
@@ -85,6 +87,15 @@ TEST_CASE("what a shell or a tool starts is looked at as well") {
   CHECK(folder.is_horovod({"sh", "-c", "cd . && python3 train.py"}));
   CHECK(folder.is_horovod({"numactl", "-m", "0", "python3", "train.py"}));
   CHECK_FALSE(folder.is_horovod({"sh", "-c", "mpirun -np 2 python3 train.py"}));
+}
+
+TEST_CASE("a program that is linked with Horovod is one of it") {
+  const Folder folder;
+  folder.write("train", elf({"libc.so.6", "mpi_lib_v2.cpython-311-x86_64-linux-gnu.so"}));
+  folder.write("other", elf({"libc.so.6", "libmpi.so.40"}));
+  CHECK(folder.is_horovod({"./train", "--epochs", "3"}));
+  CHECK(folder.is_horovod({"sh", "-c", "exec ./train"}));
+  CHECK_FALSE(folder.is_horovod({"./other"}));
 }
 
 TEST_CASE("ranks of a Horovod that was built without Gloo meet as MPI's do") {

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -56,6 +57,12 @@ struct Pair {
   sockaddr_in peer{};
 };
 
+std::optional<agent::PeerOwner> owner_of(const sockaddr_in& peer, std::uint16_t port) {
+  const Fd netlink = agent::open_netlink();
+  Fd spare(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return agent::owner_of(netlink, spare, peer, port);
+}
+
 }  // namespace
 
 TEST_SUITE("peer_owner") {
@@ -69,7 +76,7 @@ TEST_SUITE("peer_owner") {
     }
     CAPTURE(by_ipv6);
     pair.accept();
-    const auto by_netlink = agent::owner_by_netlink(pair.peer, pair.port);
+    const auto by_netlink = agent::owner_by_netlink(agent::open_netlink(), pair.peer, pair.port);
     if (!by_netlink) MESSAGE("netlink's socket diagnosis is not available here");
     if (by_netlink) CHECK(by_netlink->user == ::getuid());
     const auto by_table = agent::owner_by_table(pair.peer, pair.port);
@@ -79,7 +86,7 @@ TEST_SUITE("peer_owner") {
     REQUIRE(::fstat(pair.far.get(), &far) == 0);
     CHECK(by_table->inode == far.st_ino);
     if (by_netlink) CHECK(by_netlink == by_table);
-    CHECK(agent::owner_of(pair.peer, pair.port) == by_table);
+    CHECK(owner_of(pair.peer, pair.port) == by_table);
   }
 
   // Who is not root cannot become another: doctest counts it as skipped.
@@ -93,8 +100,7 @@ TEST_SUITE("peer_owner") {
       ::_exit(::read(pair.far.get(), &byte, 1) == 1 ? 0 : 1);
     }
     pair.accept();
-    for (const auto& owner :
-         {agent::owner_by_table(pair.peer, pair.port), agent::owner_of(pair.peer, pair.port)}) {
+    for (const auto& owner : {agent::owner_by_table(pair.peer, pair.port), owner_of(pair.peer, pair.port)}) {
       REQUIRE(owner);
       CHECK(owner->user == 65534);
     }
@@ -108,13 +114,13 @@ TEST_SUITE("peer_owner") {
     pair.connect();
     pair.accept();
     pair.far.reset();
-    CHECK(!agent::owner_of(pair.peer, pair.port));
+    CHECK(!owner_of(pair.peer, pair.port));
     auto other = pair.peer;
     other.sin_port = htons(pair.port);  // a listener has it
-    CHECK(!agent::owner_of(other, pair.port));
+    CHECK(!owner_of(other, pair.port));
     other = pair.peer;
     other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
-    CHECK(!agent::owner_of(other, pair.port));
+    CHECK(!owner_of(other, pair.port));
   }
 
   TEST_CASE("both ways name the user that listens, at an address or at all") {
