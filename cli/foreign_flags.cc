@@ -132,9 +132,7 @@ constexpr Foreign foreign[] = {
     {"launcher", "write --transport ssh, openssh or local; hosts of Slurm are reached by ssh too"},
     // srun
     {"-l", "write --tag rank"},
-    {"-N",
-     "write --ppn N for mpirun's -N; srun's is left out: all hosts are used, and -np 4 --ppn 2 are two of "
-     "them"},
+    {"-N", "write --ppn N for mpirun's -N; leave srun's out, or write -np 4 --ppn 2 for two hosts"},
     {"nodes", "leave it out: all hosts are used, and -np 4 --ppn 2 are two of them; or name them: -H a,b"},
     {"-w", "write -H a,b; inside an allocation it chooses among its hosts with --hosts-from slurm"},
     {"nodelist", "write -H a,b; inside an allocation it chooses among its hosts with --hosts-from slurm"},

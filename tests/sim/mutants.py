@@ -84,7 +84,7 @@ MUTANTS = {
         "outcome.cc", "if (is_sudden(failures[first].status)) return first;", "return first;"),
     "clocks_say_who_ended_it": (
         "job_machine_workers.cc", "if (!worker.condemned()) return false;",
-        "if (worker.condemned()) return event.at + event.error >= drained_at_;"),
+        "if (worker.condemned()) return event.at + event.error >= ending_.drains_since();"),
     "cause_is_waited_for_without_end": (
         "job_machine_end.cc", "case Deadline::cause: return cause_is_known();", "case Deadline::cause: return;"),
     "cause_comes_too_late": (

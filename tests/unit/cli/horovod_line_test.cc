@@ -193,7 +193,6 @@ TEST_CASE("values that Horovod would not take are refused") {
   CHECK(error({"--log-level", "LOUD", "./train"}).find("is not one of TRACE") != std::string::npos);
   CHECK(error({"--jsrun", "./train"}).find("--jsrun is not supported | hosts are reached by ssh") == 0);
   CHECK(error({"--frobnicate", "./train"}).find("horovodrun has no option '--frobnicate'") == 0);
-  CHECK(error({"--num", "3", "./train"}).find("horovodrun has no option '--num'") == 0);
 }
 
 TEST_CASE("what has no effect is said") {

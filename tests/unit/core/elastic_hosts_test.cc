@@ -223,7 +223,7 @@ TEST_SUITE("core.elastic hosts") {
     bench.tell(HostLost{HostIndex{1}, "no answer for 10.0 s", bench.now - seconds(10)});
     bench.drained();
     bench.form();
-    CHECK(bench.has_said("; 10.1 s"));
+    CHECK(bench.has_said("; after 10.1 s"));
     bench.finish_all();
     bench.all_stopped();
     REQUIRE(bench.outcome);

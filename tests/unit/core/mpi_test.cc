@@ -161,6 +161,7 @@ TEST_SUITE("mpi") {
       bench.all_running();
       bench.end(2, ExitStatus::exited(7));
       CHECK(bench.machine->phase() == Phase::running);
+      bench.now += seconds(1);
       bench.end(3, ExitStatus::killed(SIGKILL, false));
       for (std::uint32_t id : {1u, 4u}) bench.end(id, ExitStatus::exited(0));
       bench.all_stopped();
