@@ -175,12 +175,10 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
       {{"-p2222", "./t"}, "unknown flag '-p2222'", "write -p 2222"},
       {{"-N", "4", "./t"},
        "unknown flag '-N'",
-       "write --ppn N for mpirun's -N; srun's is left out: all hosts are used, and -np 4 --ppn 2 are two of "
-       "them"},
+       "write --ppn N for mpirun's -N; leave srun's out, or write -np 4 --ppn 2 for two hosts"},
       {{"-N1", "./t"},
        "unknown flag '-N1'",
-       "write --ppn N for mpirun's -N; srun's is left out: all hosts are used, and -np 4 --ppn 2 are two of "
-       "them"},
+       "write --ppn N for mpirun's -N; leave srun's out, or write -np 4 --ppn 2 for two hosts"},
       {{"--standalone=1", "./t"},
        "unknown flag '--standalone'",
        "trainrun --help all lists every option; if it is the program's own, put it after the program"},
