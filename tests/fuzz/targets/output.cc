@@ -67,6 +67,19 @@ std::string show(const std::vector<Written>& all, bool terminal) {
   return out;
 }
 
+// Each "\r" that something follows has the label behind it. `line` ends with its newline.
+std::string without_tags(std::string_view line, std::string_view label) {
+  std::string out;
+  while (true) {
+    const auto end = line.find_first_not_of('\r', line.find('\r'));
+    if (end == std::string_view::npos || line[end] == '\n') return out += line;
+    out += line.substr(0, end);
+    line.remove_prefix(end);
+    FUZZ_CHECK(line.starts_with(label));
+    line.remove_prefix(label.size());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -81,7 +94,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& one : all) {
     if (one.stream == wire::Output::out) expected[one.rank] += one.bytes;
   }
-  // No byte is lost, and none comes twice, but a label goes before each line and the last one gets its end.
+  // No byte is lost, and none comes twice, but a label goes before each line and each of its states, and the
+  // last line gets its end.
   const auto plain = show(all, false);
   for (auto rest = std::string_view(plain); !rest.empty();) {
     const auto line = rest.substr(0, rest.find('\n') + 1);
@@ -89,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest.remove_prefix(line.size());
     const auto label = std::find(labels.begin(), labels.end(), line.substr(0, 4));
     FUZZ_CHECK(label != labels.end());
-    got[static_cast<std::size_t>(label - labels.begin())] += line.substr(4);
+    got[static_cast<std::size_t>(label - labels.begin())] += without_tags(line.substr(4), *label);
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     if (!expected[rank].empty() && !expected[rank].ends_with('\n')) expected[rank] += '\n';
