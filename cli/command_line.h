@@ -42,8 +42,8 @@ struct CommandLine {
   std::vector<Flag> flags{};
   std::size_t words = 0;  // how many words beside the flags there may be
   bool program = false;   // the first such word, or what follows `--`, begins a program and is not ours
-  std::size_t shortened =
-      0;  // of so many long flags, the first, the beginning will do where no other begins so
+  // Of so many flags, the first, the beginning of a long name will do where no other of them begins so.
+  std::size_t shortened = 0;
   Error (*unknown)(std::string_view word) = nullptr;  // what to say about a flag that is not there
   std::string_view usage{};                           // what to try where a word is one too many
 };

@@ -66,10 +66,10 @@ Error nobody(const control::RunningJobs& running, const std::string& prefix) {
                                        : fmt::format("no job with the id {} runs on this host", prefix);
   for (const auto& problem : running.problems) message += fmt::format("; {}", problem);
   return {Code::unreachable, std::move(message),
-          running.jobs.empty() ? "ctl reaches a job from its launcher's host, as the job's user, with its "
-                                 "XDG_RUNTIME_DIR if that is "
-                                 "another, and not in its first moments"
-                               : "trainrun ctl list shows the jobs that are there"};
+          running.jobs.empty()
+              ? "ctl reaches a job from its launcher's host, as the job's user, with the job's "
+                "XDG_RUNTIME_DIR, and not in its first moments"
+              : "trainrun ctl list shows the jobs that are there"};
 }
 
 std::string json_rows(const std::vector<ListedJob>& jobs) {

@@ -143,9 +143,9 @@ Result<void> check_program(const Program& program, const std::string& path, cons
       return check_interpreter(found, inputs);
     if (const auto link = dangling_in_path(name, path, inputs); !link.empty())
       return dangling("program", link, lost_target(link, inputs));
-    if (const auto hint = hint_for_word(name); !hint.empty())
-      return fail(Code::not_found, fmt::format("program {} not found", trainrun::quoted(name)), hint);
     const bool here = inputs.is_file(path_under(program.directory, name));
+    if (const auto hint = hint_for_word(name); !here && !hint.empty())
+      return fail(Code::not_found, fmt::format("program {} not found", trainrun::quoted(name)), hint);
     if (!here && name.ends_with(".py")) {
       return fail(Code::not_found,
                   fmt::format("program {} not found: it is neither in {} nor in PATH", trainrun::quoted(name),
