@@ -269,12 +269,7 @@ void Console::tick() {
     draw();
   } else if (now - last_output_ >= long_silence) {
     last_output_ = now;
-    const auto time = format_duration(now - started_);
-    const bool starting = progress_.started < progress_.ranks;
-    say(progress_.ranks == 0 ? fmt::format("no rank is running, {}", time)
-                             : fmt::format("still {}: {} of {}, {}", starting ? "starting" : "running",
-                                           starting ? progress_.started : progress_.alive,
-                                           counted(progress_.ranks, "rank"), time));
+    say(status_line(progress_, now, now - started_, job_.grace));
   }
   timer_.arm(live_ ? now + redraw_interval : last_output_ + long_silence, [this] { tick(); });
 }

@@ -1,4 +1,4 @@
-// The live line on a terminal: what the job does now. Pure.
+// The live line on a terminal, elsewhere a line a minute of silence: what the job does now. Pure.
 #pragma once
 
 #include <string>
