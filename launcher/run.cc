@@ -113,7 +113,7 @@ void clear_after_agents_here(const JobSpec& job) {
     ended += agent::clear_after_dead_agents(place, job.id).processes;
   if (ended > 0)
     output::print_line(stderr, fmt::format("trainrun: {} that ranks here had left {} ended",
-                                           ended == 1 ? "1 process" : fmt::format("{} processes", ended),
+                                           counted(static_cast<std::int64_t>(ended), "process"),
                                            ended == 1 ? "was" : "were"));
 }
 

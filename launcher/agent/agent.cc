@@ -14,6 +14,7 @@
 #include "launcher/agent/socket_owner.h"
 #include "launcher/agent/spared.h"
 #include "launcher/base/fault.h"
+#include "launcher/base/strings.h"
 #include "launcher/wire/env_pairs.h"
 
 namespace trainrun::agent {
@@ -233,8 +234,8 @@ void Agent::setup(const wire::Setup& setup) {
       if (elastic_) tell_cleared(clear_after_predecessors(place, setup.job_id, setup.host));
       if (const auto ended = clear_after_dead_jobs(place, setup.job_id).processes; ended > 0)
         link_.send(wire::Note{"of an earlier job, whose agent was killed, " +
-                              (ended == 1 ? "1 process was" : std::to_string(ended) + " processes were") +
-                              " left here and ended now"});
+                              counted(static_cast<std::int64_t>(ended), "process") +
+                              (ended == 1 ? " was" : " were") + " left here and ended now"});
     }
     const int error = directory_.make(places, setup.job_id, setup.key);
     if (error != 0)
@@ -292,11 +293,10 @@ void Agent::restore_directory() {
 
 void Agent::tell_cleared(const Cleared& cleared) {
   if (cleared.directories == 0) return;
-  link_.send(
-      wire::Note{"what an earlier agent of this job left here has been cleaned up: its directory" +
-                 (cleared.processes == 0   ? ""
-                  : cleared.processes == 1 ? " and 1 process"
-                                           : " and " + std::to_string(cleared.processes) + " processes")});
+  link_.send(wire::Note{"what an earlier agent of this job left here has been cleaned up: its directory" +
+                        (cleared.processes == 0
+                             ? ""
+                             : " and " + counted(static_cast<std::int64_t>(cleared.processes), "process"))});
 }
 
 void Agent::watch_silence() {

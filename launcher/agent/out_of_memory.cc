@@ -178,8 +178,8 @@ std::string OutOfMemory::rise(const std::string& process, Instant now) {
   auto& known = counters_[counter->file];
   count(known, counter->kills, now);
   if (known.latest == 0 || now - known.at > recent) return {};
-  return fmt::format("the kernel has just killed {} {} in this cgroup for want of memory (oom_kill in {})",
-                     known.latest, known.latest == 1 ? "process" : "processes", counter->file);
+  return fmt::format("the kernel has just killed {} in this cgroup for want of memory (oom_kill in {})",
+                     counted(static_cast<std::int64_t>(known.latest), "process"), counter->file);
 }
 
 }  // namespace trainrun::agent

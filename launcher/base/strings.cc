@@ -26,7 +26,7 @@ std::string_view trim(std::string_view text) {
 }
 
 std::string counted(std::int64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : noun.ends_with('s') ? "es" : "s");
 }
 
 std::string quoted(std::string_view text, std::size_t limit) {

@@ -25,7 +25,7 @@ std::optional<T> parse_unsigned(std::string_view text) {
   return value;
 }
 
-// "1 rank", "2 ranks".
+// "1 rank", "2 ranks", "2 processes".
 std::string counted(std::int64_t number, std::string_view noun);
 
 // Text from outside, made safe for one line of a message: in single quotes (in double ones if it has single

@@ -279,9 +279,9 @@ struct NoticeWords {
   Lines operator()(const notice::Leftovers& it) const {
     Lines shown;
     for (const auto& program : it.names) shown.push_back(printable(std::string_view(program).substr(0, 16)));
-    return {fmt::format("{} on {} ended and left {} {}{} behind, which {} ended{}",
+    return {fmt::format("{} on {} ended and left {}{} behind, which {} ended{}",
                         it.ranks.size() == 1 ? fmt::format("rank {}", it.ranks.front().value) : "ranks",
-                        it.host.name, it.processes, it.processes == 1 ? "process" : "processes",
+                        it.host.name, counted(it.processes, "process"),
                         shown.empty() ? "" : fmt::format(" ({})", list_names(shown)),
                         it.processes == 1 ? "was" : "were", it.killed ? ", by SIGKILL" : "")};
   }

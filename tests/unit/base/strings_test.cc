@@ -43,6 +43,8 @@ TEST_CASE("quoted text is one printable line") {
   CHECK(quoted("echo \"it's\"") == "'echo \"it\\x27s\"'");
   CHECK(counted(1, "rank") == "1 rank");
   CHECK(counted(0, "rank") == "0 ranks");
+  CHECK(counted(1, "process") == "1 process");
+  CHECK(counted(2, "process") == "2 processes");
   CHECK(quoted("say \"no\"") == "'say \"no\"'");
   CHECK(quoted(std::string_view("a\0b", 3)) == "'a\\x00b'");
   CHECK(quoted("abcdef", 3) == "'abc...'");
