@@ -27,6 +27,7 @@
 #include "cli/torch_environment.h"
 #include "cli/usage.h"
 #include "cli/value.h"
+#include "cli/whose_line.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
 #include "launcher/core/rank_ranges.h"
@@ -87,7 +88,7 @@ const Setting* find(const std::vector<Setting>& settings, Option option) {
 }
 
 // --help, --version and --print-options answer at once, whatever else is wrong.
-std::optional<Request> answer(const MpiLine& line, const std::optional<MpiCall>& as,
+std::optional<Request> answer(const MpiLine& line, const std::optional<ForeignLine>& as,
                               const std::string& called_as) {
   const bool as_mpi = as && !as->horovod, as_horovod = as && as->horovod;
   for (const auto& part : line.parts) {
@@ -161,8 +162,8 @@ void add_torchrun_defaults(MpiLine& line, const Inputs& inputs,
   if (!counted) line.defaults.push_back({Option::ppn, "1", "as torchrun does"});
 }
 
-Result<MpiLine> horovod_line_of(const MpiCall& call, const Inputs& inputs, bool& check_build) {
-  auto read = read_horovod_line(call.words, inputs);
+Result<MpiLine> horovod_line_of(const ForeignLine& call, const Inputs& inputs, bool& check_build) {
+  auto read = read_horovod_line(call.words, inputs, call.by_name);
   if (!read) return tl::unexpected(read.error());
   check_build = read->check_build;
   return std::move(read->line);
@@ -213,14 +214,14 @@ std::string as_called(std::string hint, const Inputs& inputs) {
     for (auto at = hint.find(words); at != std::string::npos; at = hint.find(words, at + others.size()))
       hint.replace(at, words.size(), others);
   };
-  if (const auto call = mpi_call(inputs); call && *call) put("trainrun --help all", "trainrun --help");
+  if (const auto call = foreign_line(inputs); call && *call) put("trainrun --help all", "trainrun --help");
   put("trainrun --", name + " --");
   put("trainrun [flags]", name + " [options]");
   return hint;
 }
 
 Result<Request> read(const Inputs& inputs) {
-  const auto call = mpi_call(inputs);
+  const auto call = foreign_line(inputs);
   if (!call) return tl::unexpected(call.error());
   // An agent is started by the path of this file, which may be called mpirun.
   if (is_subcommand(inputs.argv) && (!*call || inputs.argv.front() == "agent"))

@@ -17,6 +17,9 @@ struct Needless {
   bool (*fits)(std::string_view value) = nullptr;  // instead: whether this one may be
 };
 bool names_streams(std::string_view value) { return parse_redirects(value).has_value(); }
+bool names_plugin_of_slurm(std::string_view value) {
+  return value == "none" || value == "openmpi" || value.starts_with("pmi") || value.starts_with("cray");
+}
 constexpr std::string_view shown_and_kept =
     "output is always shown; --output-filename DIR, or --log-dir DIR, keeps it in files as well";
 constexpr std::string_view meets = "trainrun does the rendezvous itself";
@@ -53,8 +56,11 @@ constexpr Needless needless[] = {
     {"--bootstrap", Takes::a_value, "hosts are reached by ssh", "ssh"},
     // srun
     {"--label", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
-    {"--mpi", Takes::a_value,
-     "the MPI of a program is recognised: Open MPI is served by PMIx, MPICH and Intel MPI by PMI-1"},
+    {"--mpi",
+     Takes::a_value,
+     "the MPI of a program is recognised: Open MPI is served by PMIx, MPICH and Intel MPI by PMI-1",
+     {},
+     names_plugin_of_slurm},
     {"--overlap", Takes::nothing, "trainrun takes no step of its own in the allocation"},
     {"--exclusive", Takes::nothing, "trainrun takes no step of its own in the allocation"},
     {"--unbuffered", Takes::nothing, "lines are shown as they come"},
@@ -161,25 +167,6 @@ constexpr Foreign foreign[] = {
     {"time", "write --timeout TIME (srun's 10 are minutes: 10m)"},
     {"-D", "write --wdir DIR"},
     {"chdir", "write --wdir DIR"},
-    // horovodrun; what it sets for its programs are variables
-    {"check-build", "trainrun is one file without parts to choose; --check-hosts looks at the hosts"},
-    {"gloo", "leave it out: there is no controller to choose"},
-    {"jsrun", "leave it out: hosts are reached by ssh, see --transport"},
-    {"mpi-args", of_mpirun},
-    {"mpi-threads-disable", of_mpirun},
-    {"config-file", "write --config FILE.toml"},
-    {"log-level", "write -x HOROVOD_LOG_LEVEL=LEVEL; -v is trainrun's own"},
-    {"autotune", "write -x HOROVOD_AUTOTUNE=1"},
-    {"autotune-log-file", "write -x HOROVOD_AUTOTUNE_LOG=FILE"},
-    {"fusion-threshold-mb", "write -x HOROVOD_FUSION_THRESHOLD=BYTES"},
-    {"cycle-time-ms", "write -x HOROVOD_CYCLE_TIME=MS"},
-    {"cache-capacity", "write -x HOROVOD_CACHE_CAPACITY=N"},
-    {"hierarchical-allreduce", "write -x HOROVOD_HIERARCHICAL_ALLREDUCE=1"},
-    {"hierarchical-allgather", "write -x HOROVOD_HIERARCHICAL_ALLGATHER=1"},
-    {"timeline-filename", "write -x HOROVOD_TIMELINE=FILE"},
-    {"timeline-mark-cycles", "write -x HOROVOD_TIMELINE_MARK_CYCLES=1"},
-    {"no-stall-check", "write -x HOROVOD_STALL_CHECK_DISABLE=1"},
-    {"disable-cache", "leave it out: nothing about hosts is kept between jobs"},
 };
 
 }  // namespace

@@ -30,31 +30,47 @@ Error unknown_flag(std::string_view word) {
     return {Code::usage, fmt::format("{} may be {}", quoted(word, 40), fmt::join(names, " or ")),
             "write more of it"};
   return {Code::usage, fmt::format("horovodrun has no option {}", quoted(word, 40)),
-          "horovodrun --help lists all; trainrun's own may be given as well"};
+          "man trainrun-horovod lists them; trainrun's own may be given as well"};
 }
 
-CommandLine make_line() {
+// `by_name`: its -v asks for the version; else that is ours.
+CommandLine make_line(bool by_name) {
   CommandLine line{.program = true, .shortened = horovod_flags().size(), .unknown = unknown_flag};
-  for (const auto& row : horovod_flags())
-    line.flags.push_back({.name = row.names.front(),
-                          .aliases = {row.names.begin() + 1, row.names.end()},
-                          .takes = row.takes,
-                          .value_name = row.takes == Takes::a_value      ? "VALUE"
-                                        : row.takes == Takes::two_values ? "MIN MAX"
-                                                                         : ""});
+  for (const auto& row : horovod_flags()) {
+    auto& flag = line.flags.emplace_back(Flag{.name = row.names.front(),
+                                              .aliases = {row.names.begin() + 1, row.names.end()},
+                                              .takes = row.takes,
+                                              .value_name = row.takes == Takes::a_value      ? "VALUE"
+                                                            : row.takes == Takes::two_values ? "MIN MAX"
+                                                                                             : ""});
+    if (!by_name) std::erase(flag.aliases, "-v");
+  }
   line.flags.insert(line.flags.end(), job_line().flags.begin(), job_line().flags.end());
   return line;
 }
 
-// The row of a flag of horovod_line(), or nothing for one of ours.
-const HorovodFlag* row_of(const Flag& flag) {
-  const auto at = static_cast<std::size_t>(&flag - horovod_line().flags.data());
+const CommandLine& line_without_its_v() {
+  static const CommandLine line = make_line(false);
+  return line;
+}
+
+// The row of a flag of `line`, or nothing for one of ours.
+const HorovodFlag* row_of(const Flag& flag, const CommandLine& line) {
+  const auto at = static_cast<std::size_t>(&flag - line.flags.data());
   return at < horovod_flags().size() ? &horovod_flags()[at] : nullptr;
 }
 
-const Flag& own_flag(const Flag& flag) {
-  return job_line()
-      .flags[static_cast<std::size_t>(&flag - horovod_line().flags.data()) - horovod_flags().size()];
+const Flag& own_flag(const Flag& flag, const CommandLine& line) {
+  return job_line().flags[static_cast<std::size_t>(&flag - line.flags.data()) - horovod_flags().size()];
+}
+
+// Not cut short: who cuts a name short may mean a flag of ours.
+bool is_spelled_out(std::string_view spelled) {
+  const auto wanted = bare_name(spelled);
+  return std::any_of(horovod_flags().begin(), horovod_flags().end(), [&](const HorovodFlag& row) {
+    return std::any_of(row.names.begin(), row.names.end(),
+                       [&](std::string_view name) { return bare_name(name) == wanted; });
+  });
 }
 
 std::optional<double> parse_real(std::string_view text) {
@@ -103,12 +119,12 @@ Result<std::string> value_of_variable(Knob knob, const std::string& given) {
 
 class Reader {
  public:
-  Reader(HorovodLine& out, const Inputs& inputs)
-      : out_(out), inputs_(inputs), part_(out.line.parts.front()) {}
+  Reader(HorovodLine& out, const CommandLine& line, const Inputs& inputs)
+      : out_(out), line_(line), inputs_(inputs), part_(out.line.parts.front()) {}
 
   Result<void> take(Given given) {
-    const auto* row = row_of(*given.flag);
-    if (row == nullptr) return take_flag(own_flag(*given.flag), std::move(given), part_);
+    const auto* row = row_of(*given.flag, line_);
+    if (row == nullptr) return take_flag(own_flag(*given.flag, line_), std::move(given), part_);
     switch (row->fate) {
       case Fate::works:
         put(row->option, row->value.empty() ? given.value : std::string(row->value), given.spelled);
@@ -260,6 +276,7 @@ class Reader {
   }
 
   HorovodLine& out_;
+  const CommandLine& line_;
   const Inputs& inputs_;
   ArgvPart& part_;
   std::map<std::string, Setting> variables_;
@@ -269,15 +286,38 @@ class Reader {
 
 }  // namespace
 
-Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs) {
-  auto given = split_parts(horovod_line(), words);
+bool has_option_of_horovodrun(const std::vector<std::string>& words) {
+  for (std::size_t at = 0; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
+    const auto& word = words[at];
+    if (word == "--") return false;
+    const auto equals = word.find('=');
+    const auto* own = find_flag(job_line(), word.substr(0, equals));
+    const bool of_horovod = is_spelled_out(word.substr(0, equals));
+    if (own == nullptr && of_horovod) return true;
+    if (own == nullptr || !own->takes_value()) continue;
+    const bool has_value = equals != std::string::npos || at + 1 < words.size();
+    const auto value = equals != std::string::npos ? word.substr(equals + 1)
+                       : has_value                 ? words[at + 1]
+                                                   : std::string();
+    // srun's --mpi has a value, which names a protocol; horovodrun's has none.
+    if (of_horovod && !option_of(*own) && !meant_by(*own, value) && why_needless(*own, value).empty())
+      return true;
+    if (equals == std::string::npos) ++at;
+  }
+  return false;
+}
+
+Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs,
+                                      bool by_name) {
+  const auto& line = by_name ? horovod_line() : line_without_its_v();
+  auto given = split_parts(line, words);
   if (!given) return tl::unexpected(given.error());
   if (given->size() > 1)
     return fail(Code::usage, "horovodrun starts one program: a word ':' begins another",
                 "write trainrun for several programs");
   HorovodLine out;
   out.line.parts.resize(1);
-  Reader reader(out, inputs);
+  Reader reader(out, line, inputs);
   for (auto& flag : given->front().flags)
     if (auto ok = reader.take(std::move(flag)); !ok) return tl::unexpected(ok.error());
   if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
@@ -286,7 +326,7 @@ Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, con
 }
 
 const CommandLine& horovod_line() {
-  static const CommandLine line = make_line();
+  static const CommandLine line = make_line(true);
   return line;
 }
 

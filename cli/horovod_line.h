@@ -15,8 +15,13 @@ struct HorovodLine {
   bool check_build = false;
 };
 
-// `words`: without our own name.
-Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs);
+// `words`: without our own name. `by_name`: horovodrun was called, and its -v shows the version; else -v is
+// ours.
+Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs,
+                                      bool by_name);
+
+// Whether an option that only horovodrun has stands before the program, as under `alias horovodrun=trainrun`.
+bool has_option_of_horovodrun(const std::vector<std::string>& words);
 
 // The flags of horovodrun, then those of ours that have another name.
 const CommandLine& horovod_line();

@@ -108,7 +108,7 @@ std::optional<Ways> ways_of_programs(const std::vector<GivenPart>& parts, const 
   return std::nullopt;
 }
 
-Ways decide(const MpiCall& call, const std::vector<GivenPart>& parts, const Inputs& inputs) {
+Ways decide(const ForeignLine& call, const std::vector<GivenPart>& parts, const Inputs& inputs) {
   if (call.ways) return *call.ways;
   if (const auto ways = ways_of_flags(parts)) return *ways;
   if (const auto ways = ways_of_programs(parts, inputs)) return *ways;
@@ -273,57 +273,9 @@ void find_in_directory(MpiLine& line, const Inputs& inputs) {
   }
 }
 
-// --compat-cli and its value, or TRAINRUN_COMPAT_CLI; empty: neither. `used` are the words that it took.
-Result<std::string> compat_cli(const Inputs& inputs, std::size_t& used) {
-  const auto& words = inputs.argv;
-  if (!words.empty()) {
-    const auto equals = words.front().find('=');
-    const auto* option = find_option(words.front().substr(0, equals));
-    if (option != nullptr && option->option == Option::compat_cli) {
-      used = equals == std::string::npos ? 2 : 1;
-      if (used > words.size())
-        return fail(Code::usage, "--compat-cli needs a value",
-                    "write --compat-cli openmpi, hydra or horovodrun");
-      return equals == std::string::npos ? words[1] : words.front().substr(equals + 1);
-    }
-  }
-  return variable(inputs.environment, "TRAINRUN_COMPAT_CLI");
-}
-
 }  // namespace
 
-Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs) {
-  std::size_t used = 0;
-  const auto whose = compat_cli(inputs, used);
-  if (!whose) return tl::unexpected(whose.error());
-  MpiCall call;
-  call.words.assign(inputs.argv.begin() + static_cast<std::ptrdiff_t>(used), inputs.argv.end());
-  if (*whose == "none") return std::nullopt;
-  const auto& name = inputs.called_as;
-  const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
-  const bool by_name = name.starts_with("mpirun") || name.starts_with("mpiexec") ||
-                       name.starts_with("orterun") || name.starts_with("prterun");
-  if (*whose == "horovodrun" || (whose->empty() && name.starts_with("horovodrun"))) {
-    call.horovod = true;
-  } else if (*whose == "openmpi") {
-    call.ways = Ways::open_mpi;
-  } else if (*whose == "hydra") {
-    call.ways = Ways::hydra;
-  } else if (whose->empty() && !by_name) {
-    return std::nullopt;
-  } else if (!whose->empty() && *whose != "auto") {
-    return fail(
-        Code::usage,
-        fmt::format("--compat-cli: {} is not one of auto, openmpi, hydra, horovodrun, none", quoted(*whose)));
-  } else if (has("openmpi") || has("terun")) {
-    call.ways = Ways::open_mpi;
-  } else if (has("hydra") || has("mpich") || has("intel")) {
-    call.ways = Ways::hydra;
-  }
-  return call;
-}
-
-Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs) {
+Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs) {
   auto given = split_parts(mpi_line(), call.words);
   if (given) given = with_files(std::move(*given), inputs);
   if (!given) return tl::unexpected(given.error());

@@ -3,25 +3,16 @@
 // MPI, else by the name again. Pure; the options are in mpi_flags.h.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/argv.h"
 #include "cli/config.h"
 #include "cli/mpi_flags.h"
+#include "cli/whose_line.h"
 #include "launcher/base/error.h"
 
 namespace trainrun::cli {
-
-struct MpiCall {
-  std::optional<Ways> ways{};      // nothing: the line has to tell
-  bool horovod = false;            // it is no line of MPI, but horovodrun's
-  std::vector<std::string> words;  // what follows --compat-cli
-};
-
-// Whose words these are. Nothing: this is trainrun's own command line.
-Result<std::optional<MpiCall>> mpi_call(const Inputs& inputs);
 
 struct MpiLine {
   Ways ways = Ways::open_mpi;
@@ -31,7 +22,7 @@ struct MpiLine {
   std::vector<std::string> notes{};    // of values that mean something else here
   bool show_hosts = false, show_ranks = false;
 };
-Result<MpiLine> read_mpi_line(const MpiCall& call, const Inputs& inputs);
+Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs);
 
 // The flags of both, then those of ours that have another name.
 const CommandLine& mpi_line();

@@ -97,9 +97,7 @@ TEST_CASE("the commonest flags of other launchers are answered, in one line") {
                                  "-genvlist",
                                  "--ntasks",
                                  "--logs-specs",
-                                 "--check-build",
                                  "--app",
-                                 "--tcp",
                                  "--am",
                                  "-D",
                                  "-w",
@@ -110,12 +108,6 @@ TEST_CASE("the commonest flags of other launchers are answered, in one line") {
                                  "--nodes",
                                  "--ntasks-per-node",
                                  "--cpus-per-task",
-                                 "--gloo",
-                                 "--autotune",
-                                 "--log-level",
-                                 "--mpi-args",
-                                 "--fusion-threshold-mb",
-                                 "--timeline-filename",
                                  "--duplicate-stdout-filters"}) {
     CAPTURE(flag);
     const auto parts = split_argv({flag, "./t"});
