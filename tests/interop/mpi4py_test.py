@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 
 from interop import LONG, InteropTest, harness
+import open_mpi
 from environments import python_with, versions
 
 # Hosts of a lab are one machine, which shared memory and fast networks must not find out.
@@ -22,6 +23,23 @@ class Worlds(InteropTest):
             python = python_with(mpi, "mpi4py", "numpy", mpi)
             with self.subTest(mpi=mpi, versions=versions(python, "mpi4py", mpi)):
                 self.in_every_world(*words, python=python, program="mpi4py_world.py", pattern=r"rank (\d) of 4")
+
+
+class Together(InteropTest):
+    """Two releases of Open MPI on the same hosts at once, each with the helper and the libpmix of its own."""
+
+    def test_a_job_of_one_release_runs_while_one_of_the_other_does(self):
+        python = python_with("openmpi", "mpi4py", "numpy", "openmpi")
+        where = ("-H", "node1:2,node2:2")
+        release = self.folder + "/release"
+        newer = self.start(*where, *BETWEEN_HOSTS["openmpi"], python, self.program("mpi4py_wait.py"), release)
+        newer.wait_for(r"Open MPI v5\.[^\n]*has met \[0, 1, 2, 3\]", count=4, timeout=LONG)
+        older = self.run_job(*where, *open_mpi.BETWEEN_HOSTS, open_mpi.open_mpi(), "all", self.folder + "/file", timeout=LONG)
+        self.assertEnds(older, 0)
+        with open(release, "w", encoding="utf-8"):
+            pass
+        done = self.assertEnds(newer.wait(LONG), 0)
+        self.assertEqual(len(re.findall(r"again \[0, 1, 2, 3\]", done.out)), 4, done)
 
 
 class Faults(InteropTest):
