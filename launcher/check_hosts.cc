@@ -27,12 +27,12 @@ Duration clock_ahead(const wire::HostFacts& facts) {
 
 // Of the libraries that its MPI programs need there: a start would fail in the middle.
 Error missing_library(const JobSpec& job, const std::string& host, const wire::HostFacts& facts) {
-  for (std::size_t i = 0; i < facts.mpi.size() && i < job.programs.size(); ++i) {
-    if (facts.mpi[i].missing.empty() || facts.mpi[i].guessed) continue;
+  for (std::size_t i = 0; i < facts.programs.mpi.size() && i < job.programs.size(); ++i) {
+    if (facts.programs.mpi[i].missing.empty() || facts.programs.mpi[i].guessed) continue;
     return {Code::not_found,
             fmt::format("{}: {} is a program of {}, and its library cannot be loaded: {}", host,
-                        quoted(job.programs[i].argv.front(), 80), name_of(facts.mpi[i].family),
-                        printable(facts.mpi[i].missing)),
+                        quoted(job.programs[i].argv.front(), 80), name_of(facts.programs.mpi[i].family),
+                        printable(facts.programs.mpi[i].missing)),
             "install that MPI there as it is here, or forward a path that finds it (-x LD_LIBRARY_PATH)"};
   }
   return {};
@@ -70,7 +70,8 @@ int check_in_loop(const JobSpec& job, bool json) {
                [](HostIndex, const wire::Frame&) {}, [&](HostIndex, const wire::Stopped&) { close_one(); },
                [&](const std::string& text) {
                  if (job.verbose > 0) output::print_line(stderr, "trainrun: " + text);
-               }});
+               }},
+              transports_for(loop, job));
   all = &fleet;
   std::set<HostIndex> wanted;
   for (const auto& seat : placement->seats) wanted.insert(seat.host);

@@ -69,7 +69,8 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
                 if (host == likely_first_ && world_.generation().value == 0 &&
                     job_.torch_store == TorchStore::rank0)
                   fleet_.at(host).send(port_.ask(host, Generation{1}));
-              }}),
+              }},
+             transports_for(loop, job_)),
       input_(loop,
              [this](WorkerId worker, const std::string& bytes, bool end) {
                if (const auto* seat = machine_.seat_of(worker))

@@ -57,8 +57,12 @@ TransportKind transport_kind(const JobSpec& job, const Host& host) {
 }
 
 Fleet::Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& first, std::string key,
-             Handlers handlers)
-    : loop_(loop), job_(job), key_(std::move(key)), handlers_(std::move(handlers)) {
+             Handlers handlers, MakeTransport make)
+    : loop_(loop),
+      job_(job),
+      key_(std::move(key)),
+      handlers_(std::move(handlers)),
+      make_transport_(std::move(make)) {
   for (const auto& seat : first.seats) seats_[seat.host].push_back(seat);
 }
 
@@ -110,26 +114,27 @@ Session* Fleet::find(HostIndex host) {
   return it == sessions_.end() ? nullptr : it->second.get();
 }
 
-transport::Transport& Fleet::transport_for(HostIndex host) {
-  const auto kind = transport_kind(job_, job_.hosts.hosts[host.value]);
+transport::Transport& Fleet::transport_of(TransportKind kind) {
   auto& transport = transports_[kind];
-  if (!transport) {
+  if (!transport) transport = make_transport_(kind);
+  return *transport;
+}
+
+Fleet::MakeTransport transports_for(io::Loop& loop, const JobSpec& job) {
+  return [&loop, &job](TransportKind kind) {
     switch (kind) {
       case TransportKind::local:
-        transport = transport::make_local_transport(loop_);
-        break;
+        return transport::make_local_transport(loop);
       case TransportKind::openssh:
-        transport = transport::make_openssh_transport(loop_, job_.ssh);
-        break;
+        return transport::make_openssh_transport(loop, job.ssh);
       case TransportKind::automatic:
       case TransportKind::ssh:
-        transport = job_.transport == TransportKind::automatic
-                        ? transport::make_either_ssh(loop_, job_.ssh, job_.verbose > 2)
-                        : transport::make_ssh_transport(loop_, job_.ssh, job_.verbose > 2);
         break;
     }
-  }
-  return *transport;
+    return job.transport == TransportKind::automatic
+               ? transport::make_either_ssh(loop, job.ssh, job.verbose > 2)
+               : transport::make_ssh_transport(loop, job.ssh, job.verbose > 2);
+  };
 }
 
 std::string Fleet::last_words(HostIndex host) const {
@@ -162,70 +167,93 @@ void Fleet::dial(HostIndex host) {
 }
 
 void Fleet::dial_wanted() {
-  const auto wanted = std::exchange(wanted_, {});
+  std::map<TransportKind, std::vector<transport::DialRequest>> batches;
+  for (const auto host : std::exchange(wanted_, {})) {
+    if (sessions_.at(host)->state() != Session::State::dialling) continue;
+    const auto dial = ++dials_[host];
+    const auto& name = job_.hosts.hosts[host.value];
+    batches[transport_kind(job_, name)].push_back(
+        {name, patience_of_a_dial(job_.start_timeout),
+         [this, host, dial](Result<transport::Dialled> result) { dialled(host, dial, std::move(result)); }});
+  }
   for (const bool local : {true, false}) {
-    for (const auto host : wanted) {
-      if (is_local(host) == local && sessions_.at(host)->state() == Session::State::dialling) dial_now(host);
-    }
+    for (auto& [kind, batch] : batches)
+      if ((kind == TransportKind::local) == local) transport_of(kind).dial_all(std::move(batch));
   }
 }
 
-void Fleet::dial_now(HostIndex host) {
-  const auto dial = ++dials_[host];
-  const auto done = [this, host, dial](Result<transport::Dialled> result) {
-    auto& session = *sessions_.at(host);
-    // Given up, or dialled again meanwhile; the Link closes here.
-    if (dials_[host] != dial || session.state() != Session::State::dialling) return;
-    if (!result) {
-      session.close();
-      // 124 says that --timeout passed, and nothing else.
-      if (result.error().code == Code::timeout) result.error().code = Code::unreachable;
-      return handlers_.failed(host, result.error());
-    }
-    if (!result->noise.empty())
-      handlers_.detail(job_.hosts.hosts[host.value].name + ": the login shell printed: " + result->noise);
-    handlers_.detail(result->how.empty() ? way_to(job_, job_.hosts.hosts[host.value]) : result->how);
-    stderr_[host] = {result->last_words, result->last_words ? result->last_words() : std::string{}};
-    std::vector<FoundProgram> found;
-    for (const auto& program : job_.programs)
-      found.insert(found.end(), program.found.begin(), program.found.end());
-    std::vector<wire::OpenDoor> doors{{job_.ports.first, job_.ports.last}};
-    if (job_.torch_store == TorchStore::trainrun) {
-      const auto wanted = job_.master_port == 0 ? job_.ports : PortRange{job_.master_port, job_.master_port};
-      doors.push_back({wanted.first, wanted.last, wire::DoorKind::torch_store});
-    }
-    if (job_.compat == Compat::horovod)
-      doors.push_back({job_.ports.first, job_.ports.last, wire::DoorKind::horovod});
-    session.connected(std::move(result->link), setup_for(host), doors, std::move(found));
-    handlers_.greeted(host);
-  };
-  transport_for(host).dial(job_.hosts.hosts[host.value], patience_of_a_dial(job_.start_timeout), done);
+void Fleet::dialled(HostIndex host, std::uint32_t dial, Result<transport::Dialled> result) {
+  auto& session = *sessions_.at(host);
+  // Given up, or dialled again meanwhile; the Link closes here.
+  if (dials_[host] != dial || session.state() != Session::State::dialling) return;
+  if (!result) {
+    session.close();
+    // 124 says that --timeout passed, and nothing else.
+    if (result.error().code == Code::timeout) result.error().code = Code::unreachable;
+    return handlers_.failed(host, result.error());
+  }
+  const auto& name = job_.hosts.hosts[host.value];
+  if (!result->noise.empty()) handlers_.detail(name.name + ": the login shell printed: " + result->noise);
+  handlers_.detail(result->how.empty() ? way_to(job_, name) : result->how);
+  stderr_[host] = {result->last_words, result->last_words ? result->last_words() : std::string{}};
+  session.connected(std::move(result->link), opening_for(host));
+  handlers_.greeted(host);
 }
 
-wire::Setup Fleet::setup_for(HostIndex host) const {
-  wire::Setup setup;
-  setup.job_id = job_.id;
-  setup.host_name = job_.hosts.hosts[host.value].name;
-  setup.host = host;
-  setup.key = hex(key_) + "\n";  // as rendezvous/job_key reads it
+std::vector<wire::OpenDoor> Fleet::doors() const {
+  std::vector<wire::OpenDoor> doors{{job_.ports.first, job_.ports.last}};
+  if (job_.torch_store == TorchStore::trainrun) {
+    const auto wanted = job_.master_port == 0 ? job_.ports : PortRange{job_.master_port, job_.master_port};
+    doors.push_back({wanted.first, wanted.last, wire::DoorKind::torch_store});
+  }
+  if (job_.compat == Compat::horovod)
+    doors.push_back({job_.ports.first, job_.ports.last, wire::DoorKind::horovod});
+  return doors;
+}
+
+Session::Opening Fleet::opening_for(HostIndex host) const {
+  Session::Opening opening;
   const auto hosts = std::max<std::size_t>(sessions_.size(), 1);
-  setup.credit = std::clamp(credit_in_all / hosts, least_credit, most_credit);
-  setup.host_timeout_ms = in_ms(job_.host_timeout);
-  setup.grace_ms = in_ms(job_.grace);
-  setup.elastic = job_.elastic.enabled();
-  setup.faults = fault::configured();
   const bool may_grow = job_.elastic.discovery.kind != DiscoveryKind::none;
-  setup.want_addresses = hosts > 1 || may_grow || !job_.network_interface.empty();
-  setup.want_topology = core::needs_topology(job_);
-  setup.env = job_.env;
+  opening.greeting.host_timeout_ms = in_ms(job_.host_timeout);
+  opening.greeting.want_addresses = hosts > 1 || may_grow || !job_.network_interface.empty();
+  opening.greeting.want_topology = core::needs_topology(job_);
+  opening.greeting.faults = fault::configured();
+  auto& order = opening.job;
+  order.job_id = job_.id;
+  order.host_name = job_.hosts.hosts[host.value].name;
+  order.host = host;
+  order.key = hex(key_) + "\n";  // as rendezvous/job_key reads it
+  order.credit = std::clamp(credit_in_all / hosts, least_credit, most_credit);
+  order.grace_ms = in_ms(job_.grace);
+  order.elastic = job_.elastic.enabled();
+  order.env = job_.env;
+  add_programs(host, order);
+  // The world that is formed later may put any part here.
+  order.pmix = job_.compat == Compat::open_mpi    ? wire::OfferPmix::always
+               : job_.compat != Compat::automatic ? wire::OfferPmix::never
+               : job_.as_mpirun                   ? wire::OfferPmix::interpreters_too
+                                                  : wire::OfferPmix::by_program;
+  order.pmix_library = job_.pmix_library;
+  if (job_.compat != Compat::none && job_.compat != Compat::horovod)
+    for (const auto& program : job_.programs) order.commands.push_back({program.argv, program.directory});
+  order.preload = core::preload_of(job_);
+  opening.doors = doors();
+  for (const auto& program : job_.programs)
+    opening.found_here.insert(opening.found_here.end(), program.found.begin(), program.found.end());
+  return opening;
+}
+
+// Those that the agent is to look for.
+void Fleet::add_programs(HostIndex host, wire::OpenJob& order) const {
   const auto look_for = [&](const std::string& path, const Program& program, const std::string& script) {
-    for (std::size_t i = 0; i < setup.programs.size(); ++i)
-      if (setup.programs[i] == path && setup.directories[i] == program.directory &&
-          (setup.scripts[i] == script || script.empty()))
+    for (std::size_t i = 0; i < order.programs.size(); ++i)
+      if (order.programs[i] == path && order.directories[i] == program.directory &&
+          (order.scripts[i] == script || script.empty()))
         return;
-    setup.programs.push_back(path);
-    setup.directories.push_back(program.directory);
-    setup.scripts.push_back(script);
+    order.programs.push_back(path);
+    order.directories.push_back(program.directory);
+    order.scripts.push_back(script);
   };
   const auto need = [&](const Program& program) {
     if (program.argv.empty()) return;  // --check-hosts without a program
@@ -242,16 +270,6 @@ wire::Setup Fleet::setup_for(HostIndex host) const {
   }
   if (seats_.empty())  // any part may come to any host
     for (const auto& program : job_.programs) need(program);
-  // The world that is formed later may put any part here.
-  setup.pmix = job_.compat == Compat::open_mpi    ? wire::OfferPmix::always
-               : job_.compat != Compat::automatic ? wire::OfferPmix::never
-               : job_.as_mpirun                   ? wire::OfferPmix::interpreters_too
-                                                  : wire::OfferPmix::by_program;
-  setup.pmix_library = job_.pmix_library;
-  if (job_.compat != Compat::none && job_.compat != Compat::horovod)
-    for (const auto& program : job_.programs) setup.commands.push_back({program.argv, program.directory});
-  setup.preload = core::preload_of(job_);
-  return setup;
 }
 
 bool may_share_a_machine(const JobSpec& job) {

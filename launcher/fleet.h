@@ -31,9 +31,12 @@ class Fleet {
     std::function<void(HostIndex)> greeted = [](HostIndex) {};
   };
 
+  using MakeTransport = std::function<std::unique_ptr<transport::Transport>(TransportKind)>;
+
   // `job` must outlive the fleet. `first` is the placement of a job that is not elastic, empty else. `key` is
-  // the job's; agents write it to a file for their workers.
-  Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& first, std::string key, Handlers handlers);
+  // the job's; agents write it to a file for their workers. `make` is called once for each kind.
+  Fleet(io::Loop& loop, const JobSpec& job, const core::Placement& first, std::string key, Handlers handlers,
+        MakeTransport make);
   ~Fleet();
 
   // In a later turn of the loop: local agents are forked before the ssh transport starts threads. A host that
@@ -58,9 +61,11 @@ class Fleet {
 
  private:
   void dial_wanted();
-  void dial_now(HostIndex host);
+  void dialled(HostIndex host, std::uint32_t dial, Result<transport::Dialled> result);
   void add_session(HostIndex host);
-  [[nodiscard]] wire::Setup setup_for(HostIndex host) const;
+  [[nodiscard]] Session::Opening opening_for(HostIndex host) const;
+  [[nodiscard]] std::vector<wire::OpenDoor> doors() const;
+  void add_programs(HostIndex host, wire::OpenJob& order) const;
   [[nodiscard]] Result<void> suits(HostIndex host);
   // That no other name of the list has led to the same machine.
   [[nodiscard]] Result<void> is_a_host_of_its_own(HostIndex host);
@@ -69,7 +74,7 @@ class Fleet {
   [[nodiscard]] std::string last_words(HostIndex host) const;
   // Calls `tell` with these, unless the host has a new session by then.
   void with_last_words(HostIndex host, std::function<void(const std::string& words)> tell);
-  transport::Transport& transport_for(HostIndex host);
+  transport::Transport& transport_of(TransportKind kind);
 
   io::Loop& loop_;
   const JobSpec& job_;
@@ -89,8 +94,12 @@ class Fleet {
   std::map<HostIndex, Stderr> stderr_;
   std::size_t untold_ = 0;           // losses that wait for their last words
   std::function<void()> when_told_;  // what waits for them
+  const MakeTransport make_transport_;
   std::map<TransportKind, std::unique_ptr<transport::Transport>> transports_;
 };
+
+// The real ones.
+Fleet::MakeTransport transports_for(io::Loop& loop, const JobSpec& job);
 
 // Whether two names of the list may lead to one machine: by --oversubscribe, or where all names are this
 // host's.

@@ -20,7 +20,7 @@ std::string advice_for_job_directory(const std::string& path, int error) {
     return fmt::format("see why {} cannot be written there, or name another directory with -x TMPDIR=DIR",
                        quoted(parent, 300));
   return fmt::format(
-      "TMPDIR is {} there: make that a directory which you may write to, or name another "
+      "TMPDIR is {} there: make that a directory that you can write to, or name another "
       "with -x TMPDIR=DIR",
       quoted(parent, 300));
 }
@@ -36,6 +36,7 @@ std::string advice_for_program(const wire::Problem& problem, bool missing,
   }
   if (found != found_here.end() && !found->script.empty())
     return fmt::format("{}; the first line of {} asks for it", install, quoted(found->script, 300));
+  if (missing && problem.what.starts_with('/')) return "check the spelling, or copy it there";
   return missing ? "check the spelling, copy it there, or forward a PATH that finds it (-x PATH)"
                  : "chmod +x, or name its interpreter";
 }

@@ -29,23 +29,23 @@ Session::Session(io::Loop& loop, std::string host_name, bool same_clock, Handler
       ping_timer_(loop) {}
 Session::~Session() = default;
 
-void Session::connected(Fd link, const wire::Setup& setup, const std::vector<wire::OpenDoor>& doors,
-                        std::vector<FoundProgram> found_here) {
-  found_here_ = std::move(found_here);
+void Session::connected(Fd link, Opening opening) {
+  found_here_ = std::move(opening.found_here);
   state_ = State::greeting;
-  host_timeout_ = milliseconds(setup.host_timeout_ms);
-  window_ = setup.credit;
+  host_timeout_ = milliseconds(opening.greeting.host_timeout_ms);
+  window_ = opening.job.credit;
   last_heard_ = io::Loop::now();
   answered_real_ = io::real_now();  // a stop before this is no excuse
   link_ = std::make_unique<io::FrameStream>(
       loop_, std::move(link), Fd(),
       io::FrameStream::Handlers{[this](const wire::Frame& frame) { receive(frame); },
                                 [this](const std::string& reason) { lose(reason); }});
-  link_->send(setup);
-  doors_wanted_ = doors.size();
-  horovod_door_ = doors.front();
+  link_->send(opening.greeting);
+  link_->send(opening.job);
+  doors_wanted_ = opening.doors.size();
+  horovod_door_ = opening.doors.front();
   horovod_door_.kind = wire::DoorKind::horovod;
-  for (const auto& door : doors) link_->send(door);
+  for (const auto& door : opening.doors) link_->send(door);
   ping();
 }
 
@@ -77,6 +77,23 @@ void Session::receive(const wire::Frame& frame) {
       if (!hello || hello->version != wire::protocol_version)
         return lose("its agent speaks another protocol");
       agent_pid_ = hello->pid;
+      return;
+    }
+    case wire::NoAgent::type: {
+      const auto answer = wire::from_frame<wire::NoAgent>(frame);
+      if (!answer || state_ != State::greeting) return lose("its agent sent a malformed message");
+      const auto failed = handlers_.failed;
+      close();
+      return failed(
+          {Code::try_again,
+           fmt::format("{}: no agent can be started there: fork: {}", host_name_, errno_text(answer->error)),
+           "see `ulimit -u`, and pids.max of the control group"});
+    }
+    case wire::Greeted::type: {
+      auto answer = wire::from_frame<wire::Greeted>(frame);
+      if (!answer) return lose("its agent sent a malformed message");
+      if (std::exchange(is_greeted_, true)) return lose("its agent greeted twice");
+      facts_ = std::move(answer->facts);
       return;
     }
     case wire::Prepared::type: {
@@ -122,10 +139,12 @@ void Session::receive(const wire::Frame& frame) {
 }
 
 void Session::prepared(const wire::Prepared& answer) {
-  prepared_ = answer;
+  if (!is_greeted_ || is_prepared_) return lose("its agent sent a message out of order");
   if (answer.problems.empty()) {
     is_prepared_ = true;
-    if (answer.facts.horovod) {
+    facts_.programs = answer.programs;
+    job_directory_ = answer.job_directory;
+    if (answer.programs.horovod) {
       ++doors_wanted_;
       link_->send(horovod_door_);
     }

@@ -38,11 +38,15 @@ class Session {
   Session(io::Loop& loop, std::string host_name, bool same_clock, Handlers handlers);
   ~Session();
 
-  // The Link stands: greets the agent. `doors`: one at least, the first as one for Horovod would be. `setup`
-  // goes out at once, without waiting for its Hello. `found_here`: where those of its programs come from that
-  // were looked up on this host.
-  void connected(Fd link, const wire::Setup& setup, const std::vector<wire::OpenDoor>& doors,
-                 std::vector<FoundProgram> found_here = {});
+  struct Opening {
+    wire::Greet greeting;
+    wire::OpenJob job;
+    std::vector<wire::OpenDoor> doors;  // one at least, the first as one for Horovod would be
+    std::vector<FoundProgram>
+        found_here{};  // where those of the job's programs come from that were looked up here
+  };
+  // The Link stands: all of this goes out at once, without waiting for an answer.
+  void connected(Fd link, Opening opening);
   template <class Message>
   void send(const Message& message) {
     if (link_) link_->send(message);
@@ -58,8 +62,8 @@ class Session {
   void pay_credit();
 
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] const wire::HostFacts& facts() const { return prepared_.facts; }
-  [[nodiscard]] const std::string& job_directory() const { return prepared_.job_directory; }
+  [[nodiscard]] const wire::HostFacts& facts() const { return facts_; }
+  [[nodiscard]] const std::string& job_directory() const { return job_directory_; }
   // On loopback there; 0: no such door was asked for.
   [[nodiscard]] std::uint16_t door_port(wire::DoorKind kind = wire::DoorKind::rendezvous) const;
   // The agent's time on our clock, and how far the truth may be from it.
@@ -87,8 +91,9 @@ class Session {
   State state_ = State::dialling;
   std::unique_ptr<io::FrameStream> link_;
   std::vector<FoundProgram> found_here_;
-  wire::Prepared prepared_;
-  bool is_prepared_ = false;
+  wire::HostFacts facts_;
+  std::string job_directory_;
+  bool is_greeted_ = false, is_prepared_ = false;
   std::map<wire::DoorKind, std::uint16_t> door_ports_;
   std::size_t doors_wanted_ = 0;
   wire::OpenDoor horovod_door_;  // for a program that is found to need it

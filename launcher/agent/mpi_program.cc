@@ -193,6 +193,7 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
 MpiProgram recognise_by_script(const std::string& script, const std::string& directory,
                                const wire::EnvPairs& env) {
   MpiProgram undecided;
+  undecided.hidden = script_hides_a_program(script, directory);
   for (const auto& word : words_of_script(script)) {
     if (is_launcher(word)) return {};
     const auto found = io::find_program(word, wire::value_of(env, "PATH"), directory);
@@ -226,6 +227,9 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
   std::size_t looked_at = 0;
   for (std::size_t i = 0; i < words.size() && looked_at < most_words; ++i) {
     // A word with blanks is what a shell is to do.
+    if (i > 0 && words[i - 1].starts_with('-') && words[i - 1].ends_with('c') &&
+        name_of(words[0]).ends_with("sh"))
+      best.hidden |= hides_a_program(words[i], directory);
     for (const auto& word : i == 0 ? std::vector<std::string>{words[i]} : cut(words[i], " \t\n;&|()'\"`")) {
       if (word.starts_with('-') || ++looked_at > most_words) continue;
       if (is_launcher(word)) return {};
@@ -238,6 +242,7 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
         program = recognise_by_script(found.path, directory, env);
         program.guessed = true;
         best.interpreter |= program.interpreter;
+        best.hidden |= program.hidden;
       }
       if (program.family > best.family) best = std::move(program);
     }

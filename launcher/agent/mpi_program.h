@@ -18,6 +18,7 @@ struct MpiProgram {
   // use as well: none of them need be run.
   bool guessed = false;
   bool interpreter = false;              // of a language whose programs load an MPI while they run
+  bool hidden = false;                   // a shell's script alone knows what it runs
   std::vector<std::string> libraries{};  // directories in which its libmpi looks for others
   std::string missing{};  // its libmpi, and why it cannot be loaded; nothing where that is not known
 };

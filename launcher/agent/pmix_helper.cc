@@ -25,15 +25,16 @@ constexpr Duration dying = seconds(1);        // for the kernel to end it: milli
 constexpr std::size_t most_last_words = 2048;
 
 // Of those that start a job's ranks, the program that says most; all are told.
-MpiProgram recognise_all(const wire::Setup& setup, std::vector<wire::MpiFact>& told) {
+MpiProgram recognise_all(const wire::OpenJob& order, std::vector<wire::MpiFact>& told) {
   MpiProgram best;
   const auto weight = [](const MpiProgram& one) { return std::pair(one.family, !one.guessed); };
-  for (const auto& command : setup.commands) {
-    auto program = recognise(command.argv, command.directory, setup.env);
+  for (const auto& command : order.commands) {
+    auto program = recognise(command.argv, command.directory, order.env);
     told.push_back({program.family, program.guessed, program.missing});
-    const bool interpreter = best.interpreter || program.interpreter;
+    const bool interpreter = best.interpreter || program.interpreter, hidden = best.hidden || program.hidden;
     if (weight(program) > weight(best)) best = std::move(program);
     best.interpreter = interpreter;
+    best.hidden = hidden;
   }
   return best;
 }
@@ -49,24 +50,24 @@ PmixHelper::PmixHelper(io::Loop& loop, io::FrameStream& link, Handlers handlers)
     : loop_(loop), link_(link), handlers_(std::move(handlers)), time_limit_(loop) {}
 PmixHelper::~PmixHelper() = default;
 
-void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
+void PmixHelper::look_at(const wire::OpenJob& order, wire::Prepared& answer) {
   if (!answer.problems.empty()) return;
-  const auto program = recognise_all(setup, answer.facts.mpi);
-  if (setup.pmix == wire::OfferPmix::never) return;
+  const auto program = recognise_all(order, answer.programs.mpi);
+  if (order.pmix == wire::OfferPmix::never) return;
   const bool recognised = program.family == MpiFamily::open_mpi;
-  required_ = setup.pmix == wire::OfferPmix::always || (recognised && !program.guessed);
-  const bool may_load_one = setup.pmix == wire::OfferPmix::interpreters_too && program.interpreter &&
-                            program.family == MpiFamily::none;
+  required_ = order.pmix == wire::OfferPmix::always || (recognised && !program.guessed);
+  const bool called_so = order.pmix == wire::OfferPmix::interpreters_too && program.interpreter;
+  const bool may_load_one = (called_so || program.hidden) && program.family == MpiFamily::none;
   // Others that do not tell pay for no helper, which takes its time to go: for those there is --compat.
   if (!required_ && !recognised && !may_load_one) return;
-  if (setup.pmix_library.empty()) {
-    open_.libraries = pmix_libraries(program, setup.env);
+  if (order.pmix_library.empty()) {
+    open_.libraries = pmix_libraries(program, order.env);
     if (open_.libraries.empty() && required_)
       answer.problems.push_back({wire::Problem::Kind::pmix, program.what, ENOENT});
-  } else if (::access(setup.pmix_library.c_str(), R_OK) != 0) {
-    answer.problems.push_back({wire::Problem::Kind::pmix_library, setup.pmix_library, errno});
+  } else if (::access(order.pmix_library.c_str(), R_OK) != 0) {
+    answer.problems.push_back({wire::Problem::Kind::pmix_library, order.pmix_library, errno});
   } else {
-    open_.libraries = {setup.pmix_library};
+    open_.libraries = {order.pmix_library};
   }
   if (open_.libraries.empty()) return;
   const auto first = open_.libraries.front();
@@ -76,11 +77,11 @@ void PmixHelper::setup(const wire::Setup& setup, wire::Prepared& answer) {
     return;
   }
   wanted_ = true;
-  answer.facts.pmix_library = open_.libraries.front();
-  open_.job_id = setup.job_id;
-  open_.host_name = setup.host_name;
-  open_.host = setup.host;
-  env_ = setup.env;
+  answer.programs.pmix_library = open_.libraries.front();
+  open_.job_id = order.job_id;
+  open_.host_name = order.host_name;
+  open_.host = order.host;
+  env_ = order.env;
   prefix_ = open_mpi_prefix(program);
 }
 

@@ -36,7 +36,7 @@ class PmixHelper {
 
   // Looks at the programs of the job; true: ranks will be served, the first of `facts`' libraries that can be
   // loaded is the one. What is wrong comes as a problem.
-  void setup(const wire::Setup& setup, wire::Prepared& answer);
+  void look_at(const wire::OpenJob& order, wire::Prepared& answer);
   // There is to be a helper.
   [[nodiscard]] bool wanted() const { return wanted_; }
   // Starts the helper, if there is to be one: its own start goes on while the launcher thinks. What ranks

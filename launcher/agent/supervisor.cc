@@ -78,16 +78,16 @@ Supervisor::Supervisor(io::Loop& loop, io::FrameStream& link, PmiSockets& pmi, P
 }
 Supervisor::~Supervisor() = default;
 
-void Supervisor::setup(const wire::Setup& setup) {
-  grace_ = milliseconds(setup.grace_ms);
-  base_env_ = setup.env;
+void Supervisor::open(const wire::OpenJob& order) {
+  grace_ = milliseconds(order.grace_ms);
+  base_env_ = order.env;
   for (auto& own : own_login()) {
     const bool given = std::any_of(base_env_.begin(), base_env_.end(),
                                    [&own](const auto& pair) { return pair.first == own.first; });
     if (!given) base_env_.push_back(std::move(own));
   }
   for (const auto& [name, value] : base_env_) base_words_[name] = word_of(name, value);
-  credit_.add(setup.credit);
+  credit_.add(order.credit);
   // After the answer, which waits in the loop already, while the launcher works on it: no worker is started
   // before that.
   loop_.post([this] { out_of_memory_.remember(io::Loop::now()); });
@@ -363,20 +363,20 @@ void Supervisor::give_stdin(const wire::Stdin& data) {
   if (it != workers_.end() && it->second->in) it->second->in->give(data.bytes, data.end);
 }
 
-std::vector<wire::Problem> check_setup(const wire::Setup& setup) {
+std::vector<wire::Problem> problems_of(const wire::OpenJob& order) {
   std::vector<wire::Problem> problems;
-  const auto path = wire::value_of(setup.env, "PATH");
-  for (std::size_t i = 0; i < setup.directories.size(); ++i) {
-    const auto& directory = setup.directories[i];
+  const auto path = wire::value_of(order.env, "PATH");
+  for (std::size_t i = 0; i < order.directories.size(); ++i) {
+    const auto& directory = order.directories[i];
     struct stat info {};
     const int error = ::stat(directory.c_str(), &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
     if (error != 0 || ::access(directory.c_str(), X_OK) != 0) {
       problems.push_back({wire::Problem::Kind::directory, directory, error != 0 ? error : errno});
-    } else if (i < setup.programs.size()) {
-      const auto found = io::find_program(setup.programs[i], path, directory);
+    } else if (i < order.programs.size()) {
+      const auto found = io::find_program(order.programs[i], path, directory);
       if (found.error != 0)
-        problems.push_back({wire::Problem::Kind::program, setup.programs[i], found.error});
-      const auto script = i < setup.scripts.size() ? setup.scripts[i] : std::string();
+        problems.push_back({wire::Problem::Kind::program, order.programs[i], found.error});
+      const auto script = i < order.scripts.size() ? order.scripts[i] : std::string();
       const auto file = script.starts_with('/') ? script : directory + "/" + script;
       if (found.error == 0 && !script.empty() && ::access(file.c_str(), R_OK) != 0)
         problems.push_back({wire::Problem::Kind::script, script, errno});

@@ -38,7 +38,7 @@ class Supervisor {
              std::function<bool(pid_t)> other_child, std::function<bool(pid_t)> is_kept);
   ~Supervisor();
 
-  void setup(const wire::Setup& setup);
+  void open(const wire::OpenJob& order);
   void start(const wire::Start& order);
   // A worker that somebody else has started, a child of this process; `files` are those it was given.
   void adopt(const wire::Start& order, pid_t pid, WorkerFiles files);
@@ -97,6 +97,6 @@ class Supervisor {
 
 // The directory that a worker's program starts in must exist, and the program be executable: what can be
 // known before.
-std::vector<wire::Problem> check_setup(const wire::Setup& setup);
+std::vector<wire::Problem> problems_of(const wire::OpenJob& order);
 
 }  // namespace trainrun::agent

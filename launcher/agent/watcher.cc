@@ -22,6 +22,8 @@
 #include "launcher/base/error.h"
 #include "launcher/base/exit_code.h"
 #include "launcher/base/fd.h"
+#include "launcher/wire/frame.h"
+#include "launcher/wire/messages.h"
 
 namespace trainrun::agent {
 
@@ -148,10 +150,8 @@ int watch_over(const std::function<int(Handover&)>& agent, int keep_first, int k
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
-    // Nobody speaks the launcher's protocol yet.
-    const auto words = "trainrun-agent: fork: " + errno_text(errno) +
-                       " (see `ulimit -u` and pids.max of the control group)\n";
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, words.data(), words.size());
+    [[maybe_unused]] const auto sent =
+        write_all(keep_second >= 0 ? keep_second : keep_first, wire::to_frame(wire::NoAgent{errno}));
     return to_int(ExitCode::internal);
   }
   if (pid == 0) {

@@ -35,7 +35,7 @@ std::string open_files_hint(int error) {
 Error no_more_to_wait_with(int error) {
   auto hint = open_files_hint(error);
   if (error == ENOSPC) hint = "this user watches too many files: see /proc/sys/fs/epoll/max_user_watches";
-  return {Code::try_again, "the kernel gives this process nothing more to wait with: " + errno_text(error),
+  return {Code::try_again, "the kernel gives this process no more event descriptors: " + errno_text(error),
           std::move(hint)};
 }
 

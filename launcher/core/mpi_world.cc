@@ -14,8 +14,8 @@ std::vector<MpiPart> parts_of(const JobSpec& job, const Placement& world, const 
   for (const auto& seat : world.seats) {
     if (!seen.emplace(seat.program, seat.host).second) continue;
     const auto* known = facts(seat.host);
-    if (known == nullptr || seat.program >= known->mpi.size()) continue;
-    const auto& fact = known->mpi[seat.program];
+    if (known == nullptr || seat.program >= known->programs.mpi.size()) continue;
+    const auto& fact = known->programs.mpi[seat.program];
     if (fact.family == wire::MpiFamily::none) continue;
     parts.push_back({static_cast<std::uint32_t>(seat.program),
                      job.programs[seat.program].argv.front(),
@@ -28,7 +28,7 @@ std::vector<MpiPart> parts_of(const JobSpec& job, const Placement& world, const 
 
 MpiService service_of(const JobSpec& job, wire::MpiFamily family, const wire::HostFacts& facts) {
   if (family == wire::MpiFamily::open_mpi)
-    return facts.pmix_library.empty() ? MpiService::none : MpiService::pmix;
+    return facts.programs.pmix_library.empty() ? MpiService::none : MpiService::pmix;
   return job.compat == Compat::open_mpi ? MpiService::none : MpiService::pmi;
 }
 
@@ -54,7 +54,7 @@ std::vector<notice::MpiFound> mpi_found(const JobSpec& job, const Placement& wor
   for (const auto& part : parts_of(job, world, facts)) {
     const auto& host = *facts(part.host.index);
     notice::MpiFound one{part, service_of(job, part.family, host), {}};
-    if (one.service == MpiService::pmix) one.library = host.pmix_library;
+    if (one.service == MpiService::pmix) one.library = host.programs.pmix_library;
     const auto same = [](const notice::MpiFound& it) {
       return std::tie(it.what.part, it.what.family, it.what.guessed, it.service, it.library);
     };

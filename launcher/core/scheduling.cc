@@ -15,7 +15,8 @@ bool sees_a_gpu(const JobSpec& job, const Program& program, const wire::HostFact
 }
 
 bool is_mpi(const Seat& seat, const wire::HostFacts& facts) {
-  return seat.program < facts.mpi.size() && facts.mpi[seat.program].family != wire::MpiFamily::none;
+  return seat.program < facts.programs.mpi.size() &&
+         facts.programs.mpi[seat.program].family != wire::MpiFamily::none;
 }
 
 }  // namespace

@@ -45,7 +45,11 @@ std::size_t program_of_env(const std::vector<std::string>& argv) {
 
 std::vector<std::string> interpreter_of(std::string_view first_line) {
   if (!first_line.starts_with("#!")) return {};
-  const auto line = trim(first_line.substr(2, first_line.find('\n', 2) - 2));
+  // The kernel takes the \r of a line that ends as in Windows for a part of the name.
+  const auto whole = first_line.substr(2, first_line.find('\n', 2) - 2);
+  const auto line = whole.ends_with('\r')
+                        ? whole.substr(std::min(whole.find_first_not_of(" \t"), whole.size()))
+                        : trim(whole);
   const auto end = std::min(line.find_first_of(" \t"), line.size());
   const std::string interpreter(line.substr(0, end));
   const auto argument = trim(line.substr(end));

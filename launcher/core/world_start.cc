@@ -12,9 +12,9 @@ namespace trainrun::core {
 namespace {
 
 bool has_mpi_or_horovod(const wire::HostFacts& facts) {
-  return facts.horovod || std::any_of(facts.mpi.begin(), facts.mpi.end(), [](const wire::MpiFact& fact) {
-           return fact.family != wire::MpiFamily::none;
-         });
+  return facts.programs.horovod ||
+         std::any_of(facts.programs.mpi.begin(), facts.programs.mpi.end(),
+                     [](const wire::MpiFact& fact) { return fact.family != wire::MpiFamily::none; });
 }
 
 }  // namespace
@@ -29,11 +29,12 @@ void WorldStart::begin(const BeginWorld& order, const FactsByHost& facts) {
   all_new_ = std::all_of(order.workers.begin(), order.workers.end(),
                          [this](WorkerId worker) { return worker > newest_; });
   newest_ = std::max(newest_, *std::max_element(order.workers.begin(), order.workers.end()));
-  meets_without_torch_ =
-      std::any_of(facts.begin(), facts.end(), [](const auto& it) { return has_mpi_or_horovod(*it.second); });
+  const bool told = job_.compat != Compat::automatic && job_.compat != Compat::none;
+  meets_without_torch_ = told || std::any_of(facts.begin(), facts.end(),
+                                             [](const auto& it) { return has_mpi_or_horovod(*it.second); });
   pmix_everywhere_ = std::all_of(placement_.seats.begin(), placement_.seats.end(), [&](const Seat& seat) {
     const auto known = facts.find(seat.host);
-    return known != facts.end() && !known->second->pmix_library.empty();
+    return known != facts.end() && !known->second->programs.pmix_library.empty();
   });
 }
 

@@ -58,11 +58,26 @@ bool close_range_of(unsigned first, unsigned last) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-__attribute__((no_sanitize_address))
+#define TRAINRUN_IN_CHILD __attribute__((no_sanitize_address))
 #elif defined(__SANITIZE_THREAD__)
-__attribute__((no_sanitize_thread))
+#define TRAINRUN_IN_CHILD __attribute__((no_sanitize_thread))
+#else
+#define TRAINRUN_IN_CHILD
 #endif
-int child_main(void* raw) {
+
+// A shell would take the bytes of a program for another machine for words. errno stays.
+TRAINRUN_IN_CHILD bool is_text(const char* path) {
+  const int error = errno;
+  char first[128];
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const auto got = fd < 0 ? -1 : ::read(fd, first, sizeof first);
+  bool text = got >= 0;
+  for (ssize_t i = 0; i < got && first[i] != '\n'; ++i) text = text && first[i] != '\0';
+  errno = error;
+  return text;
+}
+
+TRAINRUN_IN_CHILD int child_main(void* raw) {
   auto* a = static_cast<ChildArguments*>(raw);
   // The parent blocked all signals. Dispositions first: a handler of ours must never run in here.
   struct sigaction action {};
@@ -103,7 +118,7 @@ int child_main(void* raw) {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::execve(a->path, a->argv, a->envp);
-  if (errno == ENOEXEC) ::execve("/bin/sh", a->shell_argv, a->envp);
+  if (errno == ENOEXEC && is_text(a->path)) ::execve("/bin/sh", a->shell_argv, a->envp);
   give_up(a, SpawnStage::exec);
 }
 

@@ -74,7 +74,7 @@ Result<void> check_key_file(const std::string& path, bool can_ask_agent) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid() && (info.st_mode & 077) != 0) {
     return bad(
-        fmt::format("may be used by others (mode {:04o}): ssh takes no such key", info.st_mode & 07777),
+        fmt::format("is readable by others (mode {:04o}): ssh refuses such a key", info.st_mode & 07777),
         fmt::format("chmod 600 {}", shell_quote(path)));
   }
   return {};

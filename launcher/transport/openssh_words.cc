@@ -113,7 +113,7 @@ Error beyond_the_hop(const Host& host, std::string_view line) {
   const bool forbidden = why.starts_with("administratively prohibited");
   return {
       Code::unreachable,
-      fmt::format("{}: its jump host lets us in, and cannot connect to it: {}", host.name, quoted(why, 300)),
+      fmt::format("{}: its jump host accepts us but cannot connect to it: {}", host.name, quoted(why, 300)),
       forbidden ? std::string("the sshd of the jump host forbids forwarding (AllowTcpForwarding, PermitOpen)")
                 : fmt::format("is {} up, does sshd listen there, and does the jump host know its name? "
                               "HostName of ssh_config is what the jump host looks up",

@@ -7,6 +7,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "host-discovery/host.h"
 #include "launcher/base/error.h"
@@ -27,6 +29,12 @@ struct Dialled {
 // Called exactly once, on the thread that runs the loop, never from inside dial().
 using DialDone = std::function<void(Result<Dialled>)>;
 
+struct DialRequest {
+  Host host;
+  Duration within{};
+  DialDone done;
+};
+
 class Transport {
  public:
   Transport() = default;
@@ -39,6 +47,12 @@ class Transport {
   // reason in the system's words, and whose hint is the cure. Many dials may be under way at once; none waits
   // for another.
   virtual void dial(const Host& host, Duration within, DialDone done) = 0;
+
+  // The same for hosts that are wanted at once, for a transport that starts all of their agents in one call,
+  // as srun would. Each is answered by itself.
+  virtual void dial_all(std::vector<DialRequest> batch) {
+    for (auto& one : batch) dial(one.host, one.within, std::move(one.done));
+  }
 };
 
 }  // namespace trainrun::transport

@@ -56,6 +56,19 @@ struct MpiFact {
   friend bool operator==(const MpiFact&, const MpiFact&) = default;
 };
 
+// What the job's programs need, as far as their files on this host tell.
+struct ProgramFacts {
+  std::string pmix_library{};  // by which ranks are served here; empty: they are not
+  std::vector<MpiFact> mpi{};  // of each of the job's programs; empty: nobody looked
+  bool horovod = false;        // one of them imports Horovod
+
+  template <class V>
+  void fields(V& v) {
+    v("pmix_library", pmix_library), v("mpi", mpi), v("horovod", horovod);
+  }
+  friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
+};
+
 struct HostFacts {
   std::string hostname;
   std::string machine;  // uname -m
@@ -68,9 +81,7 @@ struct HostFacts {
   std::uint32_t quota_millicores = 0;  // cgroup CPU quota in thousandths of a core; 0: none
   std::uint32_t gpus = 0;              // found in /dev and /proc
   std::int64_t wall_clock_ns = 0;      // CLOCK_REALTIME when the facts were read
-  std::string pmix_library{};          // by which ranks are served here; empty: they are not
-  std::vector<MpiFact> mpi{};          // of each of the job's programs; empty: nobody looked
-  bool horovod = false;                // one of them imports Horovod
+  ProgramFacts programs{};             // empty until they were looked at
   std::uint32_t most_processes = 0;    // that may be started at once; 0: nobody can say
   std::string processes_limit;         // what says so: "pid_max"
   std::string place{};  // boot and namespaces: hosts that have the same are one machine; or nothing
@@ -80,8 +91,7 @@ struct HostFacts {
     v("hostname", hostname), v("machine", machine), v("name_is_loopback", name_is_loopback);
     v("ssh_connection", ssh_connection), v("interfaces", interfaces), v("cpus", cpus);
     v("quota_millicores", quota_millicores), v("gpus", gpus), v("wall_clock_ns", wall_clock_ns);
-    v("pmix_library", pmix_library), v("mpi", mpi), v("horovod", horovod);
-    v("most_processes", most_processes), v("processes_limit", processes_limit);
+    v("programs", programs), v("most_processes", most_processes), v("processes_limit", processes_limit);
     v("place", place);
   }
   friend bool operator==(const HostFacts&, const HostFacts&) = default;

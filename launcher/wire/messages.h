@@ -18,7 +18,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 8;
+constexpr std::uint32_t protocol_version = 9;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -52,21 +52,29 @@ struct Command {
 
 // ---- launcher to agent
 
-// The first message. The agent checks what it can (`programs`, `directories`) and answers Prepared.
-struct Setup {
+// The first message, answered by Greeted. What concerns the agent and its host, whatever job is to come.
+struct Greet {
   std::uint32_t version = protocol_version;
+  std::uint32_t host_timeout_ms = 0;  // silence after which the agent takes the launcher for dead
+  bool want_topology = false;         // sockets and NUMA in the facts: only needed for binding
+  bool want_addresses = true;         // of the interfaces: a job on this host alone needs none
+  std::string faults;                 // see base/fault.h; empty but in tests
+  TRAINRUN_MESSAGE(15) {
+    v("version", version), v("host_timeout_ms", host_timeout_ms), v("want_topology", want_topology);
+    v("want_addresses", want_addresses), v("faults", faults);
+  }
+};
+
+// Once, after Greet. The agent checks what it can (`programs`, `directories`) and answers Prepared.
+struct OpenJob {
   std::string job_id, host_name;
   HostIndex host;   // its place in the job's list
   std::string key;  // text of the 0600 file in the job's directory by which workers know the job's key
-  std::uint64_t credit = 0;           // bytes of workers' output that may be under way; see Credit
-  std::uint32_t host_timeout_ms = 0;  // silence after which the agent takes the launcher for dead
-  std::uint32_t grace_ms = 0;         // between TERM and KILL when the agent must end its workers by itself
-  bool want_topology = false;         // sockets and NUMA in the facts: only needed for binding
-  bool want_addresses = true;         // of the interfaces: a job on this host alone needs none
-  bool own_directory = true;          // make a private directory for the job
-  bool elastic = false;  // on TERM or USR1 say Leaving and go on for the grace, instead of ending
-  std::string faults;    // see base/fault.h; empty but in tests
-  EnvPairs env;          // of every worker of this job
+  std::uint64_t credit = 0;    // bytes of workers' output that may be under way; see Credit
+  std::uint32_t grace_ms = 0;  // between TERM and KILL when the agent must end its workers by itself
+  bool own_directory = true;   // make a private directory for the job
+  bool elastic = false;        // on TERM or USR1 say Leaving and go on for the grace, instead of ending
+  EnvPairs env;                // of every worker of this job
   std::vector<std::string> programs,
       directories,                // programs[i] is looked up from directories[i] with env's PATH
       scripts;                    // what programs[i] is to run, if it is an interpreter; else empty
@@ -74,14 +82,11 @@ struct Setup {
   OfferPmix pmix = OfferPmix::never;
   std::string pmix_library;  // --pmix-lib; empty: the one that fits the program
   Preload preload;
-  TRAINRUN_MESSAGE(1) {
-    v("version", version), v("job_id", job_id), v("host_name", host_name), v("host", host), v("key", key),
-        v("credit", credit);
-    v("host_timeout_ms", host_timeout_ms), v("grace_ms", grace_ms), v("want_topology", want_topology),
-        v("want_addresses", want_addresses);
-    v("own_directory", own_directory), v("elastic", elastic), v("env", env), v("programs", programs),
-        v("directories", directories), v("scripts", scripts), v("faults", faults);
-    v("commands", commands), v("pmix", pmix), v("pmix_library", pmix_library), v("preload", preload);
+  TRAINRUN_MESSAGE(16) {
+    v("job_id", job_id), v("host_name", host_name), v("host", host), v("key", key), v("credit", credit);
+    v("grace_ms", grace_ms), v("own_directory", own_directory), v("elastic", elastic), v("env", env);
+    v("programs", programs), v("directories", directories), v("scripts", scripts), v("commands", commands);
+    v("pmix", pmix), v("pmix_library", pmix_library), v("preload", preload);
   }
 };
 
@@ -103,7 +108,7 @@ struct Start {
   WorkerId worker;
   Generation generation;
   std::vector<std::string> argv;
-  EnvPairs env;  // over Setup's
+  EnvPairs env;  // over OpenJob's
   std::string directory;
   std::vector<std::uint32_t> cpus;  // empty: not bound
   StdinMode stdin_mode = StdinMode::null;
@@ -187,8 +192,8 @@ struct Inspect {
   TRAINRUN_MESSAGE(12) { v("sequence", sequence), v("sample_ms", sample_ms); }
 };
 
-// All of a generation, to an agent that serves PMIx (HostFacts::pmix_library), before its first Start: ranks
-// may ask about each other what they like.
+// All of a generation, to an agent that serves PMIx (ProgramFacts::pmix_library), before its first Start:
+// ranks may ask about each other what they like.
 struct World {
   Generation generation;
   std::uint32_t restarts = 0;
@@ -218,6 +223,12 @@ struct Hello {
   TRAINRUN_MESSAGE(40) { v("version", version), v("pid", pid); }
 };
 
+// Instead of Hello, and the last message: the agent's watcher could not fork it.
+struct NoAgent {
+  std::int32_t error = 0;  // errno
+  TRAINRUN_MESSAGE(65) { v("error", error); }
+};
+
 struct Problem {
   // pmix: a program that is one of Open MPI, and no libpmix is here. pmix_library: --pmix-lib is not here.
   // bad_pmix: a libpmix, which is no library.
@@ -232,11 +243,18 @@ struct Problem {
   }
 };
 
+struct Greeted {
+  HostFacts facts;  // but for those about programs, which come with Prepared
+  TRAINRUN_MESSAGE(66) { v("facts", facts); }
+};
+
 struct Prepared {
-  HostFacts facts;
+  ProgramFacts programs;
   std::string job_directory;
   std::vector<Problem> problems;
-  TRAINRUN_MESSAGE(41) { v("facts", facts), v("job_directory", job_directory), v("problems", problems); }
+  TRAINRUN_MESSAGE(64) {
+    v("programs", programs), v("job_directory", job_directory), v("problems", problems);
+  }
 };
 
 struct Started {

@@ -15,7 +15,7 @@ struct Preload {
     std::uint32_t interpreter = 0;  // argv[interpreter] is Python
     std::uint32_t command = 0;      // argv[command] is its script, -m or -c; what lies between are its flags
     std::string directory;
-    std::vector<std::pair<std::string, std::string>> env;  // over Setup's, equal for all ranks
+    std::vector<std::pair<std::string, std::string>> env;  // over OpenJob's, equal for all ranks
     template <class V>
     void fields(V& v) {
       v("argv", argv), v("interpreter", interpreter), v("command", command), v("directory", directory);

@@ -1,6 +1,9 @@
 // Every message between launcher and agent. The first byte is its type, the rest is its payload.
 #include "launcher/wire/messages.h"
 
+#include <algorithm>
+#include <array>
+
 #include "launcher/core/addresses.h"
 #include "launcher/core/binding.h"
 #include "launcher/wire/death_messages.h"
@@ -32,7 +35,9 @@ void check_meaning(const OutputBytes& output) {
 void check_meaning(const Start& start) { FUZZ_CHECK(start.stdin_mode <= StdinMode::inherit); }
 void check_meaning(const Prepared& prepared) {
   for (const auto& problem : prepared.problems) FUZZ_CHECK(problem.kind <= Problem::Kind::bad_pmix);
-  const auto& facts = prepared.facts;
+}
+void check_meaning(const Greeted& greeted) {
+  const auto& facts = greeted.facts;
   FUZZ_CHECK(core::usable_cores(facts) >= 1);
   JobSpec job;
   job.hosts.hosts = {Host{"gpu1"}, Host{"gpu2"}};
@@ -64,7 +69,15 @@ bool check_as(std::uint8_t type, std::string_view payload) {
 }
 
 template <class... Message>
+constexpr bool have_numbers_of_their_own() {
+  std::array numbers{Message::type...};
+  std::sort(numbers.begin(), numbers.end());
+  return std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
+}
+
+template <class... Message>
 void check_all(std::uint8_t type, std::string_view payload) {
+  static_assert(have_numbers_of_their_own<Message...>());
   static_cast<void>((check_as<Message>(type, payload) || ...));
 }
 
@@ -72,10 +85,11 @@ void check_all(std::uint8_t type, std::string_view payload) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  check_all<Setup, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep, Inspect, World,
-            OpenStream, StreamData, StreamTaken, StreamRefused, Gather, Gathered, GatherFailed, Ask, Answer,
-            ExchangeLost, Aborted, ErrorFile, Hello, Prepared, Started, NotStarted, OutputBytes, Exited,
-            Finished, Pong, Note, StdinWanted, PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving,
-            StoreSeen, Inspected, InspectionDone, RankDied>(data[0], text_of(data, size).substr(1));
+  check_all<Greet, OpenJob, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep,
+            Inspect, World, OpenStream, StreamData, StreamTaken, StreamRefused, Gather, Gathered,
+            GatherFailed, Ask, Answer, ExchangeLost, Aborted, ErrorFile, Hello, NoAgent, Greeted, Prepared,
+            Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note, StdinWanted, PortHeld, DoorOpened,
+            StreamOpened, Stopped, Swept, Leaving, StoreSeen, Inspected, InspectionDone, RankDied>(
+      data[0], text_of(data, size).substr(1));
   return 0;
 }

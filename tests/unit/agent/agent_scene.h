@@ -33,8 +33,13 @@ inline bool is_alive(pid_t pid) {
   return stat && stat->lives();
 }
 
+struct Opening {
+  wire::Greet greeting;
+  wire::OpenJob job;
+};
+
 struct AgentScene {
-  explicit AgentScene(const std::function<void(wire::Setup&)>& change = nullptr) {
+  explicit AgentScene(const std::function<void(Opening&)>& change = nullptr) {
     ::signal(SIGPIPE, SIG_IGN);
     auto pair = make_socket_pair();
     REQUIRE(pair);
@@ -44,17 +49,19 @@ struct AgentScene {
     link.emplace(loop, std::move(pair->first), Fd(),
                  io::FrameStream::Handlers{[this](const wire::Frame& frame) { receive(frame), look(); },
                                            [this](const std::string&) { closed = true, look(); }});
-    wire::Setup setup;
+    Opening opening;
     static int scenes = 0;  // an agent clears up after dead ones of its job: no two scenes are one job
-    setup.job_id = "scene" + std::to_string(::getpid()) + "-" + std::to_string(++scenes);
-    setup.credit = 1u << 20;
-    setup.host_timeout_ms = 60'000;
-    setup.grace_ms = 60'000;
-    setup.want_addresses = false;
-    setup.env = {{"PATH", "/usr/bin:/bin"}};
-    setup.directories = {"/"};
-    if (change) change(setup);
-    link->send(setup);
+    opening.greeting.host_timeout_ms = 60'000;
+    opening.greeting.want_addresses = false;
+    auto& job = opening.job;
+    job.job_id = "scene" + std::to_string(::getpid()) + "-" + std::to_string(++scenes);
+    job.credit = 1u << 20;
+    job.grace_ms = 60'000;
+    job.env = {{"PATH", "/usr/bin:/bin"}};
+    job.directories = {"/"};
+    if (change) change(opening);
+    link->send(opening.greeting);
+    link->send(opening.job);
     run([this] { return prepared; });
   }
   ~AgentScene() {
@@ -168,6 +175,8 @@ struct AgentScene {
     switch (frame.type) {
       case wire::Hello::type:
         agent_pid = static_cast<pid_t>(wire::from_frame<wire::Hello>(frame)->pid);
+        break;
+      case wire::Greeted::type:
         break;
       case wire::Prepared::type:
         prepared = true;

@@ -5,7 +5,7 @@ using namespace trainrun;
 
 TEST_SUITE("background output") {
   TEST_CASE("a worker that left something which prints without end is finished, however slow its reader is") {
-    AgentScene scene([](wire::Setup& setup) { setup.credit = 4096; });
+    AgentScene scene([](Opening& opening) { opening.job.credit = 4096; });
     scene.start_shell(1, "yes & exit 0");
     scene.until_said("exited 1");
     // Less than it prints, so that its pipe is never empty.
@@ -21,7 +21,7 @@ TEST_SUITE("background output") {
 
   TEST_CASE("what was written in time is not lost, however long the reader takes") {
     constexpr std::size_t written = 40'000;
-    AgentScene scene([](wire::Setup& setup) { setup.credit = 1000; });
+    AgentScene scene([](Opening& opening) { opening.job.credit = 1000; });
     scene.start_shell(1, "(head -c 40000 /dev/zero; exec sleep 1000) & exit 0");
     scene.until_said("exited 1");
     scene.let_pass(milliseconds(1500));

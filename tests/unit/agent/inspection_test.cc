@@ -25,7 +25,7 @@ struct FakeTool {
   std::string folder = "/tmp/tool_test.XXXXXX";
 };
 
-void search_in(wire::Setup& setup, const std::string& path) { setup.env = {{"PATH", path}}; }
+void search_in(Opening& opening, const std::string& path) { opening.job.env = {{"PATH", path}}; }
 
 const wire::Inspected& of(const AgentScene& scene, std::uint32_t worker) {
   for (const auto& one : scene.inspected) {
@@ -39,7 +39,7 @@ const wire::Inspected& of(const AgentScene& scene, std::uint32_t worker) {
 
 TEST_SUITE("inspection") {
   TEST_CASE("a stopped worker, one that spins, one that waits and one that writes are told apart") {
-    AgentScene scene([](wire::Setup& setup) { search_in(setup, "/nowhere"); });
+    AgentScene scene([](Opening& opening) { search_in(opening, "/nowhere"); });
     scene.start(1, {"/bin/sleep", "1000"});
     scene.start_shell(2, "echo 1; while :; do :; done");
     scene.start(3, {"/bin/sleep", "1000"});
@@ -78,7 +78,7 @@ TEST_SUITE("inspection") {
 
   TEST_CASE("a tool is asked for the stack of what the worker runs, and may not write too much") {
     const FakeTool tool("echo \"asked $*\"; head -c 1000000 /dev/zero | tr '\\0' x | dd bs=1000 2>/dev/null");
-    AgentScene scene([&](wire::Setup& setup) { search_in(setup, tool.folder + ":/usr/bin:/bin"); });
+    AgentScene scene([&](Opening& opening) { search_in(opening, tool.folder + ":/usr/bin:/bin"); });
     for (std::uint32_t worker = 1; worker <= 6; ++worker)
       scene.start_shell(worker,
                         worker == 1 ? "sleep 1000 >/dev/null 2>&1 & echo $!; wait" : "exec sleep 1000");
@@ -104,7 +104,7 @@ TEST_SUITE("inspection") {
 
   TEST_CASE("a tool that hangs is ended with its children, and what it stopped goes on") {
     const FakeTool tool("sleep 1000 & echo $!; kill -STOP $6; wait");
-    AgentScene scene([&](wire::Setup& setup) { search_in(setup, tool.folder + ":/usr/bin:/bin"); });
+    AgentScene scene([&](Opening& opening) { search_in(opening, tool.folder + ":/usr/bin:/bin"); });
     scene.start(1, {"/bin/sleep", "1000"});
     scene.until_said("started 1");
     scene.until_waiting_in(scene.pids[1], "sleep");
@@ -144,7 +144,7 @@ TEST_SUITE("inspection") {
 
   TEST_CASE("a tool is nothing that workers left, and ends with the agent") {
     const FakeTool tool("exec sleep 1000");
-    AgentScene scene([&](wire::Setup& setup) { search_in(setup, tool.folder + ":/usr/bin:/bin"); });
+    AgentScene scene([&](Opening& opening) { search_in(opening, tool.folder + ":/usr/bin:/bin"); });
     scene.start(1, {"/bin/sleep", "1000"});
     scene.until_said("started 1");
     scene.link->send(wire::Inspect{1, 0});

@@ -4,7 +4,7 @@ using namespace trainrun;
 
 namespace {
 
-void elastic(wire::Setup& setup) { setup.elastic = true; }
+void elastic(Opening& opening) { opening.job.elastic = true; }
 
 }  // namespace
 
@@ -34,7 +34,7 @@ TEST_SUITE("leaving") {
   }
 
   TEST_CASE("a launcher that does nothing about it is not waited for without end") {
-    AgentScene scene([](wire::Setup& setup) { elastic(setup), setup.grace_ms = 100; });
+    AgentScene scene([](Opening& opening) { elastic(opening), opening.job.grace_ms = 100; });
     scene.start(1, {"/bin/sleep", "1000"});
     scene.until_said("started 1");
     const auto before = io::Loop::now();

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "launcher/agent/elf.h"
+#include "launcher/agent/program_files.h"
 #include "tests/unit/agent/elf_bytes.h"
 
 namespace trainrun::agent {
@@ -109,6 +110,22 @@ TEST_SUITE("mpi program") {
     CHECK(recognise({tool, "./solver"}, folder.path, env).guessed);
     CHECK(recognise({job}, "/", env).guessed);
     CHECK_FALSE(recognise({"solver", "3"}, "/", env).guessed);
+  }
+
+  TEST_CASE("a script that alone knows what it runs is told as such") {
+    for (const auto* text :
+         {"EXE=./hello; exec $EXE", "D=$(dirname $0)\nexec $D/hello", "source env.sh; time $EXE -n 3",
+          "cd /nowhere/else\n./hello", "exec \"$HOME/bin/hello\"", "if true; then $RUN; fi"}) {
+      CAPTURE(text);
+      CHECK(hides_a_program(text, "/"));
+    }
+    for (const auto* text : {"exec \"$@\"", "echo $RANK", "# $EXE", "export A=$B", "exec ./hello $ARGS",
+                             "cd /tmp; ls $HOME", "[ -n \"$A\" ] && echo x", "env A=$B true", ""}) {
+      CAPTURE(text);
+      CHECK_FALSE(hides_a_program(text, "/"));
+    }
+    CHECK(recognise({"bash", "-c", "$EXE 3"}, "/", {{"PATH", "/usr/bin:/bin"}}).hidden);
+    CHECK_FALSE(recognise({"bash", "-c", "echo $EXE"}, "/", {{"PATH", "/usr/bin:/bin"}}).hidden);
   }
 
   TEST_CASE("what another launcher is to start is left to that one") {

@@ -137,11 +137,11 @@ TEST_SUITE("predecessor") {
       "an agent and its watcher that were both stopped go, and what only the watcher knows goes with them") {
     const Base base;
     std::string job;
-    AgentScene scene([&](wire::Setup& setup) {
-      setup.elastic = true;
-      setup.host = HostIndex{1};
-      setup.env.emplace_back("TMPDIR", base.path);
-      job = setup.job_id;
+    AgentScene scene([&](Opening& opening) {
+      opening.job.elastic = true;
+      opening.job.host = HostIndex{1};
+      opening.job.env.emplace_back("TMPDIR", base.path);
+      job = opening.job.job_id;
     });
     scene.start_shell(
         1, "(setsid env -i sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &)\necho $$; exec sleep 1000");

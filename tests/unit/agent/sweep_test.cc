@@ -7,7 +7,7 @@ using namespace trainrun;
 
 namespace {
 
-void grace_of(wire::Setup& setup, std::uint32_t ms) { setup.grace_ms = ms; }
+void grace_of(Opening& opening, std::uint32_t ms) { opening.job.grace_ms = ms; }
 
 // Shell text that leaves a daemon, which writes its pid and lets the worker's pipes go. The shell waits for
 // the daemon's parent, so that after the next line of the script the daemon is the agent's child.
@@ -90,7 +90,7 @@ TEST_SUITE("sweep") {
   }
 
   TEST_CASE("with no worker alive all goes, and a worker that starts meanwhile is not waited for nor hurt") {
-    AgentScene scene([](wire::Setup& setup) { grace_of(setup, 300); });
+    AgentScene scene([](Opening& opening) { grace_of(opening, 300); });
     scene.start_shell(1, daemon(unmarked, ignores_term) + "exit 1");
     const auto left = scene.numbers(1, 1);
     scene.until_said("finished 1");
@@ -107,7 +107,7 @@ TEST_SUITE("sweep") {
   }
 
   TEST_CASE("a whole tree goes, whose members ignore TERM, are stopped, or are not waited for") {
-    AgentScene scene([](wire::Setup& setup) { grace_of(setup, 200); });
+    AgentScene scene([](Opening& opening) { grace_of(opening, 200); });
     scene.start_shell(1, "(setsid sh -c '" + ignores_term +
                              "true & sleep 1000 >/dev/null 2>&1 & echo $!; sh -c \"echo \\$\\$; kill -STOP "
                              "\\$\\$\" & echo $$; exec >/dev/null 2>&1; while :; do sleep 1000; done' &)\n"
@@ -145,7 +145,7 @@ TEST_SUITE("sweep") {
   }
 
   TEST_CASE("the mark of a worker cannot be replaced") {
-    AgentScene scene([](wire::Setup& setup) { setup.env.emplace_back("TRAINRUN_WORKER", "8"); });
+    AgentScene scene([](Opening& opening) { opening.job.env.emplace_back("TRAINRUN_WORKER", "8"); });
     scene.start(5, {"/bin/sh", "-c", "echo $TRAINRUN_WORKER"}, {{"TRAINRUN_WORKER", "9"}});
     CHECK(scene.numbers(5, 1)[0] == 5);
   }

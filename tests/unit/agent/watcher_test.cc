@@ -6,7 +6,7 @@ using namespace trainrun;
 namespace {
 
 // The watcher waits 2 s longer than this.
-void short_timeout(wire::Setup& setup) { setup.host_timeout_ms = 100; }
+void short_timeout(Opening& opening) { opening.greeting.host_timeout_ms = 100; }
 
 // Needs longer to save than the watcher waits for a sign of life.
 const std::string saves_for_long =
@@ -31,9 +31,9 @@ TEST_SUITE("watcher") {
   }
 
   TEST_CASE("an agent that hangs is killed, with all that it had, though nobody has stopped it") {
-    AgentScene scene([](wire::Setup& setup) {
-      short_timeout(setup);
-      setup.faults = "agent.port=delay:60000";
+    AgentScene scene([](Opening& opening) {
+      short_timeout(opening);
+      opening.greeting.faults = "agent.port=delay:60000";
     });
     scene.start_shell(1, leaves_daemon);
     const auto workers = scene.numbers(1, 2);

@@ -11,8 +11,8 @@ using Phase = JobMachine::Phase;
 std::shared_ptr<const wire::HostFacts> with_mpi(wire::MpiFact first, wire::MpiFact second,
                                                 const std::string& pmix = {}) {
   auto facts = std::make_shared<wire::HostFacts>();
-  facts->mpi = {std::move(first), std::move(second)};
-  facts->pmix_library = pmix;
+  facts->programs.mpi = {std::move(first), std::move(second)};
+  facts->programs.pmix_library = pmix;
   return facts;
 }
 constexpr auto mpich = wire::MpiFamily::mpich, open_mpi = wire::MpiFamily::open_mpi;

@@ -52,7 +52,7 @@ TEST_CASE("what is no Python, has a GPU or an MPI does not") {
   gpu.job.programs[0].env = {{"CUDA_VISIBLE_DEVICES", "-1"}};
   CHECK(gpu.batch());
   Case mpi;
-  mpi.facts.mpi = {{.family = wire::MpiFamily::open_mpi, .guessed = true}};
+  mpi.facts.programs.mpi = {{.family = wire::MpiFamily::open_mpi, .guessed = true}};
   CHECK_FALSE(mpi.batch());
 }
 

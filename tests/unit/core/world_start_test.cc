@@ -145,13 +145,18 @@ TEST_SUITE("the start of a world") {
   TEST_CASE("what a rank can meet the others by depends on all hosts of the world") {
     TwoHosts hosts;
     CHECK_FALSE(hosts.begun().meets_without_torch());
-    hosts.gpu2.horovod = true;
+    hosts.gpu2.programs.horovod = true;
     CHECK(hosts.begun().meets_without_torch());
-    hosts.gpu2.horovod = false;
-    hosts.gpu2.mpi.resize(1);
+    hosts.gpu2.programs.horovod = false;
+    hosts.gpu2.programs.mpi.resize(1);
     CHECK_FALSE(hosts.begun().meets_without_torch());
-    hosts.gpu2.mpi[0].family = wire::MpiFamily::mpich;
+    hosts.gpu2.programs.mpi[0].family = wire::MpiFamily::mpich;
     CHECK(hosts.begun().meets_without_torch());
+    TwoHosts told;
+    told.job.compat = Compat::horovod;
+    CHECK(told.begun().meets_without_torch());
+    told.job.compat = Compat::none;
+    CHECK_FALSE(told.begun().meets_without_torch());
   }
 
   TEST_CASE("names, addresses and ranks of hosts; of one that is not in the world there is nothing") {

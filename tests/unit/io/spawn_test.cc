@@ -107,6 +107,11 @@ TEST_SUITE("spawn") {
     };
     const auto no_program = directory.file("plain", "text", 0644);
     const auto bad_script = directory.file("script", "#!/no/such/interpreter\n", 0755);
+    const auto of_elsewhere = directory.file("arm",
+                                             std::string("\x7f"
+                                                         "ELF\0\n",
+                                                         6),
+                                             0755);
     const Row rows[] = {
         {SpawnStage::files, EBADF, [](auto& request) { request.stdin_fd = -1; }},
         {SpawnStage::directory, ENOENT, [](auto& request) { request.directory = "/no/such"; }},
@@ -115,6 +120,7 @@ TEST_SUITE("spawn") {
         {SpawnStage::exec, ENOENT, [](auto& request) { request.path = "/no/such"; }},
         {SpawnStage::exec, EACCES, [&](auto& request) { request.path = no_program; }},
         {SpawnStage::exec, ENOENT, [&](auto& request) { request.path = bad_script; }},
+        {SpawnStage::exec, ENOEXEC, [&](auto& request) { request.path = of_elsewhere; }},
     };
     const auto before = open_descriptors();
     for (const auto& row : rows) {

@@ -39,7 +39,8 @@ struct Scene {
                         [=](HostIndex host, const Session::Loss& loss) { wrong(host, loss.reason); },
                         [this](HostIndex host, const wire::Frame& frame) { heard(host, frame); },
                         [this](HostIndex host, const wire::Stopped&) { left(host); },
-                        [](const std::string&) {}});
+                        [](const std::string&) {}},
+        transports_for(loop, job));
   }
   void start(HostIndex host) {
     wire::Start start;
@@ -89,4 +90,44 @@ TEST_CASE("hosts that are owed credit are paid, and print all that they have") {
   scene.run();
   CHECK(scene.failure.empty());
   CHECK(scene.printed == 2 * each_prints);
+}
+
+TEST_CASE("hosts that are wanted in one turn are one batch of their transport, this host's own go first") {
+  struct Batches : transport::Transport {
+    Batches(std::string name, std::vector<std::string>& seen) : name_(std::move(name)), seen_(seen) {}
+    void dial(const Host&, Duration, transport::DialDone) override {}
+    void dial_all(std::vector<transport::DialRequest> batch) override {
+      std::string text = name_ + ":";
+      for (const auto& one : batch) text += " " + one.host.name;
+      seen_.push_back(text);
+      batch.front().done(fail(Code::timeout, "no answer"));
+    }
+    std::string name_;
+    std::vector<std::string>& seen_;
+  };
+  io::Loop loop;
+  JobSpec job = two_hosts();
+  job.transport = TransportKind::automatic;
+  job.hosts.hosts = {{.name = "gpu1"}, {.name = "localhost"}, {.name = "gpu2"}};
+  std::vector<std::string> seen, failed;
+  std::vector<Code> codes;
+  const auto none = [](HostIndex) {};
+  Fleet fleet(loop, job, {}, "k",
+              {none,
+               [&](HostIndex host, const Error& error) {
+                 failed.push_back(job.hosts.hosts[host.value].name);
+                 codes.push_back(error.code);
+               },
+               [](HostIndex, const Session::Loss&) {}, [](HostIndex, const wire::Frame&) {},
+               [](HostIndex, const wire::Stopped&) {}, [](const std::string&) {}},
+              [&](TransportKind kind) {
+                return std::make_unique<Batches>(kind == TransportKind::local ? "local" : "ssh", seen);
+              });
+  for (const auto host : {0u, 1u, 2u}) fleet.dial({host});
+  loop.post([&] { loop.post([&] { loop.stop(); }); });
+  loop.run();
+  CHECK(seen == std::vector<std::string>{"local: localhost", "ssh: gpu1 gpu2"});
+  CHECK(failed == std::vector<std::string>{"localhost", "gpu1"});
+  CHECK(codes == std::vector<Code>{Code::unreachable, Code::unreachable});
+  fleet.abandon({2});
 }

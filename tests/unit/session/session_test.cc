@@ -11,100 +11,13 @@
 
 #include "launcher/host_problems.h"
 #include "launcher/io/clock.h"
+#include "tests/unit/session/session_scene.h"
 
 using namespace trainrun;
 
 namespace {
 
-constexpr Duration time_limit = seconds(30);
-
-// A Session and, at the other end of a socket pair, an agent that answers as it is told.
-struct Scene {
-  explicit Scene(bool same_clock = false, std::uint32_t host_timeout_ms = 60'000) {
-    ::signal(SIGPIPE, SIG_IGN);
-    auto pair = make_socket_pair();
-    REQUIRE(pair);
-    agent.emplace(loop, std::move(pair->second), Fd(),
-                  io::FrameStream::Handlers{[this](const wire::Frame& frame) { answer(frame); },
-                                            [this](const std::string&) { agent_closed = true, look(); }});
-    session.emplace(
-        loop, "gpu1", same_clock,
-        Session::Handlers{
-            [this] { said("ready"); }, [this](Error given) { error = std::move(given), said("failed"); },
-            [this](Session::Loss it) { reason = it.reason, loss = std::move(it), said("lost"); },
-            [this](const wire::Frame&) { said("message"); },
-            [this](const wire::Stopped&) { said("stopped"); }});
-    wire::Setup setup;
-    setup.host_timeout_ms = host_timeout_ms;
-    setup.credit = 1000;
-    session->connected(std::move(pair->first), setup, {{}});
-  }
-  void said(const std::string& what) {
-    events.push_back(what);
-    if (on_event) on_event();
-    look();
-  }
-  void answer(const wire::Frame& frame) {
-    seen.push_back(frame.type);
-    switch (frame.type) {
-      case wire::Setup::type:
-        agent->send(wire::Hello{version, 1});
-        agent->send(prepared);
-        break;
-      case wire::OpenDoor::type:
-        agent->send(wire::DoorOpened{4711, 0});
-        break;
-      case wire::Ping::type:
-        if (!silent)
-          agent->send(wire::Pong{wire::from_frame<wire::Ping>(frame)->sequence,
-                                 pong_ns.value_or(io::real_now().time_since_epoch().count() + ahead_ns)});
-        break;
-      case wire::Credit::type:
-        credit += wire::from_frame<wire::Credit>(frame)->bytes;
-        break;
-      case wire::Stop::type:
-        if (stops) agent->send(wire::Stopped{2, false});
-        break;
-      default:
-        break;
-    }
-    look();
-  }
-  void look() {
-    if (until && until()) loop.stop();
-  }
-  void run(std::function<bool()> wanted) {
-    until = std::move(wanted);
-    io::Timer limit(loop);
-    limit.arm(io::Loop::now() + time_limit, [this] { loop.stop(); });
-    loop.post([this] { look(); });
-    loop.run();
-    CHECK(until());
-    until = nullptr;
-    loop.context().restart();
-  }
-  void until_events(std::size_t count) {
-    run([this, count] { return events.size() >= count; });
-  }
-
-  io::Loop loop;
-  std::optional<io::FrameStream> agent;
-  std::optional<Session> session;
-  wire::Prepared prepared;
-  std::uint32_t version = wire::protocol_version;
-  bool silent = false, stops = true, agent_closed = false;
-  std::int64_t ahead_ns = 0;
-  std::optional<std::int64_t> pong_ns;
-  std::uint64_t credit = 0;
-  std::vector<std::uint8_t> seen;
-  std::vector<std::string> events;
-  Error error;
-  std::string reason;
-  Session::Loss loss;
-  std::function<bool()> until;
-  std::function<void()> on_event;
-};
-
+using Scene = SessionScene;
 using Events = std::vector<std::string>;
 
 }  // namespace
@@ -113,7 +26,8 @@ TEST_SUITE("session") {
   TEST_CASE("an agent is ready once it is prepared, its door open and its clock known") {
     Scene scene;
     scene.prepared.job_directory = "/tmp/job";
-    scene.prepared.facts.hostname = "node7";
+    scene.greeted.facts.hostname = "node7";
+    scene.prepared.programs.pmix_library = "/lib/libpmix.so";
     CHECK(scene.session->state() == Session::State::greeting);
     scene.until_events(1);
     CHECK(scene.events == Events{"ready"});
@@ -121,7 +35,35 @@ TEST_SUITE("session") {
     CHECK(scene.session->door_port() == 4711);
     CHECK(scene.session->job_directory() == "/tmp/job");
     CHECK(scene.session->facts().hostname == "node7");
-    CHECK(scene.seen == std::vector<std::uint8_t>{wire::Setup::type, wire::OpenDoor::type, wire::Ping::type});
+    CHECK(scene.session->facts().programs.pmix_library == "/lib/libpmix.so");
+    CHECK(scene.seen == std::vector<std::uint8_t>{wire::Greet::type, wire::OpenJob::type,
+                                                  wire::OpenDoor::type, wire::Ping::type});
+  }
+
+  TEST_CASE("a host that has no room for one more process is told as such") {
+    Scene scene;
+    scene.greets = false;
+    scene.agent->send(wire::NoAgent{EAGAIN});
+    scene.until_events(1);
+    CHECK(scene.events == Events{"failed"});
+    CHECK(scene.error.code == Code::try_again);
+    CHECK(scene.error.message ==
+          "gpu1: no agent can be started there: fork: Resource temporarily unavailable");
+    CHECK(scene.error.hint.find("ulimit -u") != std::string::npos);
+  }
+
+  TEST_CASE("an agent that has not greeted, or greets twice, is given up") {
+    Scene shy;
+    shy.greets = false;
+    shy.until_events(1);
+    CHECK(shy.events == Events{"failed"});
+    CHECK(shy.error.message.find("out of order") != std::string::npos);
+    Scene eager;
+    eager.until_events(1);
+    eager.agent->send(eager.greeted);
+    eager.until_events(2);
+    CHECK(eager.events == Events{"ready", "lost"});
+    CHECK(eager.reason.find("greeted twice") != std::string::npos);
   }
 
   TEST_CASE("what an agent finds wrong becomes one error with advice") {
@@ -180,10 +122,10 @@ TEST_SUITE("session") {
          "install it there under the same path; the first line of '/w/run' asks for it"},
         {{Kind::program, "/w/run", ENOENT},
          "gpu1: program '/w/run' not found: No such file or directory",
-         "check the spelling, copy it there, or forward a PATH that finds it (-x PATH)"},
+         "check the spelling, or copy it there"},
         {{Kind::program, "/opt/train", ENOENT},
          "gpu1: program '/opt/train' not found: No such file or directory",
-         "check the spelling, copy it there, or forward a PATH that finds it (-x PATH)"},
+         "check the spelling, or copy it there"},
     };
     for (const auto& row : rows) {
       const auto error = explain_problems("gpu1", {row.problem}, found);
@@ -304,8 +246,8 @@ TEST_SUITE("session") {
   }
 
   TEST_CASE("malformed messages end the session without harm") {
-    for (const std::uint8_t type :
-         {wire::Hello::type, wire::Prepared::type, wire::DoorOpened::type, wire::Stopped::type}) {
+    for (const std::uint8_t type : {wire::Hello::type, wire::NoAgent::type, wire::Greeted::type,
+                                    wire::Prepared::type, wire::DoorOpened::type, wire::Stopped::type}) {
       CAPTURE(static_cast<int>(type));
       Scene scene;
       scene.until_events(1);
@@ -315,9 +257,10 @@ TEST_SUITE("session") {
       REQUIRE(pair);
       Session session(scene.loop, "gpu1", false,
                       {nullptr, [&](Error) { scene.said("failed"); }, nullptr, nullptr, nullptr});
-      wire::Setup setup;
-      setup.host_timeout_ms = 60'000;
-      session.connected(std::move(pair->first), setup, {{}});
+      Session::Opening opening;
+      opening.greeting.host_timeout_ms = 60'000;
+      opening.doors = {{}};
+      session.connected(std::move(pair->first), opening);
       REQUIRE(write_all(pair->second.get(), frame));
       scene.run([&] { return !scene.events.empty() && session.state() == Session::State::closed; });
       CHECK(session.state() == Session::State::closed);

@@ -113,13 +113,13 @@ TEST_SUITE("ssh words") {
              Row{"channel 0: open failed: connect failed: Connection refused\r\nstdio forwarding failed\r\n" +
                      seen_from_here,
                  Code::unreachable,
-                 "gpu1: its jump host lets us in, and cannot connect to it: 'connect failed: Connection "
+                 "gpu1: its jump host accepts us but cannot connect to it: 'connect failed: Connection "
                  "refused'"},
              Row{"channel 0: open failed: administratively prohibited: open failed\r\nstdio forwarding "
                  "failed\r\n" +
                      seen_from_here,
                  Code::unreachable,
-                 "gpu1: its jump host lets us in, and cannot connect to it: 'administratively prohibited: "
+                 "gpu1: its jump host accepts us but cannot connect to it: 'administratively prohibited: "
                  "open "
                  "failed'"},
              Row{"/bin/sh: 1: exec: nc: not found\nbanner exchange: Connection to UNKNOWN port 65535: Broken "

@@ -75,9 +75,9 @@ TEST_CASE("what elastic jobs say comes back as it was said") {
     CHECK(to_frame(*whole) == bytes);
     return *whole;
   };
-  Setup setup;
-  setup.elastic = true;
-  CHECK(back(setup).elastic);
+  OpenJob job;
+  job.elastic = true;
+  CHECK(back(job).elastic);
   const auto sweep = back(Sweep{UINT32_MAX, {WorkerId{1}, WorkerId{UINT32_MAX}}, true});
   CHECK(sweep.sequence == UINT32_MAX);
   CHECK(sweep.workers == std::vector<WorkerId>{WorkerId{1}, WorkerId{UINT32_MAX}});
@@ -154,8 +154,8 @@ TEST_CASE("random payloads never crash and never make a list longer than their b
     for (auto& c : payload) c = static_cast<char>(random());
     if (const auto start = from_frame<Start>({Start::type, payload}))
       CHECK(start->argv.size() <= payload.size());
-    if (const auto setup = from_frame<Setup>({Setup::type, payload}))
-      CHECK(setup->env.size() <= payload.size());
+    if (const auto job = from_frame<OpenJob>({OpenJob::type, payload}))
+      CHECK(job->env.size() <= payload.size());
     if (const auto ready = from_frame<Prepared>({Prepared::type, payload}))
       CHECK(ready->problems.size() <= payload.size());
   }
