@@ -179,7 +179,7 @@ std::string Steering::answer(const control::Command& command) {
       if (!machine.still_changes()) return not_now({});
       for (const auto& host : machine.hosts()) {
         if (hosts::name_key(host.host.name) != hosts::name_key(command.host.name)) continue;
-        if (!command.force && host.listed && !machine.holds_without(host.index))
+        if (!command.force && (host.listed || host.kept) && !machine.holds_without(host.index))
           return control::error_reply(too_few("without " + host.host.name));
         controller_.event(core::RemoveHost{command.host.name});
         return control::ok_reply(fmt::format("{} leaves", host.host.name));

@@ -143,6 +143,12 @@ class JobMachine {
   [[nodiscard]] bool is_there(HostIndex index, bool with_dialling) const;
   [[nodiscard]] bool slots_are_held() const;
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
+  // The listed hosts do not hold the smallest world: those that were kept serve as well.
+  [[nodiscard]] bool kept_ones_serve(bool with_dialling) const;
+  [[nodiscard]] std::vector<HostIndex> kept_hosts() const;
+  // Of listed hosts, and of kept ones where they serve: what the next world may use.
+  [[nodiscard]] std::vector<Room> rooms_for_next(bool with_dialling) const;
+  [[nodiscard]] int slots_for_next(bool with_dialling) const;
   [[nodiscard]] std::set<HostIndex> forgiven() const { return roster_.forgiven(now_); }
   [[nodiscard]] bool any_dialling() const { return roster_.count(HostState::dialling) > 0; }
   [[nodiscard]] bool has_live_members(HostIndex host) const { return world_.has_live_members(host); }
@@ -301,6 +307,8 @@ class JobMachine {
   RestartPolicy restarts_;
   // After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
   static constexpr Duration after_kill = seconds(5);
+  // An end that takes longer is explained.
+  static constexpr Duration explain_after = seconds(1);
   // A world that has run for so long is no crash loop, whatever its program tells of itself.
   static constexpr Duration proves_itself = seconds(60);
   // Whom ranks have lost may take so long to end after it closed its connections.

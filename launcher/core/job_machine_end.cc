@@ -15,7 +15,6 @@ constexpr Duration to_say_goodbye = seconds(3);
 // All have ended, and who reads their last output has had the grace for it.
 constexpr Duration for_last_output = seconds(1);
 // When ending the ranks takes longer, the user is told why they end and what is waited for.
-constexpr Duration explain_after = seconds(1);
 
 }  // namespace
 
@@ -302,6 +301,7 @@ void JobMachine::close() {
     }
   }
   arm(Deadline::stop, now_ + spec_.grace + to_say_goodbye);
+  arm(Deadline::notice, now_ + explain_after);
   finish_if_all_gone();
 }
 

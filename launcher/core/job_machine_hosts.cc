@@ -82,7 +82,8 @@ void JobMachine::on(const HostLost& event) {
   });
   const bool left = host.leaving;
   const bool had_ranks = has_live_members(event.host);
-  const bool expected = left || !host.listed;
+  const bool serves = host.listed || (host.kept && kept_ones_serve(false));
+  const bool expected = left || !serves;
   // One that is only unlisted may have been kept; that it is gone now must not look like its leaving.
   const bool told = !expected || (!left && had_ranks);
   roster_.left(event.host, now_);
@@ -181,16 +182,20 @@ void JobMachine::on(const HostsDiscovered& event) {
     order.push_back(index);
   }
   std::vector<std::string> come, go;
+  std::vector<HostIndex> keep;
   for (const auto index : order)
     if (!roster_.at(index).listed) come.push_back(host_name(index));
   for (const auto index : roster_.order()) {
     if (listed.contains(index)) continue;
     if (const auto& host = roster_.at(index); host.added && !host.removed)
       order.push_back(index);  // no list of others takes away what the user gave
-    else if (!host.removed)
+    else if (!host.removed) {
       go.push_back(host_name(index));
+      if (host.state == HostState::ready && !world_.ranks_on(index).empty()) keep.push_back(index);
+    }
   }
   roster_.list(std::move(order));
+  for (const auto index : keep) roster_.change(index, [](HostEntry& it) { it.kept = true; });
   if (!come.empty() && world_.begun()) tell(notice::HostsFound{std::move(come)});
   // A removal that nothing follows from must not look like one that was not seen.
   const bool stays = phase_ == Phase::running && !change_needed().second;
@@ -207,6 +212,7 @@ void JobMachine::release_unused() {
   for (const auto index : std::set<HostIndex>(roster_.unwanted())) {
     if (has_live_members(index)) continue;
     const auto& host = roster_.at(index);
+    if (host.kept && !host.leaving && kept_ones_serve(false)) continue;
     if (host.state == HostState::dialling) give_up_host(index);
     if (host.state != HostState::ready || world_.has_unfinished(index) || host.sweeping) continue;
     act(StopHost{index});

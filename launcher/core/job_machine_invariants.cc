@@ -26,7 +26,7 @@ bool JobMachine::belongs(Deadline deadline, Phase phase) {
     case Deadline::sweep:
       return phase == Phase::draining;
     case Deadline::notice:
-      return phase == Phase::gathering || phase == Phase::draining;
+      return phase == Phase::gathering || phase == Phase::draining || phase == Phase::closing;
     case Deadline::backoff:
       return phase == Phase::cooling;
     case Deadline::finish:

@@ -11,7 +11,12 @@
 namespace trainrun::core {
 
 bool JobMachine::holds_without(HostIndex host) const {
-  return world_size_on(spec_, roster_.slots_without(host, now_)) > 0;
+  const int slots = roster_.slots_without(host, now_);
+  if (world_size_on(spec_, slots) > 0) return true;
+  int kept = 0;
+  for (const auto index : kept_hosts())
+    if (index != host) kept += slots_on(index);
+  return world_size_on(spec_, slots + kept) > 0;
 }
 
 bool JobMachine::holds_with_a_slot_less() const {
@@ -59,13 +64,43 @@ int JobMachine::free_slots(bool with_dialling) const {
   return sum;
 }
 
+std::vector<HostIndex> JobMachine::kept_hosts() const {
+  std::vector<HostIndex> out;
+  for (const auto index : roster_.unwanted()) {
+    const auto& host = roster_.at(index);
+    if (host.kept && !host.leaving && !host.refused && host.state == HostState::ready) out.push_back(index);
+  }
+  return out;
+}
+
+bool JobMachine::kept_ones_serve(bool with_dialling) const {
+  return world_size_on(spec_, free_slots(with_dialling)) == 0;
+}
+
+std::vector<Room> JobMachine::rooms_for_next(bool with_dialling) const {
+  auto out = rooms(with_dialling);
+  if (!kept_ones_serve(with_dialling)) return out;
+  for (const auto index : kept_hosts())
+    if (auto room = room_on(index); room.slots > 0) out.push_back(std::move(room));
+  return out;
+}
+
+int JobMachine::slots_for_next(bool with_dialling) const {
+  int sum = free_slots(with_dialling);
+  if (kept_ones_serve(with_dialling))
+    for (const auto index : kept_hosts()) sum += room_on(index).free();
+  return sum;
+}
+
 bool JobMachine::slots_are_held() const {
   if (world_.dismissed().empty()) return false;
   const auto pardoned = forgiven();
+  const auto kept = kept_ones_serve(false) ? kept_hosts() : std::vector<HostIndex>{};
   return std::any_of(world_.dismissed().begin(), world_.dismissed().end(), [&](WorkerId id) {
     const auto index = world_.at(id).seat.host;
     const auto room = room_on(index);
-    return is_there(index, false) && usable(index, pardoned) && room.slots > 0 && !room.busy.empty();
+    const bool serves = usable(index, pardoned) || std::find(kept.begin(), kept.end(), index) != kept.end();
+    return is_there(index, false) && serves && room.slots > 0 && !room.busy.empty();
   });
 }
 

@@ -48,7 +48,8 @@ std::vector<JobMachine::HostView> JobMachine::hosts() const {
   for (std::uint32_t i = 0; i < roster_.size(); ++i) {
     const auto& host = roster_.at({i});
     const std::string note(without_name(host.note, host.host.name));
-    HostView view{{i}, host.host, host.state, host.listed, host.leaving, host.stopped_slots, note, {}};
+    HostView view{{i},          host.host,          host.state, host.listed, host.kept,
+                  host.leaving, host.stopped_slots, note,       {}};
     const auto until = roster_.ledger().rests_until({i}, now_);
     if (host.leaving) {
       view.note = "leaves";

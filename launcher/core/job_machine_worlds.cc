@@ -20,9 +20,9 @@ void JobMachine::try_form() {
     if (may_go_on_without()) form_next(static_cast<int>(staying().size()));
     return;
   }
-  const int slots = free_slots(false);
+  const int slots = slots_for_next(false);
   const int size = world_size_on(spec_, slots);
-  const int possible = world_size_on(spec_, free_slots(true));
+  const int possible = world_size_on(spec_, slots_for_next(true));
   if (phase_ == Phase::gathering) {
     const bool more_may_come = any_dialling() || spec_.elastic.discovery.kind != DiscoveryKind::none;
     const bool patient = armed_.contains(Deadline::start) && more_may_come;
@@ -101,6 +101,8 @@ void JobMachine::form_next(int size) {
   verdict_.gave_us_up = false;
   errors_told_.clear();
   const Generation next{world_.generation().value + 1};
+  std::set<HostIndex> before;
+  for (const auto& seat : world_.seats()) before.insert(seat.host);
   const auto alive = staying();
   const bool in_place = survivors_stay_;
   if (alive.empty()) {
@@ -108,7 +110,7 @@ void JobMachine::form_next(int size) {
     finished_.reset();
     owed_.reset();
     world_elastic_ = false;
-    world_.plan(replan_all(spec_, next, world_.seats(), rooms(false), size));
+    world_.plan(replan_all(spec_, next, world_.seats(), rooms_for_next(false), size));
   } else {
     std::vector<Seat> survivors, vacated;
     std::set<std::pair<HostIndex, std::uint32_t>> taken;
@@ -118,8 +120,16 @@ void JobMachine::form_next(int size) {
     }
     for (const auto& seat : world_.seats())
       if (!taken.contains({seat.host, seat.slot})) vacated.push_back(seat);
-    world_.plan(replan_around(spec_, next, survivors, vacated, rooms(false), size,
+    world_.plan(replan_around(spec_, next, survivors, vacated, rooms_for_next(false), size,
                               horovod_ ? Numbering::of_horovod : Numbering::as_they_come));
+  }
+  // Where one goes, another may come in its place, and only now is known which.
+  if (auto* change = changed_by_ ? std::get_if<cause::HostsChanged>(&*changed_by_) : nullptr) {
+    change->came.clear();
+    std::set<HostIndex> came;
+    for (const auto& seat : world_.seats())
+      if (!before.contains(seat.host) && came.insert(seat.host).second)
+        change->came.push_back(host_name(seat.host));
   }
   kept_ = static_cast<int>(
       std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->has_state; }));
@@ -203,7 +213,7 @@ void JobMachine::consider_change() {
       const bool stale =
           !world_.begun() && std::any_of(world_.seats().begin(), world_.seats().end(), [&](const Seat& seat) {
             const auto& host = roster_.at(seat.host);
-            return host.leaving || !host.listed ||
+            return host.leaving || !(host.listed || (host.kept && kept_ones_serve(false))) ||
                    (++used[seat.host] > slots_on(seat.host) && !spec_.oversubscribe);
           });
       if (!stale) return dial_wanted();

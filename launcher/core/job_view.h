@@ -34,6 +34,7 @@ struct HostView {
   Host host;
   HostState state = HostState::gone;
   bool listed = false;
+  bool kept = false;                    // it is not listed, and serves where the listed ones are too few
   bool leaves = false;                  // it, or the user, said so
   int stopped = 0;                      // slots that the user gave up
   std::string note;                     // why it is not used

@@ -71,7 +71,7 @@ bool may_be_journal(std::string_view begins) {
 
 Result<Reader> Reader::open(std::string_view bytes) {
   if (!bytes.starts_with(magic))
-    return fail(Code::config, "it is no journal of trainrun", "give a FILE that --journal has written");
+    return fail(Code::config, "it is not a trainrun journal", "give a FILE that --journal has written");
   const auto line = bytes.substr(magic.size(), std::min<std::size_t>(bytes.size(), 40) - magic.size());
   const auto number = parse_unsigned<std::uint32_t>(line.substr(0, line.find('\n')));
   if (number != schema)

@@ -283,7 +283,7 @@ struct LeavingAtOnce {
 // The end takes so long that it is explained.
 struct Ending {
   Cause cause;
-  int ranks = 0;  // that live
+  int ranks = 0;  // that live; 0: only what they have started
   Duration kill_in{};
   TRAINRUN_RECORD("ending") { v("cause", cause), v("ranks", ranks), v("kill_in", kill_in); }
 };

@@ -79,6 +79,8 @@ bool sounds_like_lost_peer(const std::vector<std::string>& last_words) {
       // MPICH, Open MPI, UCX, libfabric
       "Communication error with rank", "Connection reset by remote peer", "Endpoint is not connected",
       "Endpoint timeout", "connection closed", "socket closed", "MPI_ERR_PROC_FAILED", "PARTIAL SUCCESS",
+      // Horovod, whose other ranks hear of an exception so
+      "Horovod has been shut down",
       // comm
       "peer lost", "PeerLost", "has left"};
   return std::any_of(last_words.begin(), last_words.end(), [&](const std::string& line) {

@@ -54,13 +54,13 @@ void Roster::list(std::vector<HostIndex> order) {
   for (const auto index : before)
     if (!now.contains(index)) change(index, [](HostEntry& entry) { entry.listed = false; });
   for (const auto index : order_)
-    if (!at(index).listed) change(index, [](HostEntry& entry) { entry.listed = true; });
+    if (!at(index).listed) change(index, [](HostEntry& entry) { entry.listed = true, entry.kept = false; });
 }
 
 void Roster::list(HostIndex index) {
   if (at(index).listed) return;
   order_.push_back(index);
-  change(index, [](HostEntry& entry) { entry.listed = true; });
+  change(index, [](HostEntry& entry) { entry.listed = true, entry.kept = false; });
 }
 
 int Roster::slots_on(HostIndex index) const {
@@ -179,6 +179,7 @@ void Roster::could_not_be_reached(HostIndex index, Instant now) {
 void Roster::left(HostIndex index, Instant now) {
   change(index, [&](HostEntry& entry) {
     entry.state = HostState::gone;
+    entry.kept = false;
     if (!entry.leaving || entry.removed) return;
     // It went by its own word, and may come back the same way. However few hosts there are, it is not asked
     // before the longest rest is over: whoever told it to leave wants it empty.

@@ -27,6 +27,8 @@ struct HostEntry {
   Host host;
   HostState state = HostState::gone;
   bool listed = false;   // in the list of hosts as it is now
+  bool kept = false;     // it was there, with ranks, when it was unlisted: it serves where the others cannot
+                         // hold a world
   bool leaving = false;  // it said that it will go, or the user removed it: no new world uses it
   bool removed = false;  // by the user
   bool added = false;    // by the user, when no list had it: it stays until he removes it

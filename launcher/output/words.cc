@@ -253,8 +253,11 @@ struct NoticeWords {
     return {"leaving at once; agents end what is left"};
   }
   Lines operator()(const notice::Ending& it) const {
-    return {fmt::format("{}; ending {}: SIGKILL in {}", words(it.cause), counted(it.ranks, "rank"),
-                        format_duration(it.kill_in))};
+    const auto kill = it.kill_in > Duration::zero() ? "SIGKILL in " + format_duration(it.kill_in)
+                                                    : std::string("by SIGKILL now");
+    if (it.ranks == 0)
+      return {fmt::format("{}; what ranks have started still runs: {}", words(it.cause), kill)};
+    return {fmt::format("{}; ending {}: {}", words(it.cause), counted(it.ranks, "rank"), kill)};
   }
   Lines operator()(const notice::Killing& it) const {
     return {fmt::format(

@@ -114,22 +114,30 @@ class Pmix final : public Schedule {
   void gone(RankState& rank) override { take(rank.host, worlds_[rank.host]->left(worker_of(rank))); }
   bool in_mpi(const RankState& rank) override { return worlds_[rank.host]->in_mpi(worker_of(rank)); }
 
-  // libpmix counts the ranks of its host, and asks when the last one has come.
+  bool survives_deaths() const override { return true; }
+  // libpmix counts the ranks of its host that live, and asks when the last one has come.
   void enter(RankState& rank) override {
     std::string bytes;
     for (const auto& one : ranks_) {
-      if (one.host != rank.host) continue;
+      if (one.host != rank.host || (goes_on_ && one.state == RankState::dead)) continue;
       if (one.state == RankState::in_barrier && one.round == rank.round) continue;
       if (failed_.contains(rank.host)) ended_with_the_job(rank);
       return;
     }
     for (const auto& one : ranks_) {
-      if (one.host != rank.host) continue;
+      if (one.host != rank.host || one.state == RankState::dead) continue;
       bytes += value_of(generation_, one.rank, one.round) + ";";
     }
     fences_[++last_number_] = rank.host;
     take(rank.host, worlds_[rank.host]->received(
                         wire::pmix::FenceAsked{Generation{generation_}, last_number_, {}, std::move(bytes)}));
+  }
+  // It may have been the last one that the others waited for.
+  void died_beside(std::uint32_t host) override {
+    for (const auto& [number, of] : fences_)
+      if (of == host) return;
+    for (auto& rank : ranks_)
+      if (rank.host == host && rank.state == RankState::in_barrier && rank.waits) return enter(rank);
   }
   void look(RankState& rank, std::uint32_t of) override {
     if (ranks_[of].host == rank.host) return found(rank, in(blob_of(of), rank));
@@ -153,6 +161,10 @@ class Pmix final : public Schedule {
     if (const auto* all = std::get_if<wire::Gathered>(&message)) return take(host, world.gathered(*all));
     if (const auto* ask = std::get_if<wire::Ask>(&message)) return take(host, world.asked(*ask));
     if (const auto* answer = std::get_if<wire::Answer>(&message)) return take(host, world.answered(*answer));
+    if (const auto* death = std::get_if<wire::RankDied>(&message)) {
+      if (death->generation.value == generation_) take(host, world.died(death->rank));
+      return;
+    }
     if (std::get<wire::GatherFailed>(message).generation.value != generation_) return;
     take(host, world.failed());
     for (const auto& [number, of] : fences_)
@@ -199,7 +211,8 @@ class Pmix final : public Schedule {
         continue;
       }
       for (const auto& other : ranks_)
-        if (all.find(value_of(generation_, other.rank, rank.round) + ";") == std::string::npos)
+        if (other.state != RankState::dead &&
+            all.find(value_of(generation_, other.rank, rank.round) + ";") == std::string::npos)
           fail(fmt::format("a fence of round {} without what rank {} has put", rank.round, other.rank));
       passed(rank);
     }

@@ -1,7 +1,8 @@
 // Ranks of MPI on several hosts, over the real PmiWorld, PmixWorld and Exchange: random schedules of messages
 // that are late, double or of another generation, and of ranks that die or leave. What must hold:
 //   who has passed a barrier or fence finds what every rank put before it, and never passes before all have
-//   come; without a fault all ranks finish, with one nobody waits for ever.
+//   come; without a fault all ranks finish, with one nobody waits for ever. Where a job goes on without who
+//   died (--on-failure ignore), the ranks of PMIx that have met before finish as well.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,13 +16,14 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/wire/death_messages.h"
 #include "rendezvous/exchange.h"
 #include "tests/sim/random.h"
 
 namespace trainrun::sim {
 
 using Up = std::variant<wire::Gather, wire::Ask, wire::Answer>;
-using Down = std::variant<wire::Gathered, wire::GatherFailed, wire::Ask, wire::Answer>;
+using Down = std::variant<wire::Gathered, wire::GatherFailed, wire::Ask, wire::Answer, wire::RankDied>;
 struct Ended {  // a rank's process, as its agent tells it
   std::uint32_t generation = 0, rank = 0;
   bool well = false;
@@ -60,13 +62,18 @@ class Schedule {
   virtual void gone(RankState& rank) = 0;
   virtual bool in_mpi(const RankState& rank) = 0;  // and then an exit with code 0 is a failure too
   virtual void heard(std::uint32_t host, const Down& message) = 0;
+  // Who survives when another dies, the others of its host among them: whether they may still hear of a
+  // failure.
+  virtual bool survives_deaths() const { return false; }
+  virtual void died_beside(std::uint32_t /*host*/) {}
   ~Schedule() = default;
 
   void send(std::uint32_t host, Up message) { up_[host].push_back(std::move(message)); }
   void passed(RankState& rank) {
     say("rank {} passes {}", rank.rank, rank.round);
+    met_ = met_ || rank.round > 0;
     for (const auto& other : ranks_)
-      if (other.round < rank.round)
+      if (other.round < rank.round && other.state != RankState::dead)
         fail(fmt::format("rank {} passed barrier {} before rank {} came", rank.rank, rank.round, other.rank));
     rank.waits = false;
     rank.state = RankState::looks;
@@ -81,6 +88,7 @@ class Schedule {
   // What it waited for will not come: it ends badly.
   void told_of_failure(RankState& rank) {
     if (!fault_) fail(fmt::format("rank {} was told of a failure, and there was none", rank.rank));
+    if (!may_fail_) fail(fmt::format("rank {} was told of a failure, and the job goes on", rank.rank));
     end(rank, false);
   }
   void fail(const std::string& what) {
@@ -94,14 +102,15 @@ class Schedule {
   Random random_;
   std::uint32_t generation_ = 0, hosts_ = 1;
   std::vector<RankState> ranks_;
-  bool fault_ = false;
+  bool fault_ = false, goes_on_ = false;
 
  private:
   void play(std::uint32_t generation) {
     generation_ = generation;
     hosts_ = 1 + random_.below(4);
     rounds_ = 1 + random_.below(3);
-    fault_ = false;
+    fault_ = met_ = false, may_fail_ = true;
+    goes_on_ = random_.percent(30);
     ranks_.clear();
     up_.assign(hosts_, {}), down_.assign(hosts_, {}), ended_.assign(hosts_, {});
     std::vector<HostIndex> by_rank;
@@ -155,6 +164,7 @@ class Schedule {
       case RankState::looks:
         if (rank.looks_left-- > 0) {
           rank.asked_of = random_.below(static_cast<std::uint32_t>(ranks_.size()));
+          if (ranks_[rank.asked_of].round < rank.round) return;  // dead before it came so far
           rank.waits = true;
           return look(rank, rank.asked_of);
         }
@@ -190,12 +200,15 @@ class Schedule {
   void strike() {
     auto& rank = ranks_[random_.below(static_cast<std::uint32_t>(ranks_.size()))];
     if (rank.state == RankState::finished || rank.state == RankState::dead) return;
-    fault_ = true;
     say("rank {} is struck", rank.rank);
     const bool leaves = random_.percent(50) && !in_mpi(rank);
+    const bool may_fail = !goes_on_ || !survives_deaths() || leaves || !met_;
+    may_fail_ = fault_ ? may_fail_ || may_fail : may_fail;
+    fault_ = true;
     rank.state = RankState::dead;
     rank.waits = false;
     gone(rank);
+    if (goes_on_) died_beside(rank.host);
     ended_[rank.host].push_back({generation_, rank.rank, leaves});
   }
 
@@ -217,7 +230,10 @@ class Schedule {
     // Behind what its agent sent before.
     if (!up_[host].empty()) return launcher_hears(host);
     ended_[host].pop_front();
-    perform(well ? exchange_.left({generation}, {rank}) : exchange_.end({generation}, "a rank failed"));
+    if (well) return perform(exchange_.left({generation}, {rank}));
+    if (!goes_on_) return perform(exchange_.end({generation}, "a rank failed"));
+    for (auto& down : down_) down.emplace_back(wire::RankDied{{generation}, {rank}});
+    perform(exchange_.died({generation}, {rank}));
   }
   void perform(const rendezvous::Exchange::Effects& effects) {
     for (const auto& send : effects.messages)
@@ -235,6 +251,8 @@ class Schedule {
   const bool trace_;
   std::string wrong_;
   std::uint32_t rounds_ = 1;
+  bool met_ = false;      // somebody has passed the first barrier
+  bool may_fail_ = true;  // once there was a fault
   rendezvous::Exchange exchange_;
   std::vector<std::deque<Up>> up_;
   std::vector<std::deque<Down>> down_;

@@ -33,7 +33,7 @@ Judge::KnownHost& Judge::host(HostIndex index) {
 void Judge::lose(HostIndex index) {
   auto& it = host(index);
   it.link = Link::none;
-  it.leaving = false;
+  it.leaving = it.kept = false;
   it.sweep_since.reset();
   for (auto& [id, worker] : workers_)
     if (worker.seat.host == index && lives(worker)) {
@@ -91,7 +91,8 @@ void Judge::event(const JobEvent& event, Instant now) {
             },
             [&](const HostFailed& it) { host(it.host).link = Link::none; },
             [&](const HostLost& it) {
-              if (host(it.host).leaving || !host(it.host).listed) may_charge_ = !failed_.empty() || owed_;
+              const bool serves = host(it.host).listed || (host(it.host).kept && !listed_hosts_hold());
+              if (host(it.host).leaving || !serves) may_charge_ = !failed_.empty() || owed_;
               lose(it.host);
             },
             [&](const HostStopped& it) { lose(it.host); },
@@ -144,6 +145,7 @@ void Judge::event(const JobEvent& event, Instant now) {
                   known.host.slots = found->slots;
                 const bool here = added_.contains(known.host.name) || found != it.hosts.end();
                 if (here && !known.listed && known.link == Link::none) known.removed = known.leaving = false;
+                if (known.listed && !here) known.kept = known.link == Link::ready && world_.has_value();
                 known.listed = here;
               }
             },
@@ -166,6 +168,7 @@ void Judge::event(const JobEvent& event, Instant now) {
                     known.removed = known.leaving = false;
                   }
             },
+            [&](const StopWorker&) { slot_stopped_ = true; },
             [&](const UserSignal& it) {
               if (signals_++ == 0) user_signal_ = it.number;
             },
@@ -312,7 +315,7 @@ void Judge::after_step(const JobMachine& machine) {
   for (const auto one : {Deadline::join, Deadline::cause}) only(one, {Phase::forming, Phase::running});
   for (const auto one : {Deadline::inspect, Deadline::steady}) only(one, {Phase::running});
   for (const auto one : {Deadline::grace, Deadline::kill, Deadline::sweep}) only(one, {Phase::draining});
-  only(Deadline::notice, {Phase::gathering, Phase::draining});
+  only(Deadline::notice, {Phase::gathering, Phase::draining, Phase::closing});
   only(Deadline::stop, {Phase::closing});
   switch (machine.phase()) {
     case Phase::gathering:

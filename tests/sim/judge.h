@@ -53,6 +53,7 @@ class Judge {
     Host host;
     Link link = Link::none;
     bool listed = true, removed = false, leaving = false;
+    bool kept = false;                     // its agent was there when it was unlisted, and a world had begun
     std::optional<Instant> sweep_since{};  // it was asked to, and has not answered
   };
 
@@ -67,6 +68,7 @@ class Judge {
   void abandons(HostIndex host, Instant now);
   void lose(HostIndex host);
   KnownHost& host(HostIndex index);
+  [[nodiscard]] bool listed_hosts_hold() const;
   void need_link(HostIndex index, const char* what);
   // judge_costs.cc: what a failure costs
   void note_failure(const core::JobEvent& event);
@@ -90,6 +92,7 @@ class Judge {
   const Scenario& scenario_;
   std::string broken_;
   std::vector<KnownHost> hosts_;
+  bool slot_stopped_ = false;    // by the user
   std::set<std::string> added_;  // by the user, when no list had them
   std::map<WorkerId, Known> workers_;
   std::optional<core::BeginWorld> world_;

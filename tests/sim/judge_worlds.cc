@@ -43,6 +43,16 @@ void Judge::begins(const BeginWorld& begin) {
   charged_ = false;
 }
 
+// The smallest world, by those that are there and may be used.
+bool Judge::listed_hosts_hold() const {
+  if (slot_stopped_) return false;  // it may be one that counts
+  int slots = 0;
+  for (const auto& known : hosts_)
+    if (known.listed && !known.removed && !known.leaving && known.link == Link::ready)
+      slots += slots_of(scenario_.spec, known.host);
+  return slots >= scenario_.least();
+}
+
 void Judge::check_places(const BeginWorld& begin) {
   std::set<WorkerId> workers;
   std::set<std::pair<HostIndex, std::uint32_t>> slots;
@@ -60,7 +70,8 @@ void Judge::check_places(const BeginWorld& begin) {
     to_start_.insert(id);
     ++new_ones[seat.host];
     const auto& known = host(seat.host);
-    if (!known.listed || known.removed || known.leaving)
+    const bool serves = known.listed || (known.kept && !listed_hosts_hold());
+    if (!serves || known.removed || known.leaving)
       fail(fmt::format("host {} gets a new worker, and is not to be used", seat.host.value));
   }
   for (const auto& [index, some] : new_ones)

@@ -137,6 +137,19 @@ TEST_SUITE("core.elastic hosts") {
     CHECK(bench.has_said("generation 2: 4 ranks on 2 hosts; gpu1 leaves (removed by the user)\n"));
   }
 
+  TEST_CASE("where one host takes the place of another, both are told") {
+    Bench bench(3, OnFailure::restart_world, [](JobSpec& spec) { spec.programs[0].np = 4; });
+    bench.all_running();
+    bench.tell(HostsDiscovered{{Bench::host(0), Bench::host(2)}});
+    bench.pass(Deadline::settle);
+    bench.drained();
+    if (bench.phase() == Phase::cooling) bench.ready(2);
+    bench.form();
+    CHECK(bench.seats() == "0.0 0.1 2.0 2.1");
+    CHECK(bench.has_said("gpu2 came"));
+    CHECK(bench.has_said("gpu1 left"));
+  }
+
   TEST_CASE("a listed host whose slots the user gives back goes with the list") {
     Bench bench(2, OnFailure::restart_world, discovers);
     bench.all_running();
@@ -163,8 +176,55 @@ TEST_SUITE("core.elastic hosts") {
     bench.pass(Deadline::world);
     bench.all_stopped();
     REQUIRE(bench.outcome);
-    if (!draining)
-      CHECK(bench.outcome->changes == std::vector<std::pair<CauseKind, int>>{{CauseKind::host_lost, 1}});
+    if (!draining) {  // it served, since the others cannot hold a world: that costs a restart
+      CHECK(bench.outcome->restarts == 1);
+      CHECK(bench.outcome->causes == std::vector<std::pair<CauseKind, int>>{{CauseKind::host_lost, 1}});
+    }
+  }
+
+  TEST_CASE("where listed hosts cannot hold the smallest world, the next one is on those that were kept") {
+    const auto least_two = [](JobSpec& spec) { spec.elastic.min_np = 2; };
+    SUBCASE("a rank fails, and all start again where they were") {
+      Bench bench(2, OnFailure::restart_world, least_two);
+      bench.all_running();
+      bench.tell(HostsDiscovered{});
+      REQUIRE(bench.has_said("hosts no longer listed: gpu0 and gpu1; kept"));
+      bench.end(bench.at(0), ExitStatus::exited(1));
+      bench.drained();
+      bench.form();
+      CHECK(bench.seats() == "0.0 0.1 1.0 1.1");
+      CHECK_FALSE(bench.has_said("waiting for hosts"));
+    }
+    SUBCASE("a host is listed that holds it: the next world is there") {
+      Bench bench(2, OnFailure::restart_world, least_two);
+      bench.all_running();
+      bench.tell(HostsDiscovered{});
+      bench.end(bench.at(0), ExitStatus::exited(1));
+      bench.tell(HostsDiscovered{{Bench::host(0)}});
+      bench.drained();
+      bench.form();
+      CHECK(bench.seats() == "0.0 0.1");
+    }
+    SUBCASE("the user takes one away: the others go on") {
+      Bench bench(2, OnFailure::restart_world, least_two);
+      bench.all_running();
+      bench.tell(HostsDiscovered{});
+      CHECK(bench.machine->holds_without(HostIndex{0}));
+      bench.tell(RemoveHost{"gpu0"});
+      bench.drained();
+      bench.form();
+      CHECK(bench.seats() == "1.0 1.1");
+      CHECK_FALSE(bench.machine->holds_without(HostIndex{1}));
+    }
+    SUBCASE("one that has gone does not serve") {
+      Bench bench(2, OnFailure::restart_world, least_two);
+      bench.all_running();
+      bench.tell(HostsDiscovered{});
+      bench.lose(0);
+      bench.drained();
+      bench.form();
+      CHECK(bench.seats() == "1.0 1.1");
+    }
   }
 
   TEST_CASE("a --start-timeout that was given ends a start without hosts, and is named") {
