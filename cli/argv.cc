@@ -32,6 +32,11 @@ Result<void> missing_program(bool after) {
               "argument can have it from `command = [...]` of a --config file");
 }
 
+bool is_tee(const LeftOut& left_out) {
+  const auto* flag = find_flag(job_line(), left_out.spelled);
+  return flag != nullptr && (flag->name == "--tee" || flag->name == "-t");
+}
+
 }  // namespace
 
 Result<std::vector<GivenPart>> split_parts(const CommandLine& line, const std::vector<std::string>& words) {
@@ -85,6 +90,9 @@ Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words) 
       const Flag& known = *flag.flag;
       if (auto ok = take_flag(known, std::move(flag), part); !ok) return tl::unexpected(ok.error());
     }
+    // As under torchrun, where a stream is teed and redirected, it is shown.
+    if (std::any_of(part.left_out.begin(), part.left_out.end(), is_tee))
+      std::erase_if(part.settings, [](const Setting& it) { return it.option == Option::redirects; });
     part.program = std::move(one.program);
   }
   return parts;

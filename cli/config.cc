@@ -279,7 +279,8 @@ Result<Request> read(const Inputs& inputs) {
     return fail(Code::usage, "--json goes with --dry-run or --check-hosts",
                 "write trainrun --dry-run --json ...");
   }
-  const bool needs_program = out.action == Action::run || out.action == Action::dry_run;
+  const bool names_one = out.action == Action::check_hosts && has_program(parts->front());
+  const bool needs_program = out.action == Action::run || out.action == Action::dry_run || names_one;
   auto resolved = resolve(*settings, *parts, needs_program, inputs);
   if (!resolved) return tl::unexpected(resolved.error());
   if (out.action == Action::check_hosts && resolved->job.elastic.discovery.kind != DiscoveryKind::none) {

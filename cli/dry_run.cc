@@ -314,9 +314,9 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
   Env sent;
   for (const auto& [name, value] : job.env) sent[name] = shown_value(name, value);
   print_wrapped(out, sent, "  ");
-  if (!job.not_forwarded.empty()) {
-    out += fmt::format("\nnot forwarded: {} (add -x NAME or --env all)\n", list_names(job.not_forwarded));
-  }
+  if (!job.not_forwarded.empty())
+    out += fmt::format("\nnot forwarded: {} (add -x NAME{})\n", list_names(job.not_forwarded),
+                       job.as_mpirun ? "" : " or --env all");
   return out;
 }
 

@@ -145,7 +145,7 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
                 "add --nproc-per-node N, the ranks of each host");
   }
   if (range.max > 1 && !facts.hosts_named && !facts.discovers) {
-    return fail(Code::usage, fmt::format("{}, but nobody named the hosts", words),
+    return fail(Code::usage, fmt::format("{}, but no hosts were given", words),
                 "add -H a,b,... or --hostfile FILE; trainrun is typed once, not on every host");
   }
   const std::int64_t min = std::int64_t{range.min} * facts.ppr, max = std::int64_t{range.max} * facts.ppr;

@@ -21,6 +21,7 @@ namespace trainrun::cli {
 
 namespace {
 
+constexpr std::string_view unbounded = "65535";  // more than any hosts hold
 constexpr std::uint64_t megabyte = 1u << 20, most_megabytes = 1u << 20;
 
 Error unknown_flag(std::string_view word) {
@@ -167,6 +168,12 @@ class Reader {
   void add_defaults() {
     constexpr std::string_view origin = "as horovodrun does";
     out_.line.defaults.push_back({Option::env, "all", std::string(origin)});
+    const auto given = [&](Option option) {
+      return std::any_of(part_.settings.begin(), part_.settings.end(),
+                         [option](const Setting& it) { return it.option == option; });
+    };
+    if (!given(Option::max_np) && (given(Option::min_np) || given(Option::host_discovery_script)))
+      out_.line.defaults.push_back({Option::max_np, std::string(unbounded), std::string(origin)});
     if (value("HOROVOD_CONTROLLER") != "mpi")
       out_.line.defaults.push_back({Option::compat, "horovod", std::string(origin)});
   }

@@ -1,6 +1,7 @@
 #include "cli/mpi_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -255,6 +256,21 @@ void add_defaults(MpiLine& line, const Inputs& inputs) {
   }
 }
 
+// Beside a host file each mention of a host by -H is one slot of it.
+void count_mentions(std::vector<ArgvPart>& parts) {
+  for (auto& part : parts) {
+    const auto has_file = std::any_of(part.settings.begin(), part.settings.end(),
+                                      [](const Setting& it) { return it.option == Option::hostfile; });
+    for (auto& setting : part.settings) {
+      if (!has_file || setting.option != Option::host) continue;
+      std::vector<std::string> hosts;
+      for (const auto name : split(setting.value, ','))
+        hosts.push_back(std::string(name) + (name.find(':') == std::string_view::npos ? ":1" : ""));
+      setting.value = fmt::format("{}", fmt::join(hosts, ","));
+    }
+  }
+}
+
 // Open MPI's mpirun finds a program of the working directory without ./ before it, after those of PATH.
 void find_in_directory(MpiLine& line, const Inputs& inputs) {
   if (line.ways != Ways::open_mpi) return;
@@ -290,9 +306,29 @@ Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs) {
   }
   reader.finish();
   add_environment(out, inputs);
+  if (out.ways == Ways::open_mpi) count_mentions(out.parts);
   find_in_directory(out, inputs);
   add_defaults(out, inputs);
   return out;
+}
+
+bool has_option_of_mpirun(const std::vector<std::string>& words) {
+  const auto rows = mpi_flags();
+  const auto is_theirs = [&](std::string_view spelled) {
+    const auto wanted = bare_name(spelled);
+    return wanted.size() > 2 && std::any_of(rows.begin(), rows.end(), [&](const MpiFlag& row) {
+             return std::any_of(row.names.begin(), row.names.end(),
+                                [&](std::string_view name) { return bare_name(name) == wanted; });
+           });
+  };
+  for (std::size_t at = 0; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
+    const auto& word = words[at];
+    const auto equals = word.find('=');
+    const auto* own = find_flag(job_line(), word.substr(0, equals));
+    if (word == "--" || (own == nullptr && is_theirs(word.substr(0, equals)))) return word != "--";
+    if (own != nullptr && own->takes_value() && equals == std::string::npos) ++at;
+  }
+  return false;
 }
 
 const CommandLine& mpi_line() {

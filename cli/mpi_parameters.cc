@@ -23,6 +23,7 @@ struct Same {
 constexpr Same parameters[] = {
     {"orte_default_hostfile", "--hostfile"},
     {"prte_default_hostfile", "--hostfile"},
+    {"rmaps", "--map-by"},
     {"rmaps_base_mapping_policy", "--map-by"},
     {"rmaps_default_mapping_policy", "--map-by"},
     {"rmaps_base_ranking_policy", "--rank-by"},

@@ -56,8 +56,13 @@ Result<void> check_interpreter(const std::string& script, const Inputs& inputs) 
   const auto what = fmt::format("program {} cannot run: its interpreter", trainrun::quoted(script));
   if (const auto target = lost_target(words.front(), inputs); !target.empty())
     return dangling(what, words.front(), target);
+  if (words.back().ends_with('\r'))
+    return fail(Code::not_found,
+                fmt::format("{} {} does not exist: its lines end as in Windows", what,
+                            trainrun::quoted(words.front())),
+                fmt::format("convert it: sed -i 's/\\r$//' {}", printable(script)));
   return fail(Code::not_found, fmt::format("{} {} does not exist", what, trainrun::quoted(words.front())),
-              "mend its first line, or write the interpreter before the script");
+              "fix its first line, or write the interpreter before the script");
 }
 
 // The first of that name in PATH which leads nowhere.

@@ -119,7 +119,7 @@ std::string long_help() {
 }
 
 std::string horovod_version_text() {
-  return "trainrun " TRAINRUN_VERSION "\ncalled as horovodrun: reads the command line of horovodrun 0.28.1\n";
+  return "0.28.1\ntrainrun " TRAINRUN_VERSION ", called as horovodrun: reads its command line\n";
 }
 
 std::string version_text(const std::string& called_as, bool open_mpi) {

@@ -102,7 +102,7 @@ class Walk {
 
   static bool looks_like_a_program(std::string_view word) {
     return word.find('/') != std::string_view::npos || word.starts_with("python") || word.ends_with(".py") ||
-           word.ends_with(".sh");
+           word.ends_with(".sh") || word == "sh" || word == "bash" || word == "env";
   }
 
   [[nodiscard]] Error unknown_flags() const {

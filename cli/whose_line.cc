@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/horovod_line.h"
+#include "cli/mpi_line.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"
@@ -48,9 +49,9 @@ Result<std::optional<ForeignLine>> foreign_line(const Inputs& inputs) {
   } else if (*whose == "hydra") {
     call.ways = Ways::hydra;
   } else if (whose->empty() && !by_name) {
-    call.horovod = has_option_of_horovodrun(call.words);
     call.by_name = false;
-    if (!call.horovod) return std::nullopt;
+    call.horovod = has_option_of_horovodrun(call.words);
+    if (!call.horovod && !has_option_of_mpirun(call.words)) return std::nullopt;
   } else if (!whose->empty() && *whose != "auto") {
     return fail(
         Code::usage,

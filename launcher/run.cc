@@ -151,8 +151,8 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
   for (const auto& note : notes) controller.say(note);
   if (events) controller.write_events(std::move(*events));
   if (!job.not_forwarded.empty() && !job.inherit_all) {
-    controller.say(
-        fmt::format("not forwarded: {} (add -x NAME or --env all)", list_names(job.not_forwarded)));
+    controller.say(fmt::format("not forwarded: {} (add -x NAME{})", list_names(job.not_forwarded),
+                               job.as_mpirun ? "" : " or --env all"));
   }
   if (const auto started = controller.start(); !started) return {output::print_error(started.error())};
   if (job.verbose > 2) io::Turn::measure();

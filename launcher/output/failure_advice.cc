@@ -19,9 +19,11 @@ std::string hint_when_not_started(SpawnStage stage, int error) {
            "--pmix-lib";
   if (stage == SpawnStage::exec && error == ENOENT)
     return "the interpreter in the first line of the script, or the program, is missing there";
+  if (stage == SpawnStage::exec && error == ENOEXEC)
+    return "it is neither a script nor a program for this kind of machine: see what `file` says of it there";
   if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs five";
   if (stage == SpawnStage::fork && error == EAGAIN)
-    return "see there `ulimit -u` and pids.max of the control group: the limit on processes is reached";
+    return "check `ulimit -u` and pids.max of the control group there: the limit on processes is reached";
   if (stage == SpawnStage::fork && error == ENOMEM) return "see with `free` how much memory is left there";
   return {};
 }
@@ -96,6 +98,17 @@ std::string where_to_look(const JobSpec& job, const ExitStatus& status, Rank ran
   return job.only_ranks.empty() ? fmt::format("to see this rank alone: --only-rank {}", rank.value) : "";
 }
 
+// A Horovod that was built without MPI crashes then.
+bool asks_horovod_for_mpi(const JobSpec& job) {
+  const auto asks = [](const std::vector<EnvVar>& env) {
+    return std::any_of(env.begin(), env.end(), [](const EnvVar& one) {
+      return one.first == "HOROVOD_CONTROLLER" && one.second == "mpi";
+    });
+  };
+  return asks(job.env) || std::any_of(job.programs.begin(), job.programs.end(),
+                                      [&](const Program& it) { return asks(it.env); });
+}
+
 }  // namespace
 
 bool any_line_has(const std::vector<std::string>& lines, std::string_view text) {
@@ -121,14 +134,18 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
             "threads"};
       }
       if (status.number == SIGKILL)
-        return {status.describe() + ", not sent by trainrun",
-                fmt::format(
-                    "see who sent it: the kernel for want of memory (`dmesg` on {}), a limit on CPU time or "
-                    "memory (ulimit -t, a batch system's), the program itself or an administrator",
-                    host)};
+        return {
+            status.describe() + ", not sent by trainrun",
+            fmt::format("see who sent it: the kernel's OOM killer (`dmesg` on {}), a limit on CPU time or "
+                        "memory (ulimit -t, a batch system's), the program itself or an administrator",
+                        host)};
       if (status.number == SIGPIPE) return {status.describe(), std::string(against_closed_pipe)};
       if (status.number == SIGSEGV || status.number == SIGBUS || status.number == SIGABRT ||
           status.number == SIGFPE || status.number == SIGILL) {
+        if (asks_horovod_for_mpi(job))
+          return {status.describe(),
+                  "see with horovodrun --check-build whether this Horovod was built with MPI; "
+                  "without --mpi ranks meet over Gloo"};
         const bool silent_python = !python_of(job).empty() && !any_line_has(words, "Fatal Python error");
         return {status.describe(),
                 silent_python ? "-x PYTHONFAULTHANDLER=1, and Python prints where it was"

@@ -25,7 +25,7 @@ Result<void> empty_it(const Fd& file, const std::string& path) {
   const auto size = ::pread(file.get(), begins, sizeof begins, 0);
   if (size < 0) return cannot_write(option, path, errno_text(errno));
   if (!journal::may_be_journal({begins, static_cast<std::size_t>(size)}))
-    return cannot_write(option, path, "it exists, and is no journal");
+    return cannot_write(option, path, "it exists and is not a trainrun journal");
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
     return cannot_write(option, path, "another job writes to it");
   if (::ftruncate(file.get(), 0) != 0) return cannot_write(option, path, errno_text(errno));

@@ -175,9 +175,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
         lines.push_back(fmt::format("trainrun: {} was lost {} after the start: {}{}",
                                     core::name_with_ranks("this host's agent", outcome.ranks),
                                     format_duration(outcome.after), reason, then));
-        add_hint(
-            lines,
-            "see who ended or stopped it: the kernel for want of memory (dmesg), a limit, an administrator");
+        add_hint(lines,
+                 "see who ended or stopped it: the kernel's OOM killer (dmesg), a limit, an administrator");
         break;
       }
       lines.push_back(
@@ -235,8 +234,7 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
     case Outcome::Kind::exchange_lost:
       lines.push_back(
           fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));
-      add_hint(lines,
-               "see who ended it, if somebody did: the kernel for want of memory (dmesg), an administrator");
+      add_hint(lines, "see who ended it, if somebody did: the kernel's OOM killer (dmesg), an administrator");
       break;
     case Outcome::Kind::no_hosts:
       lines.push_back(fmt::format("trainrun: {}", reason));

@@ -117,7 +117,7 @@ class Replay(JournalTest):
             data[at] ^= 0x10
             self.rewrite(data)
             self.assertIn(f"trainrun: '{self.file}': {says}: its bytes are not those that were written", self.replay(self.file, rc=2))
-        self.assertIn("it is no journal of trainrun", self.replay(WORKER, rc=2))
+        self.assertIn("it is not a trainrun journal", self.replay(WORKER, rc=2))
         self.assertIn("No such file", self.replay(self.folder + "/nothing", rc=2))
         self.assertIn("which journal?", self.replay(rc=2))
 
@@ -158,7 +158,7 @@ class Files(JournalTest):
         with open(self.folder + "/train.py", "w") as file:
             file.write("print(1)\n")
         for target, why in (("/nosuchfolder/j", "No such file"), ("fd:55", "Bad file descriptor"),
-                            ("/dev/full", "No space left"), ("train.py", "it exists, and is no journal")):
+                            ("/dev/full", "No space left"), ("train.py", "it exists and is not a trainrun journal")):
             with self.subTest(target=target):
                 done = self.assertEnds(self.run_job("-np", 1, "-q", "--journal", target, "echo", "here"), 0)
                 self.assertEqual(done.out, "here\n")

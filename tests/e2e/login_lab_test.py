@@ -61,7 +61,7 @@ class JumpHosts(LoginTest):
     def test_the_host_behind_it_is_down(self):
         self.kill("node2")
         done = self.refused(*self.words)
-        self.assertSays(done, "node2: its jump host lets us in, and cannot connect to it: .*Connection refused")
+        self.assertSays(done, "node2: its jump host accepts us but cannot connect to it: .*Connection refused")
 
     def test_the_jump_host_takes_no_key_of_ours(self):
         self.away("node1", "~/.ssh/authorized_keys")
@@ -113,7 +113,7 @@ class Keys(LoginTest):
         for spoil, said in ((f"echo nonsense > {self.key}", "holds no private key"),
                             (f": > {self.key}", "holds no private key"),
                             (f"head -n 3 ~/.ssh/id_ed25519 > {self.key}", "is cut off"),
-                            (f"chmod 644 {self.key}", r"may be used by others \(mode 0644\)"),
+                            (f"chmod 644 {self.key}", r"is readable by others \(mode 0644\)"),
                             (f"cp ~/.ssh/id_ed25519.pub {self.key}", "is the public half"),
                             (phrase, "has a passphrase, .* no ssh agent"),
                             (phrase + f"; ssh-keygen -q -p -m PEM -P secret -N other -f {self.key}", "has a passphrase")):

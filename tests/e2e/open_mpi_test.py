@@ -38,6 +38,16 @@ class Meeting(MpiTest):
     def test_a_program_that_a_shell_starts_is_recognised(self):
         self.assertEnds(self.run_job("-np", 2, "sh", "-c", client() + " meet"), 0)
 
+    def test_a_program_that_a_script_alone_knows_is_served(self):
+        script = os.path.join(self.folder, "run.sh")
+        for text in (f"EXE={client()}; exec $EXE meet", f'exec "$(dirname {client()})/pmix_client" meet',
+                     f"cd {os.path.dirname(client())}; ./pmix_client meet"):
+            with self.subTest(script=text):
+                with open(script, "w", encoding="utf-8") as file:
+                    file.write("#!/bin/bash\n" + text + "\n")
+                os.chmod(script, 0o755)
+                self.assertEnds(self.run_job("-np", 2, script), 0)
+
     def test_others_are_offered_nothing(self):
         for words in (("--compat", "none"), ("--compat", "mpich")):
             done = self.assertEnds(self.run_job("-np", 2, *words, client()), 5)

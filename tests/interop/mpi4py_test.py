@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The MPIs of PyPI, by way of mpi4py and without a flag: MPICH, Open MPI and Intel MPI."""
+import os
 import re
 import subprocess
 import tempfile
@@ -32,12 +33,12 @@ class Together(InteropTest):
         python = python_with("openmpi", "mpi4py", "numpy", "openmpi")
         where = ("-H", "node1:2,node2:2")
         release = self.folder + "/release"
+        os.mkfifo(release)
         newer = self.start(*where, *BETWEEN_HOSTS["openmpi"], python, self.program("mpi4py_wait.py"), release)
         newer.wait_for(r"Open MPI v5\.[^\n]*has met \[0, 1, 2, 3\]", count=4, timeout=LONG)
         older = self.run_job(*where, *open_mpi.BETWEEN_HOSTS, open_mpi.open_mpi(), "all", self.folder + "/file", timeout=LONG)
         self.assertEnds(older, 0)
-        with open(release, "w", encoding="utf-8"):
-            pass
+        open(release, "w", encoding="utf-8").close()
         done = self.assertEnds(newer.wait(LONG), 0)
         self.assertEqual(len(re.findall(r"again \[0, 1, 2, 3\]", done.out)), 4, done)
 

@@ -368,7 +368,7 @@ TEST_CASE("what does not fit together is an error that says both sides and a cur
        "--nnodes 2:4 says how many hosts, not how many ranks | add --nproc-per-node N, the ranks of each "
        "host"},
       {{"--nnodes", "2", "--nproc-per-node", "4"},
-       "--nnodes 2, but nobody named the hosts | add -H a,b,... or --hostfile FILE; trainrun is typed once, "
+       "--nnodes 2, but no hosts were given | add -H a,b,... or --hostfile FILE; trainrun is typed once, "
        "not "
        "on every host"},
       {{"-H", "a,b", "--nnodes", "60000", "--nproc-per-node", "60000"},

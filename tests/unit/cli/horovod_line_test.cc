@@ -118,29 +118,6 @@ TEST_CASE("every option of horovodrun has a row, which takes as many words and h
   }
 }
 
-TEST_CASE("under an alias an option that only horovodrun has says whose line it is") {
-  World plain;  // called by our own name
-  CHECK(tuned(plain, {"-np", "2", "--cycle-time-ms", "2.5", "--autotune"}) ==
-        Set{"AUTOTUNE=1", "CYCLE_TIME=2.5"});
-  CHECK(tuned(plain, {"--host", "a", "-x", "A=--autotune", "--fusion-threshold-mb=2"}) ==
-        Set{"FUSION_THRESHOLD=2097152"});
-  CHECK(tuned(plain, {"--mpi"}) == Set{"CONTROLLER=mpi", "CPU_OPERATIONS=mpi"});
-  CHECK(tuned(plain, {"--mpi=pmi2"}).empty());  // srun's
-  CHECK(job_of(plain, {"--gloo", "./train"}).compat == Compat::horovod);
-  CHECK(job_of(plain, {"-np", "2", "./train", "--autotune"}).compat != Compat::horovod);  // the program's own
-  CHECK(job_of(plain, {"-vv", "--gloo", "./train"}).verbose == 2);
-  CHECK(error_of(plain, {"--cycle-time-ms", "fast", "./train"})
-            .find("--cycle-time-ms: 'fast' is not a number") == 0);
-  CHECK(error_of(plain, {"--autotune", "--frobnicate", "./train"})
-            .find("horovodrun has no option '--frobnicate'") == 0);
-  CHECK(
-      error_of(plain, {"--compat-cli", "none", "--autotune", "./train"}).find("unknown flag '--autotune'") ==
-      0);
-  const auto build = plain.read({"--check-build"});
-  REQUIRE(build.has_value());
-  CHECK(build->action == Action::check_build);
-}
-
 TEST_CASE("the name, or --compat-cli horovodrun, says whose line it is") {
   World world;
   CHECK(tuned(world, {"--compat-cli", "horovodrun", "--cycle-time-ms", "2.5"}) == Set{"CYCLE_TIME=2.5"});
@@ -149,7 +126,7 @@ TEST_CASE("the name, or --compat-cli horovodrun, says whose line it is") {
   const auto shown = horovodrun().read({"-v"});
   REQUIRE(shown.has_value());
   CHECK(shown->action == Action::version);
-  CHECK(shown->text.find("horovodrun 0.28.1") != std::string::npos);
+  CHECK(shown->text.find("0.28.1\n") == 0);
   const auto help = horovodrun().read({"--help"});
   REQUIRE(help.has_value());
   CHECK(help->text.find("--blacklist-cooldown-range") != std::string::npos);

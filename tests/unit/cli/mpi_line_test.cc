@@ -87,6 +87,14 @@ World called(const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("beside Open MPI's host file each mention of a host is one slot of it") {
+  auto world = called("mpirun");
+  world.files["/home/u/hosts"] = "gpu1 slots=2\ngpu2 slots=2\n";
+  const auto job = job_of(world, {"--hostfile", "hosts", "-H", "gpu2,gpu1", "-np", "2", "./train"});
+  REQUIRE(job.hosts.hosts.size() == 2);
+  CHECK(job.hosts.hosts[0].slots == 1);
+}
+
 TEST_CASE("every option of both manuals has a row, which takes as many words") {
   check_all(of_open_mpi);
   check_all(of_hydra);

@@ -83,7 +83,7 @@ TEST_CASE(
   CHECK(wrong("./run") ==
         "program '/home/u/run' is a link to '/opt/run', which does not exist | mend the link");
   CHECK(wrong("./train") ==
-        "program '/home/u/train' cannot run: its interpreter '/opt/perl' does not exist | mend its first "
+        "program '/home/u/train' cannot run: its interpreter '/opt/perl' does not exist | fix its first "
         "line, or "
         "write the interpreter before the script");
 }

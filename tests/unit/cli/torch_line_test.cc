@@ -70,6 +70,7 @@ TEST_CASE("streams that are redirected go to files only") {
   CHECK(shown(torch_job(four + "--log-dir l -r 3").redirects) == "-1oe ");
   CHECK(shown(torch_job(four + "--log-dir l --redirects=0:1,11:2").redirects) == "0o 11e ");
   CHECK(torch_job(four + "-r 0").redirects.empty());
+  CHECK(torch_job(four + "-r 3 -t 3").redirects.empty());  // what is teed is shown
   CHECK(torch_job(four + "-r 0:0").redirects.empty());
   World world;
   CHECK(notes_of(world, four + "-r 1") ==

@@ -21,7 +21,7 @@ TEST_SUITE("failure advice") {
         {ExitStatus::killed(SIGABRT, true), "was killed by SIGABRT (core dumped)", "", {}},
         {ExitStatus::killed(SIGKILL, false),
          "was killed by SIGKILL, not sent by trainrun",
-         "see who sent it: the kernel for want of memory (`dmesg` on gpu2), a limit",
+         "see who sent it: the kernel's OOM killer (`dmesg` on gpu2), a limit",
          {}},
         {ExitStatus::killed(SIGABRT, false),
          "was killed by SIGABRT: threads still ran when the program ended",

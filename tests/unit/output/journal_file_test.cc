@@ -106,8 +106,9 @@ TEST_SUITE("output.journal_file") {
     }
     const auto refused = output::open_journal(path, "0123");
     REQUIRE_FALSE(refused);
-    CHECK(refused.error().message == "--journal: cannot write to '" + path +
-                                         "': it exists, and is no journal; the job goes on without it");
+    CHECK(refused.error().message ==
+          "--journal: cannot write to '" + path +
+              "': it exists and is not a trainrun journal; the job goes on without it");
     CHECK(content(path) == "precious");
     ::unlink(path.c_str());
     const auto first = output::open_journal(path, "0123");

@@ -1,0 +1,71 @@
+#include "cli/whose_line.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/cli/world.h"
+
+using namespace trainrun;
+using namespace trainrun::cli;
+
+namespace {
+
+using Set = std::set<std::string>;
+
+// The job's variables of Horovod and NCCL: "CYCLE_TIME=2.5".
+std::set<std::string> tuned(World world, Words words) {
+  words.push_back("./train");
+  std::set<std::string> set;
+  const auto job = job_of(world, std::move(words));
+  const auto add = [&](const std::vector<EnvVar>& env) {
+    for (const auto& [name, value] : env) {
+      if (name.starts_with("HOROVOD_")) set.insert(name.substr(8) + "=" + value);
+      if (name.starts_with("NCCL_")) set.insert(name + "=" + value);
+    }
+  };
+  add(job.env);
+  add(job.programs.front().env);
+  return set;
+}
+
+}  // namespace
+
+TEST_CASE("under an alias an option that only horovodrun has says whose line it is") {
+  World plain;  // called by our own name
+  CHECK(tuned(plain, {"-np", "2", "--cycle-time-ms", "2.5", "--autotune"}) ==
+        Set{"AUTOTUNE=1", "CYCLE_TIME=2.5"});
+  CHECK(tuned(plain, {"--host", "a", "-x", "A=--autotune", "--fusion-threshold-mb=2"}) ==
+        Set{"FUSION_THRESHOLD=2097152"});
+  CHECK(tuned(plain, {"--mpi"}) == Set{"CONTROLLER=mpi", "CPU_OPERATIONS=mpi"});
+  CHECK(tuned(plain, {"--mpi=pmi2"}).empty());  // srun's
+  CHECK(job_of(plain, {"--gloo", "./train"}).compat == Compat::horovod);
+  CHECK(job_of(plain, {"-np", "2", "./train", "--autotune"}).compat != Compat::horovod);  // the program's own
+  CHECK(job_of(plain, {"-vv", "--gloo", "./train"}).verbose == 2);
+  CHECK(error_of(plain, {"--cycle-time-ms", "fast", "./train"})
+            .find("--cycle-time-ms: 'fast' is not a number") == 0);
+  CHECK(error_of(plain, {"--autotune", "--frobnicate", "./train"})
+            .find("horovodrun has no option '--frobnicate'") == 0);
+  CHECK(
+      error_of(plain, {"--compat-cli", "none", "--autotune", "./train"}).find("unknown flag '--autotune'") ==
+      0);
+  const auto build = plain.read({"--check-build"});
+  REQUIRE(build.has_value());
+  CHECK(build->action == Action::check_build);
+}
+
+TEST_CASE("under our own name an option that only mpirun or mpiexec has says whose line it is") {
+  World plain;
+  const auto job = job_of(plain, {"--mca", "btl", "self,tcp", "-np", "2", "./train"});
+  CHECK(job.as_mpirun);
+  CHECK(std::find(job.env.begin(), job.env.end(), EnvVar{"OMPI_MCA_btl", "self,tcp"}) != job.env.end());
+  CHECK_FALSE(job_of(plain, {"-genv", "A", "1", "-n", "2", "./train"}).as_mpirun);  // Hydra's
+  CHECK_FALSE(job_of(plain, {"-np", "2", "./train", "--mca", "a", "b"}).as_mpirun);
+  CHECK(
+      error_of(plain, {"--compat-cli", "none", "--mca", "a", "b", "./train"}).find("unknown flag '--mca'") ==
+      0);
+  CHECK(error_of(plain, {"-N", "2", "./train"}).find("unknown flag '-N'") == 0);  // srun's as well
+}
