@@ -145,7 +145,7 @@ class JobMachine {
   [[nodiscard]] std::vector<Room> rooms(bool with_dialling) const;
   // The listed hosts do not hold the smallest world: those that were kept serve as well.
   [[nodiscard]] bool kept_ones_serve(bool with_dialling) const;
-  [[nodiscard]] std::vector<HostIndex> kept_hosts() const;
+  [[nodiscard]] std::set<HostIndex> kept_hosts() const;
   // Of listed hosts, and of kept ones where they serve: what the next world may use.
   [[nodiscard]] std::vector<Room> rooms_for_next(bool with_dialling) const;
   [[nodiscard]] int slots_for_next(bool with_dialling) const;
@@ -307,7 +307,7 @@ class JobMachine {
   RestartPolicy restarts_;
   // After KILL a process can only be held up by the kernel (a dead disk, a dying driver).
   static constexpr Duration after_kill = seconds(5);
-  // An end that takes longer is explained.
+  // When an end takes longer, the user is told why it comes and what is waited for.
   static constexpr Duration explain_after = seconds(1);
   // A world that has run for so long is no crash loop, whatever its program tells of itself.
   static constexpr Duration proves_itself = seconds(60);

@@ -28,13 +28,12 @@ std::vector<const Worker*> JobMachine::staying() const {
   std::vector<const Worker*> on_listed, all;
   if (world_.counts().survivors == 0) return all;
   const auto beyond = beyond_slots();
-  const auto kept = kept_ones_serve(false) ? kept_hosts() : std::vector<HostIndex>{};
+  const auto kept = kept_ones_serve(false) ? kept_hosts() : std::set<HostIndex>{};
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.survives() || roster_.at(worker.seat.host).leaving || beyond.contains(id)) continue;
     all.push_back(&worker);
     const auto host = worker.seat.host;
-    if (usable(host, {host}) || std::find(kept.begin(), kept.end(), host) != kept.end())
-      on_listed.push_back(&worker);
+    if (usable(host, {host}) || kept.contains(host)) on_listed.push_back(&worker);
   }
   const auto holds = [](const std::vector<const Worker*>& workers) {
     return std::any_of(workers.begin(), workers.end(),

@@ -14,7 +14,6 @@ namespace {
 constexpr Duration to_say_goodbye = seconds(3);
 // All have ended, and who reads their last output has had the grace for it.
 constexpr Duration for_last_output = seconds(1);
-// When ending the ranks takes longer, the user is told why they end and what is waited for.
 
 }  // namespace
 

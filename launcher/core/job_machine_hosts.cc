@@ -209,10 +209,11 @@ void JobMachine::on(const HostsDiscovered& event) {
 
 // Hosts that are not listed any more and serve nobody go; so does one that leaves.
 void JobMachine::release_unused() {
+  const bool kept_serve = !roster_.unwanted().empty() && kept_ones_serve(false);
   for (const auto index : std::set<HostIndex>(roster_.unwanted())) {
     if (has_live_members(index)) continue;
     const auto& host = roster_.at(index);
-    if (host.kept && !host.leaving && kept_ones_serve(false)) continue;
+    if (host.kept && !host.leaving && kept_serve) continue;
     if (host.state == HostState::dialling) give_up_host(index);
     if (host.state != HostState::ready || world_.has_unfinished(index) || host.sweeping) continue;
     act(StopHost{index});

@@ -64,11 +64,11 @@ int JobMachine::free_slots(bool with_dialling) const {
   return sum;
 }
 
-std::vector<HostIndex> JobMachine::kept_hosts() const {
-  std::vector<HostIndex> out;
+std::set<HostIndex> JobMachine::kept_hosts() const {
+  std::set<HostIndex> out;
   for (const auto index : roster_.unwanted()) {
     const auto& host = roster_.at(index);
-    if (host.kept && !host.leaving && !host.refused && host.state == HostState::ready) out.push_back(index);
+    if (host.kept && !host.leaving && !host.refused && host.state == HostState::ready) out.insert(index);
   }
   return out;
 }
@@ -95,11 +95,11 @@ int JobMachine::slots_for_next(bool with_dialling) const {
 bool JobMachine::slots_are_held() const {
   if (world_.dismissed().empty()) return false;
   const auto pardoned = forgiven();
-  const auto kept = kept_ones_serve(false) ? kept_hosts() : std::vector<HostIndex>{};
+  const auto kept = kept_ones_serve(false) ? kept_hosts() : std::set<HostIndex>{};
   return std::any_of(world_.dismissed().begin(), world_.dismissed().end(), [&](WorkerId id) {
     const auto index = world_.at(id).seat.host;
     const auto room = room_on(index);
-    const bool serves = usable(index, pardoned) || std::find(kept.begin(), kept.end(), index) != kept.end();
+    const bool serves = usable(index, pardoned) || kept.contains(index);
     return is_there(index, false) && serves && room.slots > 0 && !room.busy.empty();
   });
 }

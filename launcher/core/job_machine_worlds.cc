@@ -210,10 +210,11 @@ void JobMachine::consider_change() {
       return dial_wanted();
     case Phase::forming: {
       std::map<HostIndex, int> used;
+      const bool kept_serve = !roster_.unwanted().empty() && kept_ones_serve(false);
       const bool stale =
           !world_.begun() && std::any_of(world_.seats().begin(), world_.seats().end(), [&](const Seat& seat) {
             const auto& host = roster_.at(seat.host);
-            return host.leaving || !(host.listed || (host.kept && kept_ones_serve(false))) ||
+            return host.leaving || !(host.listed || (host.kept && kept_serve)) ||
                    (++used[seat.host] > slots_on(seat.host) && !spec_.oversubscribe);
           });
       if (!stale) return dial_wanted();
