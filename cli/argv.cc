@@ -33,6 +33,7 @@ Result<void> missing_program(bool after) {
 }
 
 bool is_tee(const LeftOut& left_out) {
+  if (left_out.spelled == "PET_TEE") return true;  // torch_environment.h
   const auto* flag = find_flag(job_line(), left_out.spelled);
   return flag != nullptr && (flag->name == "--tee" || flag->name == "-t");
 }
@@ -80,6 +81,11 @@ Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part) {
   return {};
 }
 
+void show_what_is_teed(ArgvPart& part) {
+  if (std::any_of(part.left_out.begin(), part.left_out.end(), is_tee))
+    std::erase_if(part.settings, [](const Setting& it) { return it.option == Option::redirects; });
+}
+
 Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words) {
   auto given = split_parts(job_line(), words);
   if (!given) return tl::unexpected(given.error());
@@ -90,9 +96,7 @@ Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words) 
       const Flag& known = *flag.flag;
       if (auto ok = take_flag(known, std::move(flag), part); !ok) return tl::unexpected(ok.error());
     }
-    // As under torchrun, where a stream is teed and redirected, it is shown.
-    if (std::any_of(part.left_out.begin(), part.left_out.end(), is_tee))
-      std::erase_if(part.settings, [](const Setting& it) { return it.option == Option::redirects; });
+    show_what_is_teed(part);
     part.program = std::move(one.program);
   }
   return parts;

@@ -54,6 +54,10 @@ Result<std::vector<GivenPart>> split_parts(const CommandLine& line, const std::v
 // What `given`, a flag of job_line(), means for `part`.
 Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part);
 
+// As under torchrun, a stream that is redirected and teed is shown: a --tee takes the part's --redirects
+// away.
+void show_what_is_teed(ArgvPart& part);
+
 // The parts of our own command line.
 Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words);
 

@@ -86,6 +86,7 @@ Result<TorchEnvironment> read_torch_environment(const std::vector<EnvVar>& envir
       return fail(Code::usage, fmt::format("{}={} is not supported", name, quoted(value)),
                   hint_for_unknown_flag(spelled));
   }
+  show_what_is_teed(part);
   out.settings = std::move(part.settings);
   out.left_out = std::move(part.left_out);
   return out;

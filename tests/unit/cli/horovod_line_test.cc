@@ -73,21 +73,6 @@ std::string error(Words words) {
   return error_of(world, std::move(words));
 }
 
-// The job's variables of Horovod and NCCL: "CYCLE_TIME=2.5".
-std::set<std::string> tuned(World world, Words words) {
-  words.push_back("./train");
-  std::set<std::string> set;
-  const auto job = job_of(world, std::move(words));
-  const auto add = [&](const std::vector<EnvVar>& env) {
-    for (const auto& [name, value] : env) {
-      if (name.starts_with("HOROVOD_")) set.insert(name.substr(8) + "=" + value);
-      if (name.starts_with("NCCL_")) set.insert(name + "=" + value);
-    }
-  };
-  add(job.env);
-  add(job.programs.front().env);
-  return set;
-}
 std::set<std::string> tuned(Words words) { return tuned(horovodrun(), std::move(words)); }
 
 using Set = std::set<std::string>;

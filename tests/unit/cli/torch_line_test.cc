@@ -71,6 +71,9 @@ TEST_CASE("streams that are redirected go to files only") {
   CHECK(shown(torch_job(four + "--log-dir l --redirects=0:1,11:2").redirects) == "0o 11e ");
   CHECK(torch_job(four + "-r 0").redirects.empty());
   CHECK(torch_job(four + "-r 3 -t 3").redirects.empty());  // what is teed is shown
+  World teed;
+  teed.environment.insert(teed.environment.end(), {{"PET_REDIRECTS", "3"}, {"PET_TEE", "3"}});
+  CHECK(job_of(teed, {"-np", "2", "./train"}).redirects.empty());
   CHECK(torch_job(four + "-r 0:0").redirects.empty());
   World world;
   CHECK(notes_of(world, four + "-r 1") ==

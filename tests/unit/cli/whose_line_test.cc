@@ -16,22 +16,6 @@ namespace {
 
 using Set = std::set<std::string>;
 
-// The job's variables of Horovod and NCCL: "CYCLE_TIME=2.5".
-std::set<std::string> tuned(World world, Words words) {
-  words.push_back("./train");
-  std::set<std::string> set;
-  const auto job = job_of(world, std::move(words));
-  const auto add = [&](const std::vector<EnvVar>& env) {
-    for (const auto& [name, value] : env) {
-      if (name.starts_with("HOROVOD_")) set.insert(name.substr(8) + "=" + value);
-      if (name.starts_with("NCCL_")) set.insert(name + "=" + value);
-    }
-  };
-  add(job.env);
-  add(job.programs.front().env);
-  return set;
-}
-
 }  // namespace
 
 TEST_CASE("under an alias an option that only horovodrun has says whose line it is") {

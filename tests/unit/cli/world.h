@@ -102,3 +102,19 @@ inline std::string shown(const trainrun::JobSpec& job) {
   for (const auto& host : job.hosts.hosts) out += host.name + ":" + std::to_string(host.slots) + " ";
   return out + "np " + std::to_string(job.world_size());
 }
+
+// The job's variables of Horovod and NCCL: "CYCLE_TIME=2.5".
+inline std::set<std::string> tuned(World world, Words words) {
+  words.push_back("./train");
+  std::set<std::string> set;
+  const auto job = job_of(world, std::move(words));
+  const auto add = [&](const std::vector<trainrun::EnvVar>& env) {
+    for (const auto& [name, value] : env) {
+      if (name.starts_with("HOROVOD_")) set.insert(name.substr(8) + "=" + value);
+      if (name.starts_with("NCCL_")) set.insert(name + "=" + value);
+    }
+  };
+  add(job.env);
+  add(job.programs.front().env);
+  return set;
+}
