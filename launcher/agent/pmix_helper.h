@@ -34,8 +34,8 @@ class PmixHelper {
   PmixHelper(const PmixHelper&) = delete;
   PmixHelper& operator=(const PmixHelper&) = delete;
 
-  // Looks at the programs of the job; true: ranks will be served, the first of `facts`' libraries that can be
-  // loaded is the one. What is wrong comes as a problem.
+  // Looks at the programs of the job. `answer` tells whose MPI they are, and the library by which ranks will
+  // be served, the first that can be loaded. What is wrong comes as a problem.
   void look_at(const wire::OpenJob& order, wire::Prepared& answer);
   // There is to be a helper.
   [[nodiscard]] bool wanted() const { return wanted_; }
