@@ -34,11 +34,13 @@ class Together(InteropTest):
         where = ("-H", "node1:2,node2:2")
         release = self.folder + "/release"
         os.mkfifo(release)
+        pipe = os.open(release, os.O_RDWR)  # which waits for nobody, and keeps what is written
+        self.addCleanup(os.close, pipe)
         newer = self.start(*where, *BETWEEN_HOSTS["openmpi"], python, self.program("mpi4py_wait.py"), release)
         newer.wait_for(r"Open MPI v5\.[^\n]*has met \[0, 1, 2, 3\]", count=4, timeout=LONG)
         older = self.run_job(*where, *open_mpi.BETWEEN_HOSTS, open_mpi.open_mpi(), "all", self.folder + "/file", timeout=LONG)
         self.assertEnds(older, 0)
-        open(release, "w", encoding="utf-8").close()
+        os.write(pipe, b"go\n")
         done = self.assertEnds(newer.wait(LONG), 0)
         self.assertEqual(len(re.findall(r"again \[0, 1, 2, 3\]", done.out)), 4, done)
 
