@@ -15,6 +15,7 @@
 #include "cli/host_choice.h"
 #include "cli/host_words.h"
 #include "cli/mpi_line.h"
+#include "cli/open_mpi_names.h"
 #include "cli/parse.h"
 #include "cli/parts.h"
 #include "cli/per_host.h"
@@ -289,7 +290,9 @@ Result<Request> read(const Inputs& inputs) {
                 "name them instead: trainrun --check-hosts -H a,b ...");
   }
   resolved->program_origin = program_origin;
-  resolved->job.as_mpirun = *call && !(*call)->horovod && line->ways == Ways::open_mpi;
+  resolved->job.as_mpirun =
+      *call ? !(*call)->horovod && line->ways == Ways::open_mpi
+            : out.action != Action::print_config && names_open_mpi(resolved->job.programs, inputs);
   if (!settings->has(Option::hosts_from) &&
       (settings->has(Option::host) || settings->has(Option::hostfile))) {
     auto note = note_on_hosts_outside(resolved->job.hosts.hosts, resolved->hosts_origin, inputs,

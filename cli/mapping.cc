@@ -188,7 +188,8 @@ Result<void> deal_rounds(const Settings& settings, JobSpec& job) {
   const auto hosts = job.hosts.hosts.size();
   const auto size = static_cast<std::size_t>(std::max(job.world_size(), 0));
   const Setting* ppn = settings.get(Option::ppn);
-  if (ppn == nullptr || job.ppr <= 0 || hosts == 0 || job.elastic.enabled()) return {};
+  if (ppn == nullptr || job.ppr <= 0 || hosts == 0 || job.elastic.enabled() || !job.rank_file.empty())
+    return {};
   const auto each = static_cast<std::size_t>(job.ppr);
   if (size <= each * hosts) return {};
   if (!job.oversubscribe || job.map_by == MapBy::ppr) {

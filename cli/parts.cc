@@ -43,19 +43,52 @@ std::string name_of(const std::vector<ArgvPart>& parts, std::size_t number) {
 }
 
 Result<void> conflict(const std::vector<ArgvPart>& parts, const Said& first, const Said& second) {
-  const bool hosts = first.settings.front().option == Option::host;
   return fail(Code::usage,
               fmt::format("{} says{}, {} says{}: a job has one answer", name_of(parts, first.part),
                           shown(first), name_of(parts, second.part), shown(second)),
-              hosts ? "name all hosts in one -H: ranks take them in its order, program by program"
-                    : fmt::format("write {} once", second.settings.front().origin));
+              fmt::format("write {} once", second.settings.front().origin));
 }
+
+// What each part says with -H, where they do not all say the same: then each has hosts of its own.
+class OwnHosts {
+ public:
+  explicit OwnHosts(std::size_t parts) : said_(parts) {}
+
+  void hear(const Said& said) { said_[said.part] = said.settings; }
+
+  // Gives them back to `parts`; `common` has those of all, in their order.
+  Result<void> settle(std::vector<ArgvPart>& parts, std::vector<Setting>& common) const {
+    const auto heard = [](const std::vector<Setting>& own) { return !own.empty(); };
+    const auto first = std::find_if(said_.begin(), said_.end(), heard);
+    const auto differs = [&](const std::vector<Setting>& own) {
+      return heard(own) && !Said{0, own}.same_as(Said{0, *first});
+    };
+    if (first == said_.end() || std::none_of(first, said_.end(), differs)) return {};
+    const auto silent = std::find_if_not(said_.begin(), said_.end(), heard);
+    if (silent != said_.end())
+      return fail(Code::usage,
+                  fmt::format("{} has no {}, and others have hosts of their own",
+                              name_of(parts, static_cast<std::size_t>(silent - said_.begin())),
+                              first->front().origin),
+                  "give each program its own hosts, or name all hosts in one -H");
+    std::erase_if(common, [](const Setting& setting) { return setting.option == Option::host; });
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      common.insert(common.end(), said_[i].begin(), said_[i].end());
+      parts[i].settings.insert(parts[i].settings.end(), said_[i].begin(), said_[i].end());
+    }
+    return {};
+  }
+
+ private:
+  std::vector<std::vector<Setting>> said_;
+};
 
 }  // namespace
 
 Result<std::vector<Setting>> take_common(std::vector<ArgvPart>& parts) {
   std::vector<Setting> common;
   std::map<Option, Said> answers;
+  OwnHosts own_hosts(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::vector<Setting> own;
     std::map<Option, Said> here;
@@ -74,12 +107,14 @@ Result<std::vector<Setting>> take_common(std::vector<ArgvPart>& parts) {
     }
     parts[i].settings = std::move(own);
     for (auto& [option, said] : here) {
+      if (option == Option::host) own_hosts.hear(said);
       const auto [known, fresh] = answers.try_emplace(option, said);
-      if (!fresh && !known->second.same_as(said))
+      if (!fresh && option != Option::host && !known->second.same_as(said))
         return tl::unexpected(conflict(parts, known->second, said).error());
       if (fresh) common.insert(common.end(), said.settings.begin(), said.settings.end());
     }
   }
+  if (auto ok = own_hosts.settle(parts, common); !ok) return tl::unexpected(ok.error());
   return common;
 }
 

@@ -10,7 +10,8 @@
 namespace trainrun::cli {
 
 // Takes the settings of the whole job out of `parts`; what is left there is the part's own. They may stand
-// before any program, and before several if they say the same; an Error names the parts that do not.
+// before any program, and before several if they say the same; an Error names the parts that do not. -H alone
+// may differ: then each part keeps its own, and the job has the hosts of all.
 Result<std::vector<Setting>> take_common(std::vector<ArgvPart>& parts);
 
 // A line for each reason why flags of the command line were left out.

@@ -9,6 +9,7 @@
 #include "cli/forward.h"
 #include "cli/host_choice.h"
 #include "cli/mapping.h"
+#include "cli/part_hosts.h"
 #include "cli/program.h"
 #include "cli/program_search.h"
 #include "cli/torch_words.h"
@@ -53,15 +54,15 @@ class Resolver {
     if (ok) ok = hosts();
     if (ok) ok = programs();
     if (ok) ok = counts();
+    if (ok) ok = seat_on_own_hosts(settings_, parts_, inputs_, out_.job);
     if (ok) ok = deal_rounds(settings_, out_.job);
     if (ok) ok = forward(settings_, parts_, choice_.this_host_alone, inputs_, out_.job, out_.notes);
     if (ok) ok = ranks_named();
     if (ok) ok = look_here();
     for (auto& note : core::started_plainly(out_.job)) out_.notes.push_back(std::move(note));
+    if (ok && !discovers()) ok = check_room(settings_, out_.job);
     if (!ok) return tl::unexpected(ok.error());
     if (!discovers()) {  // else nobody knows the hosts yet
-      ok = check_room(settings_, out_.job);
-      if (!ok) return tl::unexpected(ok.error());
       const auto placed = first_world(out_.job);
       if (!placed) return tl::unexpected(placed.error());
       say_smaller(static_cast<int>(placed->seats.size()));
@@ -211,10 +212,9 @@ class Resolver {
       std::vector<std::string> details;
       auto words = program_words(part, program.directory, choice_.this_host_alone, inputs_, details);
       if (!words) return tl::unexpected(words.error());
-      for (auto& line : details) {
-        const bool said = std::find(out_.notes.begin(), out_.notes.end(), line) != out_.notes.end();
-        if (out_.job.verbose > 0 && !said) out_.notes.push_back(std::move(line));
-      }
+      for (auto& line : details)
+        if (out_.job.verbose > 0 && std::find(out_.notes.begin(), out_.notes.end(), line) == out_.notes.end())
+          out_.notes.push_back(std::move(line));
       if (words->empty() && needs_program_) {
         return fail(Code::usage, "no program was named",
                     "write trainrun [flags] program [arguments], or see trainrun --help");

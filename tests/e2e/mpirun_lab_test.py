@@ -139,6 +139,18 @@ class AsMpirun(SshTest):
         done = self.run_line("mpiexec -n 1 sleep 60", "/bin/true", env={"MPIEXEC_TIMEOUT": "1"})
         self.assertEnds(done, 124)
 
+    def test_each_program_on_hosts_of_its_own(self):
+        show = "sh -c 'echo $RANK $TRAINRUN_HOST'"
+        for line in (f"mpirun -np 1 -host node2 {show} : -np 2 -host node1:2",
+                     f"mpiexec.hydra -n 1 -host node2 {show} : -n 2 -host node1"):
+            with self.subTest(line=line):
+                self.assertEqual(self.places(line), ["node2", "node1", "node1"])
+        for line, program in (("mpirun -np 1 -host node2 ./prog conform : -np 2 -host node1:2 ./prog conform", open_mpi),
+                              ("mpiexec.hydra -n 1 -host node2 ./prog conform : -n 2 -host node1 ./prog conform", mpich)):
+            with self.subTest(line=line):
+                done = self.assertEnds(self.run_line(line, program()), 0)
+                self.assertIn("of 3: all is well", done.out)
+
     def test_hosts_in_turn(self):
         self.assertEqual(self.places("mpiexec -n 4 -ppn 1 -hosts node1,node2"), ["node1", "node2"] * 2)
 

@@ -313,9 +313,6 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"-np", "1", "--grace", "5", "./train", ":", "-np", "1", "--grace", "3s", "./train"},
        "part 1 ('./train') says --grace 5, part 2 ('./train') says --grace 3s: a job has one answer | write "
        "--grace once"},
-      {{"-np", "1", "-H", "a", "./train", ":", "-np", "1", "-H", "b", "./train"},
-       "part 1 ('./train') says -H a, part 2 ('./train') says -H b: a job has one answer | name all hosts in "
-       "one -H: ranks take them in its order, program by program"},
       {{"-np", "1", "-m", "a.b", ":", "-np", "1", "--timestamp", "./train", ":", "--timestamp=no", "./train"},
        "part 2 ('./train') says --timestamp, part 3 ('./train') says --timestamp=no: a job has one answer | "
        "write "

@@ -1,0 +1,114 @@
+#include "cli/part_hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "cli/value.h"
+#include "host-discovery/host_list.h"
+#include "host-discovery/merge.h"
+#include "launcher/base/strings.h"
+#include "launcher/core/placement.h"
+
+namespace trainrun::cli {
+namespace {
+
+std::vector<Setting> own_hosts(const ArgvPart& part) {
+  std::vector<Setting> out;
+  std::copy_if(part.settings.begin(), part.settings.end(), std::back_inserter(out),
+               [](const Setting& setting) { return setting.option == Option::host; });
+  return out;
+}
+
+class Seating {
+ public:
+  Seating(const Settings& settings, const Inputs& inputs, JobSpec& job)
+      : settings_(settings), inputs_(inputs), job_(job) {
+    for (const auto& host : job.hosts.hosts) left_.push_back(host.slots);
+  }
+
+  Result<void> seat(const Program& program, const std::vector<Setting>& words) {
+    std::vector<Host> mentions;
+    for (const auto& setting : words) {
+      const auto read = hosts::parse_host_list(setting.value, setting.origin);
+      if (!read) return tl::unexpected(read.error());
+      mentions.insert(mentions.end(), read->begin(), read->end());
+    }
+    const int slots = settings_.number(Option::slots_per_host, settings_.number(Option::ppn, 1));
+    const auto wanted = hosts::merge_hosts(std::move(mentions), slots, inputs_.is_this_machine);
+    if (!wanted) return tl::unexpected(wanted.error());
+
+    JobSpec own = job_;  // what it would be if this program were all of it
+    own.programs = {program};
+    own.hosts.hosts.clear();
+    own.rank_file.clear();
+    std::vector<std::uint32_t> index;
+    for (const auto& want : *wanted) {
+      const auto found = find(want);
+      if (!found) continue;  // --nolocal has left it out
+      Host host = job_.hosts.hosts[*found];
+      host.slots = std::min(counts(want) ? want.slots : host.slots, left_[*found]);
+      own.hosts.hosts.push_back(std::move(host));
+      index.push_back(*found);
+    }
+    const auto placed = core::place(own, Generation{1});
+    if (!placed) return tl::unexpected(placed.error());
+    for (const auto& seat : placed->seats) {
+      const auto host = index[seat.host.value];
+      job_.rank_file.push_back({host, {}});
+      left_[host] = std::max(left_[host] - 1, 0);
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::uint32_t> find(const Host& want) const {
+    const auto& all = job_.hosts.hosts;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Host& host) {
+      return hosts::mean_one_host(host, want, inputs_.is_this_machine);
+    });
+    if (found == all.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - all.begin());
+  }
+
+  // Where a file or a batch system counts the slots, a mention without a count means all of them.
+  [[nodiscard]] bool counts(const Host& want) const {
+    return want.slots_given || (!settings_.has(Option::hostfile) && !settings_.has(Option::hosts_from));
+  }
+
+  const Settings& settings_;
+  const Inputs& inputs_;
+  JobSpec& job_;
+  std::vector<int> left_;  // slots that no rank has yet, by host
+};
+
+}  // namespace
+
+Result<void> seat_on_own_hosts(const Settings& settings, const std::vector<ArgvPart>& parts,
+                               const Inputs& inputs, JobSpec& job) {
+  Seating seating(settings, inputs, job);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto words = own_hosts(parts[i]);
+    if (words.empty()) return {};  // take_common() saw to it that all have some, or none
+    const auto& origin = words.front().origin;
+    if (job.elastic.enabled())
+      return fail(Code::usage,
+                  fmt::format("{}: the programs of an elastic job have no hosts of their own", origin),
+                  "name all hosts in one -H");
+    if (settings.has(Option::rankfile))
+      return fail(
+          Code::usage,
+          fmt::format("{} and {} both say where ranks run", settings.get(Option::rankfile)->origin, origin),
+          "keep one of them");
+    if (auto ok = seating.seat(job.programs[i], words); !ok) {
+      auto error = ok.error();
+      error.message = fmt::format("part {} ({} {}): {}", i + 1, origin, words.front().value, error.message);
+      return tl::unexpected(std::move(error));
+    }
+  }
+  return {};
+}
+
+}  // namespace trainrun::cli
