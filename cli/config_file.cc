@@ -22,6 +22,7 @@ struct TomlAssertion {};
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -51,6 +52,7 @@ class Reader {
       out_.programs.push_back(std::move(single_));
       out_.programs_origin = single_origin_;
     }
+    add_hosts_of_programs();
     return std::move(out_);
   }
 
@@ -295,18 +297,30 @@ class Reader {
           ok = environment(value, part.settings);
         } else if (name == "forward") {
           ok = setting(info(Option::export_name), name, value, part.settings);
-        } else if (name == "np" || name == "wdir") {
+        } else if (name == "np" || name == "wdir" || name == "hosts") {
           ok = setting(*option_of(name), name, value, part.settings);
         } else {
           ok = fail(Code::config,
                     fmt::format("{}: unknown key {} of a program", at(key.source()), quoted(name)),
-                    "a program has np, command or module, wdir, env and forward");
+                    "a program has np, command or module, hosts, wdir, env and forward");
         }
         if (!ok) return ok;
       }
       out_.programs.push_back(std::move(part));
     }
     return {};
+  }
+
+  // Where nothing else says which hosts the job has, those of its programs are all of them.
+  void add_hosts_of_programs() {
+    const auto names_hosts = [](const Setting& setting) {
+      return setting.option == Option::host || setting.option == Option::hostfile ||
+             setting.option == Option::hosts_from;
+    };
+    if (std::any_of(out_.settings.begin(), out_.settings.end(), names_hosts)) return;
+    for (const auto& program : out_.programs)
+      std::copy_if(program.settings.begin(), program.settings.end(), std::back_inserter(out_.settings),
+                   names_hosts);
   }
 
   std::string path_;

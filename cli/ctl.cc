@@ -25,9 +25,9 @@ namespace {
 using control::RunningJob;
 using Kind = control::Command::Kind;
 
-constexpr Duration time_limit = seconds(10);    // for an answer to a command
-constexpr Duration list_patience = seconds(2);  // for a job that is only listed
-constexpr Duration patience_with_dial = seconds(5), look_again = milliseconds(100);
+constexpr Duration time_limit = seconds(10);  // for an answer to a command
+constexpr Duration list_limit = seconds(2);   // for a job that is only listed
+constexpr Duration dial_limit = seconds(5), look_again = milliseconds(100);
 
 std::string local_time(std::int64_t since_1970) {
   const auto when = static_cast<std::time_t>(since_1970);
@@ -41,7 +41,7 @@ std::vector<ListedJob> describe(const std::vector<RunningJob>& jobs) {
   std::vector<ListedJob> listed;
   for (const auto& job : jobs) {
     ListedJob row{job.id};
-    const auto reply = control::ask(job.socket, control::to_line(control::VersionQuestion{}), list_patience);
+    const auto reply = control::ask(job.socket, control::to_line(control::VersionQuestion{}), list_limit);
     if (!reply && reply.error().code == Code::not_found) continue;  // it has just ended
     if (reply) {
       if (auto identity = control::read_identity(*reply)) row.identity = std::move(*identity);
@@ -138,7 +138,7 @@ namespace {
 std::string followed_up(const control::Command& command, const std::string& socket, std::string reply) {
   const auto said = control::read_reply(reply);
   if (command.kind != Kind::add_host || !said) return reply;
-  const auto until = std::chrono::steady_clock::now() + patience_with_dial;
+  const auto until = std::chrono::steady_clock::now() + dial_limit;
   std::optional<std::string> more;
   while (!more) {
     const auto answer = control::ask(socket, control::to_line(control::Command{}), time_limit);
@@ -147,7 +147,7 @@ std::string followed_up(const control::Command& command, const std::string& sock
     if (!world) return reply;
     more = after_adding(*world, command.host.name);
     if (!more && std::chrono::steady_clock::now() >= until)
-      more = fmt::format("; not reached yet after {}", format_duration(patience_with_dial));
+      more = fmt::format("; not reached yet after {}", format_duration(dial_limit));
     if (!more) std::this_thread::sleep_for(look_again);
   }
   return more->empty() ? reply : control::ok_reply(*said + *more);

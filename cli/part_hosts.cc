@@ -22,6 +22,14 @@ std::vector<Setting> own_hosts(const ArgvPart& part) {
   return out;
 }
 
+// A flag or a variable names other hosts than the file that has the programs.
+bool overrules(const Setting& common, const Setting& own) {
+  const auto from_file = [](const Setting& setting) {
+    return !setting.origin.starts_with('-') && !setting.origin.starts_with("TRAINRUN_");
+  };
+  return from_file(own) && !from_file(common);
+}
+
 class Seating {
  public:
   Seating(const Settings& settings, const Inputs& inputs, JobSpec& job)
@@ -88,10 +96,23 @@ class Seating {
 
 Result<void> seat_on_own_hosts(const Settings& settings, const std::vector<ArgvPart>& parts,
                                const Inputs& inputs, JobSpec& job) {
+  std::vector<std::vector<Setting>> own;
+  for (const auto& part : parts) own.push_back(own_hosts(part));
+  const auto named = [](const std::vector<Setting>& words) { return !words.empty(); };
+  const auto first = std::find_if(own.begin(), own.end(), named);
+  const Setting* common = settings.get(Option::host);
+  if (first == own.end() || common == nullptr || overrules(*common, first->front())) return {};
+  const auto silent = std::find_if_not(own.begin(), own.end(), named);
+  if (silent != own.end())
+    return fail(Code::usage,
+                fmt::format("part {} names no hosts, and part {} ({} {}) has hosts of its own",
+                            silent - own.begin() + 1, first - own.begin() + 1, first->front().origin,
+                            first->front().value),
+                "give each program its own hosts, or name all hosts in one -H");
+
   Seating seating(settings, inputs, job);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto words = own_hosts(parts[i]);
-    if (words.empty()) return {};  // take_common() saw to it that all have some, or none
+    const auto& words = own[i];
     const auto& origin = words.front().origin;
     if (job.elastic.enabled())
       return fail(Code::usage,

@@ -57,26 +57,18 @@ class OwnHosts {
   void hear(const Said& said) { said_[said.part] = said.settings; }
 
   // Gives them back to `parts`; `common` has those of all, in their order.
-  Result<void> settle(std::vector<ArgvPart>& parts, std::vector<Setting>& common) const {
+  void settle(std::vector<ArgvPart>& parts, std::vector<Setting>& common) const {
     const auto heard = [](const std::vector<Setting>& own) { return !own.empty(); };
     const auto first = std::find_if(said_.begin(), said_.end(), heard);
     const auto differs = [&](const std::vector<Setting>& own) {
       return heard(own) && !Said{0, own}.same_as(Said{0, *first});
     };
-    if (first == said_.end() || std::none_of(first, said_.end(), differs)) return {};
-    const auto silent = std::find_if_not(said_.begin(), said_.end(), heard);
-    if (silent != said_.end())
-      return fail(Code::usage,
-                  fmt::format("{} has no {}, and others have hosts of their own",
-                              name_of(parts, static_cast<std::size_t>(silent - said_.begin())),
-                              first->front().origin),
-                  "give each program its own hosts, or name all hosts in one -H");
+    if (first == said_.end() || std::none_of(first, said_.end(), differs)) return;
     std::erase_if(common, [](const Setting& setting) { return setting.option == Option::host; });
     for (std::size_t i = 0; i < parts.size(); ++i) {
       common.insert(common.end(), said_[i].begin(), said_[i].end());
       parts[i].settings.insert(parts[i].settings.end(), said_[i].begin(), said_[i].end());
     }
-    return {};
   }
 
  private:
@@ -114,7 +106,7 @@ Result<std::vector<Setting>> take_common(std::vector<ArgvPart>& parts) {
       if (fresh) common.insert(common.end(), said.settings.begin(), said.settings.end());
     }
   }
-  if (auto ok = own_hosts.settle(parts, common); !ok) return tl::unexpected(ok.error());
+  own_hosts.settle(parts, common);
   return common;
 }
 

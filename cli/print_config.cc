@@ -108,14 +108,14 @@ class Printer {
     } else if (row.option == Option::module || row.option == Option::np) {
       // with the programs
     } else if (row.option == Option::verbose) {
-      line(key, fmt::format("{}", job.verbose),
-           settings_.has(row.option) ? settings_.get(row.option)->origin : "default");
+      if (const Setting* setting = settings_.get(row.option))
+        line(key, fmt::format("{}", job.verbose), setting->origin);
     } else if (const Setting* setting = settings_.get(row.option)) {
       line(key, value_text(row, settings_), setting->origin);
-    } else if (row.type == Type::flag) {
-      line(key, "false", "default");
     } else {
-      const std::string_view otherwise = row.default_text.empty() ? "none" : row.default_text;
+      const std::string_view otherwise = row.type == Type::flag     ? "false"
+                                         : row.default_text.empty() ? "none"
+                                                                    : row.default_text;
       out_ += fmt::format("{:<48}  # default\n", fmt::format("# {}: {}", key, otherwise));
     }
   }
@@ -192,9 +192,17 @@ class Printer {
       }
       out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\n", program.np, toml_string(program.directory));
       if (!program.argv.empty()) out_ += fmt::format("command = {}\n", toml_array(program.argv));
+      own_hosts(parts_[i].settings);
       forwarded("forward", parts_[i].settings);
       variables("env.", parts_[i].settings);
     }
+  }
+
+  void own_hosts(const std::vector<Setting>& from) {
+    std::vector<std::string> lists;
+    for (const auto& setting : from)
+      if (setting.option == Option::host) lists.push_back(setting.value);
+    if (!lists.empty()) out_ += fmt::format("hosts = {}\n", toml_array(lists));
   }
 
   // Names without a value; those with one are in [env].

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/base/hash.h"
+#include "rendezvous/messages.h"
+
 namespace trainrun::comm {
 namespace {
 
@@ -18,6 +21,14 @@ bool can_go_on_without(const Disagreement& disagreement, const Descriptor& what)
   return one_has_joined && (what.call == Call::allreduce || what.call == Call::barrier);
 }
 
+// Neither of the two numbers that mean something else.
+std::uint32_t number_of(const std::vector<std::uint32_t>& members) {
+  if (members.empty()) return rendezvous::Pulse::all_ranks;
+  const auto sum = fnv1a(fmt::format("{}", fmt::join(members, " ")));
+  return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(sum ^ sum >> 32), 1,
+                                   rendezvous::Pulse::steps - 1);
+}
+
 }  // namespace
 
 Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain,
@@ -27,7 +38,8 @@ Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_t
       backend_(std::move(backend)),
       op_timeout_(op_timeout),
       explain_(std::move(explain)),
-      links_(std::move(links)) {}
+      links_(std::move(links)),
+      number_(number_of(links_.world_ranks)) {}
 
 std::uint32_t Group::world_rank(std::uint32_t member) const {
   return member < links_.world_ranks.size() ? links_.world_ranks[member] : member;
@@ -106,6 +118,7 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
   sequence_ = what.sequence;
   // The watcher reads these; they order nothing else.
   call_.store(what.call, std::memory_order_relaxed);
+  bytes_.store(what.count * size_of(what.dtype), std::memory_order_relaxed);
   mark_.store(2 * what.sequence - 1, std::memory_order_release);
   const auto now = std::chrono::steady_clock::now();
   recorder_.begin(what, now);

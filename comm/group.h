@@ -24,6 +24,8 @@ class Group {
   struct Progress {
     std::uint64_t mark = 0;
     Call call = Call::barrier;
+    std::uint64_t bytes = 0;   // of one rank's buffer
+    std::uint32_t number = 0;  // of the group, as rendezvous::Pulse has it
     [[nodiscard]] bool in_operation() const { return mark % 2 == 1; }
     [[nodiscard]] std::uint64_t sequence() const { return (mark + 1) / 2; }
   };
@@ -95,7 +97,7 @@ class Group {
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] const char* backend() const { return backend_->name(); }
   // From any thread, also while an operation runs.
-  [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load()}; }
+  [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load(), bytes_.load(), number_}; }
   [[nodiscard]] std::vector<Recorder::Operation> recent() const { return recorder_.read(); }
 
  private:
@@ -121,6 +123,8 @@ class Group {
   std::uint64_t sequence_ = 0;
   std::atomic<std::uint64_t> mark_{0};
   std::atomic<Call> call_{Call::barrier};
+  std::atomic<std::uint64_t> bytes_{0};
+  const std::uint32_t number_;
   Recorder recorder_;
   std::optional<Failure> failure_;  // the first: it answers every later call
   std::atomic<bool> broken_ = false;

@@ -45,10 +45,11 @@ Failure Watcher::listen() {
       const bool moved = std::exchange(told, progress.mark) != progress.mark;
       if (steps_.counted() && !progress.in_operation()) {
         if (const auto step = steps_.pulse())
-          static_cast<void>(client_.pulse(rank_, step->what, step->number, step->odd));
+          static_cast<void>(
+              client_.pulse({rank_.value, step->what, step->number, step->odd, rendezvous::Pulse::steps, 0}));
       } else if (moved || progress.in_operation()) {
-        static_cast<void>(
-            client_.pulse(rank_, name_of(progress.call), progress.sequence(), progress.in_operation()));
+        static_cast<void>(client_.pulse({rank_.value, name_of(progress.call), progress.sequence(),
+                                         progress.in_operation(), progress.number, progress.bytes}));
       }
     } else if (const auto* notice = std::get_if<rendezvous::Notice>(&*heard)) {
       seen = notice->number;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/base/check.h"
@@ -14,6 +15,14 @@ namespace {
 
 // Of a rank that ends: what it printed within this time it printed for that.
 constexpr Duration fresh_words = seconds(3);
+
+// How long ranks may wait in an operation before it is told who has not come: as Horovod's stall check, and
+// before a world that hangs is ended.
+Duration stall_after(const JobSpec& job) {
+  constexpr Duration as_horovod = seconds(60);
+  const auto& hang = job.elastic.hang_timeout;
+  return hang ? std::min<Duration>(as_horovod, *hang / 2) : as_horovod;
+}
 
 }  // namespace
 
@@ -80,7 +89,9 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
       likely_first_(first.seats.empty() ? HostIndex{0} : first.seats.front().host),
       port_(job_),
       hang_(job_.elastic.hang_timeout),
-      life_(loop) {}
+      life_(loop),
+      stall_(stall_after(job_)),
+      stalled_(loop) {}
 
 Controller::~Controller() = default;
 

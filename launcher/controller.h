@@ -16,6 +16,7 @@
 #include "launcher/core/hang_watch.h"
 #include "launcher/core/job_machine.h"
 #include "launcher/core/master_port.h"
+#include "launcher/core/stall_watch.h"
 #include "launcher/core/world_start.h"
 #include "launcher/fleet.h"
 #include "launcher/input.h"
@@ -110,6 +111,7 @@ class Controller {
   [[nodiscard]] output::Moment moment() const;
   void sign_of_life();
   void watch_life();
+  void watch_operations();
 
   io::Loop& loop_;
   JobSpec job_;  // hosts that are found later are appended
@@ -133,6 +135,8 @@ class Controller {
   std::function<void()> ask_for_hosts_;
   core::HangWatch hang_;
   io::Timer life_;  // of its next look
+  core::StallWatch stall_;
+  io::Timer stalled_;  // of its next look
   std::map<WorkerId, Instant> last_stderr_;
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
   std::map<WorkerId, std::string> stacks_;              // that an inspection found, until they are shown

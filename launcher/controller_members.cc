@@ -20,6 +20,16 @@ void Controller::watch_life() {
   if (const auto next = hang_.next_look()) life_.arm(*next, [this] { watch_life(); });
 }
 
+void Controller::watch_operations() {
+  const auto next = stall_.next_look();
+  if (next && *next <= io::Loop::now()) {
+    std::vector<std::pair<Rank, WorkerId>> ranks;
+    for (const auto& worker : machine_.workers()) ranks.emplace_back(worker.seat.rank, worker.worker);
+    for (const auto& line : stall_.look(ranks, io::Loop::now())) console_.say(line);
+  }
+  if (const auto at = stall_.next_look()) stalled_.arm(*at, [this] { watch_operations(); });
+}
+
 void Controller::perform(const core::Inspect&) {
   stacks_.clear();
   fleet_.send_all(hang_.inspect());
@@ -57,12 +67,15 @@ RendezvousHub::Events Controller::members() {
       [this](Generation generation, WorkerId worker) {
         event(core::MemberWaits{generation, worker});
       },
-      [this](Generation generation, WorkerId worker, const std::string& op, std::uint64_t sequence,
-             bool inside) {
+      [this](Generation generation, WorkerId worker, const rendezvous::Pulse& pulse) {
         if (machine_.seat_of(worker) == nullptr) return;
         sign_of_life();
         if (std::exchange(progressed_, generation) != generation) event(core::WorldProgressed{generation});
-        hang_.operated(worker, op, sequence, inside);
+        hang_.operated(worker, pulse.op, pulse.sequence, pulse.in_operation);
+        if (pulse.group == rendezvous::Pulse::steps) return;
+        stall_.operated(worker, {pulse.op, pulse.sequence, pulse.bytes, pulse.in_operation, pulse.group},
+                        io::Loop::now());
+        if (!stalled_.armed()) watch_operations();
       },
       [this](Generation generation, const rendezvous::TorchStore::Arrivals& came) {
         // Of connections that are nobody's each may be a rank's: then nobody can be named.

@@ -50,6 +50,7 @@ void Controller::perform(const core::BeginWorld& order) {
   }
   const std::unordered_set<WorkerId> present(order.workers.begin(), order.workers.end());
   hang_.keep([&](WorkerId worker) { return present.contains(worker); });
+  stall_.keep([&](WorkerId worker) { return present.contains(worker); });
   const auto is_gone = [&](const auto& it) { return !present.contains(it.first); };
   std::erase_if(last_stderr_, is_gone);
   std::erase_if(recorded_, is_gone);

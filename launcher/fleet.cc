@@ -24,7 +24,7 @@ constexpr std::uint64_t most_credit = 4u << 20;
 constexpr std::size_t most_words = 300;  // of what a host said last
 
 // A dial gives up a little before the job's start does: it knows what it waited for.
-Duration patience_of_a_dial(Duration start_timeout) {
+Duration limit_of_a_dial(Duration start_timeout) {
   return start_timeout - std::min<Duration>(start_timeout / 8, seconds(1));
 }
 
@@ -173,7 +173,7 @@ void Fleet::dial_wanted() {
     const auto dial = ++dials_[host];
     const auto& name = job_.hosts.hosts[host.value];
     batches[transport_kind(job_, name)].push_back(
-        {name, patience_of_a_dial(job_.start_timeout),
+        {name, limit_of_a_dial(job_.start_timeout),
          [this, host, dial](Result<transport::Dialled> result) { dialled(host, dial, std::move(result)); }});
   }
   for (const bool local : {true, false}) {

@@ -39,7 +39,7 @@ struct Dispatch {
     if (to.waits) to.waits(it.generation, it.worker);
   }
   void operator()(const rendezvous::MemberPulse& it) const {
-    if (to.pulse) to.pulse(it.generation, it.worker, it.op, it.sequence, it.in_operation);
+    if (to.pulse) to.pulse(it.generation, it.worker, it.said);
   }
 };
 
@@ -148,7 +148,7 @@ void RendezvousHub::tell_closed(std::uint32_t connection, wire::DoorKind kind) {
 // Those who have come wait for the others, in init_process_group or soon.
 void RendezvousHub::watch_arrivals() {
   if (torch_timer_.armed()) return;
-  torch_timer_.arm(io::Loop::now() + torch_patience, [this] {
+  torch_timer_.arm(io::Loop::now() + arrival_limit, [this] {
     const auto& came = torch_store_.arrivals();
     if (came.ranks.size() + came.unknown < size_ && events_->torch_waits)
       events_->torch_waits(generation_, came);
@@ -162,7 +162,7 @@ void RendezvousHub::watch_horovod() {
   }
   if (horovod_told_ || horovod_.arrivals().empty()) return;
   horovod_told_ = true;
-  horovod_timer_.arm(io::Loop::now() + torch_patience, [this] {
+  horovod_timer_.arm(io::Loop::now() + arrival_limit, [this] {
     const auto came = horovod_.arrivals();
     if (came.size() < size_ && events_->horovod_waits) events_->horovod_waits(generation_, came);
   });

@@ -48,10 +48,8 @@ class RendezvousHub {
     std::function<void(Generation, bool elastic)> formed;
     std::function<void(Generation, const rendezvous::Verdict&)> broken;
     std::function<void(Generation, WorkerId)> waits;
-    std::function<void(Generation, WorkerId, const std::string& op, std::uint64_t sequence,
-                       bool in_operation)>
-        pulse;
-    // Some ranks have come to torch's store, and `torch_patience` later others have not.
+    std::function<void(Generation, WorkerId, const rendezvous::Pulse&)> pulse;
+    // Some ranks have come to torch's store, and `arrival_limit` later others have not.
     std::function<void(Generation, const rendezvous::TorchStore::Arrivals&)> torch_waits;
     // A client of torch's store was turned away.
     std::function<void(HostIndex, const std::string& why)> torch_refused;
@@ -68,7 +66,7 @@ class RendezvousHub {
     std::function<void(WorkerId, const std::string& why)> horovod_unreachable;
   };
 
-  static constexpr Duration torch_patience = seconds(10);  // and Horovod's
+  static constexpr Duration arrival_limit = seconds(10);  // and Horovod's
 
   // `key` has 32 bytes.
   RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {}, Credit credit = {},

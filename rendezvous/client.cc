@@ -256,11 +256,9 @@ Answer<std::variant<Notice, Verdict>> Client::hear(Rank rank, std::uint32_t seen
   }
 }
 
-Answer<void> Client::pulse(Rank rank, std::string op, std::uint64_t sequence, bool in_operation) {
-  op.resize(std::min(op.size(), max_operation));
-  return ask(Pulse{rank.value, std::move(op), sequence, in_operation},
-             std::chrono::steady_clock::now() + state_->slack)
-      .map([](std::uint32_t) {});
+Answer<void> Client::pulse(Pulse pulse) {
+  pulse.op.resize(std::min(pulse.op.size(), max_operation));
+  return ask(std::move(pulse), std::chrono::steady_clock::now() + state_->slack).map([](std::uint32_t) {});
 }
 
 void Client::interrupt() { state_->socket.shut_down(); }

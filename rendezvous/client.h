@@ -65,7 +65,7 @@ class Client {
   // but hear() and pulse() may be called on this client afterwards.
   Answer<std::variant<Notice, Verdict>> hear(Rank rank, std::uint32_t seen, Duration within);
   // Does not wait for the answer, which a later hear() passes over.
-  Answer<void> pulse(Rank rank, std::string op, std::uint64_t sequence, bool in_operation);
+  Answer<void> pulse(Pulse pulse);
 
   // From any thread: the call that runs and all later ones fail as disconnected.
   void interrupt();

@@ -35,9 +35,7 @@ struct MemberWaits {
 struct MemberPulse {
   Generation generation;
   WorkerId worker;
-  std::string op;
-  std::uint64_t sequence = 0;
-  bool in_operation = false;
+  Pulse said;
 };
 
 using Event = std::variant<MemberJoined, Formed, Broken, MemberWaits, MemberPulse>;

@@ -218,14 +218,20 @@ struct News {
 };
 // A sign of life and progress of the member `rank`, which has joined: its last operation. Done.
 struct Pulse {
+  // Of `group`: all ranks; steps of a program whose operations are another library's, where in_operation says
+  // nothing; else a number that all members of the group give it.
+  static constexpr std::uint32_t all_ranks = 0, steps = 0xffffffff;
+
   std::uint32_t rank = 0;
   std::string op;
   std::uint64_t sequence = 0;
   bool in_operation = false;
+  std::uint32_t group = all_ranks;
+  std::uint64_t bytes = 0;  // of one rank's buffer
 
   template <class Self, class V>
   static void fields(Self& self, V& v) {
-    v(self.rank, self.op, self.sequence, self.in_operation);
+    v(self.rank, self.op, self.sequence, self.in_operation, self.group, self.bytes);
   }
 };
 

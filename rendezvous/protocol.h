@@ -12,7 +12,7 @@
 
 namespace trainrun::rendezvous {
 
-inline constexpr std::uint16_t protocol_version = 4;
+inline constexpr std::uint16_t protocol_version = 5;
 
 // Sizes in bytes unless said otherwise.
 inline constexpr std::size_t max_key = 1024;

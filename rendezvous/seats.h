@@ -22,6 +22,7 @@ struct Seat {
   bool leaves_at_close = false;
   // Its last pulse.
   std::uint64_t sequence = 0;
+  std::uint32_t group = 0;
   bool in_operation = false;
   Instant heard{};
 };

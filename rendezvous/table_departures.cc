@@ -44,7 +44,7 @@ void Table::leave_unmet(std::uint32_t rank) {
 bool Table::takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const {
   const auto& one = seats_.at(rank);
   const auto& mine = seats_.at(reporter);
-  return one.in_operation && mine.in_operation && one.sequence >= mine.sequence &&
+  return one.in_operation && mine.in_operation && one.group == mine.group && one.sequence >= mine.sequence &&
          now - one.heard < pulse_counts_for;
 }
 

@@ -128,14 +128,12 @@ void Table::handle(const Pulse& pulse, const Waiter& waiter, Instant now) {
   auto& seat = seats_.at(pulse.rank);
   seat.heard = now;
   // A member that is stuck repeats itself, and has not got on.
-  if (seat.sequence == pulse.sequence && seat.in_operation == pulse.in_operation) return;
+  if (seat.sequence == pulse.sequence && seat.group == pulse.group && seat.in_operation == pulse.in_operation)
+    return;
   seat.sequence = pulse.sequence;
+  seat.group = pulse.group;
   seat.in_operation = pulse.in_operation;
-  events_.emplace_back(MemberPulse{{world_.generation},
-                                   {world_.members[pulse.rank].worker},
-                                   pulse.op,
-                                   pulse.sequence,
-                                   pulse.in_operation});
+  events_.emplace_back(MemberPulse{{world_.generation}, {world_.members[pulse.rank].worker}, pulse});
 }
 
 }  // namespace trainrun::rendezvous

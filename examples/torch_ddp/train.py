@@ -3,7 +3,7 @@
 
     trainrun -np 4 python3 examples/torch_ddp/train.py
 
-With --checkpoint it can be started anew at any time, with any number of ranks, so failures cost an epoch at most:
+With --checkpoint it can be started again at any time, with any number of ranks, so failures cost an epoch at most:
 
     trainrun -np 4 --min-np 2 python3 examples/torch_ddp/train.py --checkpoint /shared/digits.pt
 """

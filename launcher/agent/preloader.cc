@@ -66,14 +66,14 @@ void Preloader::begin(const wire::Preload& preload, const std::string& job_direc
   if (preload.programs.empty()) return;
   automatic_ = preload.automatic;
   modules_ = fmt::format("{}", fmt::join(preload.modules, ","));
-  time_limit_ = milliseconds(preload.patience_ms);
+  time_limit_ = milliseconds(preload.import_limit_ms);
   folder_ = job_directory + "/preload";
   key_file_ = job_directory + "/key";
   const auto script = folder_ + "/sitecustomize.py";
   const bool made = !job_directory.empty() && ::mkdir(folder_.c_str(), 0700) == 0;
   Fd file(made ? ::open(script.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1);
   if (!file || !write_all(file.get(), zygote_script()))
-    return note(fmt::format("cannot write {}: {}; ranks are started plainly", script, errno_text(errno)));
+    return note(fmt::format("cannot write {}: {}; ranks are started without it", script, errno_text(errno)));
   for (const auto& program : preload.programs) {
     if (program.interpreter >= program.command || program.command >= program.argv.size()) continue;
     lines_.push_back(std::make_unique<Line>(loop_, program));
@@ -157,7 +157,7 @@ void Preloader::start(const wire::Start& order) {
     if (!why && bytes_of(words) > zygote_pad) why = "the size of the environment";
     if (why) {
       if (!std::exchange(line->told_difference, true))
-        note(fmt::format("{} is not the same for all ranks; those are started plainly", *why));
+        note(fmt::format("{} is not the same for all ranks; those are started without it", *why));
       return supervisor_.start(order);
     }
     line->waiting.push_back(order);
@@ -252,13 +252,13 @@ void Preloader::ended(Line& line, const std::string& why) {
   if (line.state == Line::State::importing) return refuse(line, "the imports failed: " + why);
   const bool again = ++line.deaths < most_deaths;
   note(fmt::format("the process that ranks are forked from ended: {}; {}", why,
-                   again ? "it is started anew" : "ranks are started plainly from now on"));
+                   again ? "it is started again" : "ranks are started without it from now on"));
   start_plainly(line);
   again ? spawn(line) : void(line.state = Line::State::off);
 }
 
 void Preloader::refuse(Line& line, const std::string& why) {
-  note(why + "; ranks are started plainly");
+  note(why + "; ranks are started without it");
   line.state = Line::State::off;
   if (line.zygote) line.time_limit.arm(io::Loop::now() + farewell, [&line] { line.end(); });
   start_plainly(line);

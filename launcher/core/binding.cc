@@ -260,11 +260,14 @@ Result<void> gpus_suffice(const JobSpec& job, const wire::HostFacts& facts, std:
   const auto own = own_gpu_list(job, source);
   const auto have = own.empty() ? std::uint64_t{facts.gpus} : own.size();
   if (needed <= have) return {};
-  return fail(Code::usage,
-              fmt::format("{} with {} each need {}, and {} has {}", counted(local_size, "rank"),
-                          counted(job.gpus_per_rank, "GPU"),
-                          counted(static_cast<std::int64_t>(needed), "GPU"), source, have),
-              "lower --gpus-per-rank, or give the host fewer slots");
+  return fail(
+      Code::usage,
+      fmt::format("{} with {} each need {}, and {} has {}", counted(local_size, "rank"),
+                  counted(job.gpus_per_rank, "GPU"), counted(static_cast<std::int64_t>(needed), "GPU"),
+                  source, have),
+      job.virtual_local_rank && job.gpus_per_rank == 1
+          ? "leave out --virtual-local-rank, which gives each rank a GPU, or give the host fewer slots"
+          : "lower --gpus-per-rank, or give the host fewer slots");
 }
 
 Result<void> processes_suffice(const wire::HostFacts& facts, std::uint32_t ranks) {

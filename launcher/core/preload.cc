@@ -77,7 +77,7 @@ std::vector<std::string> started_plainly(const JobSpec& job) {
   for (const auto& program : job.programs)
     if (const auto why = not_preloaded(job, program); !why.empty())
       lines.push_back("--preload: " + quoted(program.argv.empty() ? "" : program.argv.front()) +
-                      " is started plainly: " + why);
+                      " is started without it: " + why);
   return lines;
 }
 
@@ -86,7 +86,7 @@ wire::Preload preload_of(const JobSpec& job) {
   if (!job.preload.wanted()) return preload;
   preload.automatic = job.preload.automatic;
   preload.modules = job.preload.modules;
-  preload.patience_ms = static_cast<std::uint32_t>(std::min<std::int64_t>(
+  preload.import_limit_ms = static_cast<std::uint32_t>(std::min<std::int64_t>(
       std::chrono::ceil<milliseconds>(job.start_timeout).count(), std::numeric_limits<std::uint32_t>::max()));
   for (const auto& program : job.programs) {
     const auto line = python_command(program.argv);

@@ -22,7 +22,7 @@ constexpr Duration redraw_interval = milliseconds(200);
 constexpr Duration bar_interval = seconds(1), bar_cut_interval = seconds(5);
 constexpr Duration prompt_pause = milliseconds(200);
 constexpr Duration long_silence = seconds(60);
-constexpr Duration patience_with_readers = seconds(60);
+constexpr Duration reader_limit = seconds(60);
 // What a reader or disk that is well needs for what is left; also --grace may be zero.
 constexpr Duration a_moment = seconds(1);
 // The innermost frames say where a rank waits; all of them, of every rank, would hide everything else.
@@ -323,7 +323,7 @@ void Console::wait_for_readers(std::function<void()> over) {
                        unread_ += writer->backlog();
                        writer->give_up();
                      },
-                     in_vain ? a_moment : patience_with_readers});
+                     in_vain ? a_moment : reader_limit});
   }
   sinks.push_back({[this] { return files_.idle() ? std::nullopt : std::optional(files_.backlog()); },
                    [this] {
@@ -352,7 +352,7 @@ std::vector<std::string> Console::lost_output() const {
   if (left_.bytes > 0)
     line += fmt::format(": {} took nothing more{}", left_.name,
                         waited(std::max(job_.grace, a_moment), " (--grace)"));
-  if (unread_ > 0) line += ": nobody read it" + waited(patience_with_readers, "");
+  if (unread_ > 0) line += ": nobody read it" + waited(reader_limit, "");
   std::vector<std::string> lines{std::move(line)};
   const auto losses = files_.losses();
   const auto named = std::min(losses.size(), most_losses_named);

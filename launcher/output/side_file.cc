@@ -54,7 +54,7 @@ bool SideFile::writing() const { return writer_.backlog() + files_.backlog() > 0
 void SideFile::failed(int error) {
   if (std::exchange(dead_, true)) return;
   queue_.clear();
-  handlers_.say(fmt::format("{}: {} takes no more: {}; the job goes on without it", option_,
+  handlers_.say(fmt::format("{}: {} cannot be written: {}; the job goes on without it", option_,
                             quoted(name_, 300), errno_text(error)));
   pump();
 }

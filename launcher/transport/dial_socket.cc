@@ -16,7 +16,7 @@
 
 namespace trainrun::transport {
 
-Patience::Wake Patience::wait(int fd, short events, Duration at_most) const {
+DialLimit::Wake DialLimit::wait(int fd, short events, Duration at_most) const {
   const auto begun = std::chrono::steady_clock::now();
   for (;;) {
     const auto now = std::chrono::steady_clock::now();
@@ -34,7 +34,7 @@ Patience::Wake Patience::wait(int fd, short events, Duration at_most) const {
   }
 }
 
-Error Patience::error(Wake wake, const std::string& host, const std::string& step) const {
+Error DialLimit::error(Wake wake, const std::string& host, const std::string& step) const {
   if (wake == Wake::cancelled) return {Code::lost, host + ": the dial was abandoned"};
   return silent_host(host, step, spent());
 }
@@ -63,7 +63,7 @@ Duration time_for_address(Duration left, std::size_t others) {
 }
 
 Result<Fd> dial_socket(const std::string& host, const std::string& address, std::uint16_t port,
-                       const Patience& time_limit) {
+                       const DialLimit& time_limit) {
   auto answer = look_up(host, address, time_limit);
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->failure.empty()) return tl::unexpected(unreachable_host(host, {}, port, answer->failure));
@@ -82,7 +82,7 @@ Result<Fd> dial_socket(const std::string& host, const std::string& address, std:
       const auto others = static_cast<std::size_t>(&answer->addresses.back() - &each);
       const auto at_most = time_for_address(time_limit.left(), others);
       const auto wake = time_limit.wait(fd.get(), POLLOUT, at_most);
-      if (wake != Patience::Wake::ready) return tl::unexpected(time_limit.error(wake, host, "connecting"));
+      if (wake != DialLimit::Wake::ready) return tl::unexpected(time_limit.error(wake, host, "connecting"));
       socklen_t size = sizeof number;
       getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &number, &size);
       sockaddr_storage peer{};

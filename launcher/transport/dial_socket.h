@@ -14,9 +14,9 @@ namespace trainrun::transport {
 
 // How long a dial may take, and the eventfd that ends it before: readable means that nobody wants it any
 // more.
-class Patience {
+class DialLimit {
  public:
-  Patience(Instant started, Duration within, int cancel_fd)
+  DialLimit(Instant started, Duration within, int cancel_fd)
       : started_(started), deadline_(started + within), cancel_fd_(cancel_fd) {}
 
   enum class Wake { ready, too_late, cancelled };
@@ -35,7 +35,7 @@ class Patience {
 // All addresses of `address` (a name or a number) are tried in turn. The socket is non-blocking, with
 // TCP_NODELAY. `host`: the user's name for it, for the errors.
 Result<Fd> dial_socket(const std::string& host, const std::string& address, std::uint16_t port,
-                       const Patience& time_limit);
+                       const DialLimit& time_limit);
 
 // How long one address may take when `others` come after it: 5 s, as a dead one must not use up the time of
 // those, and less when there is less. The last has all that is left.

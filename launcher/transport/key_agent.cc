@@ -17,7 +17,7 @@
 namespace trainrun::transport {
 namespace {
 
-constexpr auto agent_patience = seconds(2);
+constexpr auto agent_limit = seconds(2);
 constexpr std::array<char, 5> which_keys{0, 0, 0, 1, 11};  // SSH_AGENTC_REQUEST_IDENTITIES
 
 }  // namespace
@@ -27,11 +27,11 @@ std::string key_agent() {
   return path == nullptr ? std::string() : path;
 }
 
-AgentTrouble agent_trouble(const std::string& path, const Patience& time_limit) {
+AgentProblem agent_problem(const std::string& path, const DialLimit& time_limit) {
   const auto dead = [&path](int error) {
-    return AgentTrouble{fmt::format("{}: {}", path, errno_text(error))};
+    return AgentProblem{fmt::format("{}: {}", path, errno_text(error))};
   };
-  const AgentTrouble hangs{path + ": no answer", true};
+  const AgentProblem hangs{path + ": no answer", true};
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (path.size() >= sizeof name.sun_path) return dead(ENAMETOOLONG);
@@ -42,12 +42,12 @@ AgentTrouble agent_trouble(const std::string& path, const Patience& time_limit) 
   if (::connect(agent.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0)
     return errno == EAGAIN ? hangs : dead(errno);
   if (::send(agent.get(), which_keys.data(), which_keys.size(), MSG_NOSIGNAL) < 0) return dead(errno);
-  const auto wake = time_limit.wait(agent.get(), POLLIN, agent_patience);
+  const auto wake = time_limit.wait(agent.get(), POLLIN, agent_limit);
   char byte = 0;
   const auto count = ::recv(agent.get(), &byte, 1, MSG_DONTWAIT);
-  if (wake != Patience::Wake::ready || (count < 0 && errno == EAGAIN)) return hangs;
+  if (wake != DialLimit::Wake::ready || (count < 0 && errno == EAGAIN)) return hangs;
   if (count == 0) return dead(ECONNRESET);
-  return count > 0 ? AgentTrouble{} : dead(errno);
+  return count > 0 ? AgentProblem{} : dead(errno);
 }
 
 }  // namespace trainrun::transport

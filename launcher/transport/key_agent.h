@@ -10,12 +10,12 @@ namespace trainrun::transport {
 // Its socket, where libssh and ssh look for it (SSH_AUTH_SOCK); empty: there is none.
 std::string key_agent();
 
-struct AgentTrouble {
+struct AgentProblem {
   std::string why;     // "PATH: Connection refused"; empty: it answers
   bool hangs = false;  // somebody is there, and does not answer
 };
 
 // Of the agent at `path`. Waits two seconds at most. For dial threads.
-AgentTrouble agent_trouble(const std::string& path, const Patience& time_limit);
+AgentProblem agent_problem(const std::string& path, const DialLimit& time_limit);
 
 }  // namespace trainrun::transport

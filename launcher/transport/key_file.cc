@@ -80,7 +80,7 @@ Result<void> check_key_file(const std::string& path, bool can_ask_agent) {
   return {};
 }
 
-std::string key_trouble(const std::string& path) {
+std::string key_problem(const std::string& path) {
   if (const auto why = unreadable(path); !why.empty()) return fmt::format("{}: {}", path, why);
   switch (key_kind(read_file(path, largest_key).value_or(""))) {
     case KeyKind::has_passphrase:

@@ -20,6 +20,6 @@ KeyKind key_kind(std::string_view text);
 Result<void> check_key_file(const std::string& path, bool can_ask_agent);
 
 // Why libssh could not read it, in words that begin with its name.
-std::string key_trouble(const std::string& path);
+std::string key_problem(const std::string& path);
 
 }  // namespace trainrun::transport

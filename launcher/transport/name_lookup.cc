@@ -94,7 +94,7 @@ class Desk {
 
 }  // namespace
 
-Result<Answer> look_up(const std::string& host, const std::string& name, const Patience& time_limit) {
+Result<Answer> look_up(const std::string& host, const std::string& name, const DialLimit& time_limit) {
   if (auto numeric = ask_resolver(name, AI_NUMERICHOST); numeric.failure.empty()) return numeric;
   const auto question = std::make_shared<Question>();
   question->name = name;
@@ -106,7 +106,7 @@ Result<Answer> look_up(const std::string& host, const std::string& name, const P
     return fail(Code::try_again, host + ": no thread for the resolver: " + error.what());
   }
   const auto wake = time_limit.wait(question->answered.get(), POLLIN);
-  if (wake != Patience::Wake::ready)
+  if (wake != DialLimit::Wake::ready)
     return tl::unexpected(time_limit.error(wake, host, std::string(looking_up)));
   const std::lock_guard lock(question->mutex);
   return std::move(question->answer);

@@ -23,6 +23,6 @@ struct Answer {
 
 // May be called from many threads at once; a name that takes long delays no other. The error is that of
 // `time_limit`, in which `host` is what the user typed; `name` is what it stands for.
-Result<Answer> look_up(const std::string& host, const std::string& name, const Patience& time_limit);
+Result<Answer> look_up(const std::string& host, const std::string& name, const DialLimit& time_limit);
 
 }  // namespace trainrun::transport

@@ -29,7 +29,7 @@ constexpr std::array signs{
     Sign{"Permission denied", Code::auth,
          "does `ssh {} true` work without a password? If not: ssh-copy-id {}"},
     Sign{"Too many authentication failures", Code::auth, "name the right key with -i"},
-    Sign{"Could not resolve", Code::unreachable, "is {} spelled right, and in the DNS or /etc/hosts?"},
+    Sign{"Could not resolve", Code::unreachable, "is {} spelled right, and in DNS or /etc/hosts?"},
     Sign{"Connection refused", Code::unreachable, "is sshd running there, and on that port (--ssh-port)?"},
     Sign{"No route to host", Code::unreachable, "is {} up and connected?"},
     Sign{"timed out", Code::unreachable, "is {} up, is a firewall in between?"},

@@ -123,8 +123,8 @@ bool SshLine::read_link() {
     if (!link_eof_) return false;
     eof_sent_ = true;
     api_.ssh_channel_send_eof(session_->channel);
-    const unsigned int patience_ms = 30'000;  // nobody watches this connection any more: let the kernel do it
-    setsockopt(socket(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+    const unsigned int limit_ms = 30'000;  // nobody watches this connection any more: let the kernel do it
+    setsockopt(socket(), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
     return true;
   }
   const int count = api_.ssh_channel_write(session_->channel, to_channel_.data(),

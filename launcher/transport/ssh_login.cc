@@ -102,7 +102,7 @@ Result<SshTarget> apply_options(SshSession& session, const SshOptions& options, 
 }
 
 Result<void> trust_host(SshSession& session, const SshOptions& options, const SshTarget& target,
-                        const Patience& time_limit) {
+                        const DialLimit& time_limit) {
   const auto& api = session.api;
   const auto connected = session.drive(time_limit, SSH_AGAIN, "exchanging keys with its sshd",
                                        [&] { return api.ssh_connect(session.session); });
@@ -150,13 +150,13 @@ Result<void> trust_host(SshSession& session, const SshOptions& options, const Ss
 namespace {
 
 // One private key file, signed with at once: asking first whether the host would take it costs a round trip.
-Result<int> offer_key(SshSession& session, const Patience& time_limit, const std::string& file,
+Result<int> offer_key(SshSession& session, const DialLimit& time_limit, const std::string& file,
                       std::vector<std::string>& tried) {
   const auto& api = session.api;
   ssh_key key = nullptr;
   const int read = api.ssh_pki_import_privkey_file(file.c_str(), nullptr, nullptr, nullptr, &key);
   if (read != SSH_OK) {
-    tried.push_back(key_trouble(file));
+    tried.push_back(key_problem(file));
     return SSH_AUTH_DENIED;
   }
   tried.push_back(file);
@@ -167,10 +167,10 @@ Result<int> offer_key(SshSession& session, const Patience& time_limit, const std
 }
 
 // libssh waits for an agent without end. One that IdentityAgent of ssh_config names is not known here.
-void pass_over_dead_agent(SshSession& session, const Patience& time_limit) {
+void pass_over_dead_agent(SshSession& session, const DialLimit& time_limit) {
   const auto path = key_agent();
   if (path.empty()) return;
-  const auto trouble = agent_trouble(path, time_limit);
+  const auto trouble = agent_problem(path, time_limit);
   if (trouble.why.empty()) return;
   session.remark = "the ssh agent is of no use: " + trouble.why;
   if (!trouble.hangs) return;
@@ -182,7 +182,7 @@ void pass_over_dead_agent(SshSession& session, const Patience& time_limit) {
 // The first identity (-i, or ssh_config's, or the default one) is offered by ourselves; libssh then offers
 // those of the agent and its further identities. "none" comes last: hosts that take it are rare.
 Result<void> authenticate(SshSession& session, const Host& host, const SshTarget& target,
-                          const Patience& time_limit) {
+                          const DialLimit& time_limit) {
   const auto& api = session.api;
   std::vector<std::string> tried;
   Result<int> rc = SSH_AUTH_DENIED;

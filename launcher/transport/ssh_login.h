@@ -19,10 +19,10 @@ Result<SshTarget> apply_options(SshSession& session, const SshOptions& options, 
 // Key exchange; then the host's key against the known_hosts files, always. Code::try_again: the host hung up
 // during the exchange, as an sshd does that has too many half-open connections (MaxStartups).
 Result<void> trust_host(SshSession& session, const SshOptions& options, const SshTarget& target,
-                        const Patience& time_limit);
+                        const DialLimit& time_limit);
 
 // Never asks anybody for a password or passphrase.
 Result<void> authenticate(SshSession& session, const Host& host, const SshTarget& target,
-                          const Patience& time_limit);
+                          const DialLimit& time_limit);
 
 }  // namespace trainrun::transport

@@ -137,13 +137,14 @@ void SshTransport::State::work(std::list<std::thread>::iterator self) {
 }
 
 Result<Dialled> SshTransport::State::reach(const DialJob& job) {
-  const Patience time_limit(job.started, job.within, cancel.get());
+  const DialLimit time_limit(job.started, job.within, cancel.get());
   for (int attempts = 1;; ++attempts) {
     auto dialled =
         bring_up(plan, job.host, attempts == 1 ? Bootstrap::quick : Bootstrap::careful, time_limit);
     if (dialled) return pump.adopt(std::move(*dialled));
     if (dialled.error().code != Code::try_again) return tl::unexpected(std::move(dialled.error()));
-    if (attempts == dial_attempts || time_limit.wait(-1, 0, pause_after(attempts)) != Patience::Wake::ready) {
+    if (attempts == dial_attempts ||
+        time_limit.wait(-1, 0, pause_after(attempts)) != DialLimit::Wake::ready) {
       return tl::unexpected(gave_up(std::move(dialled.error()), attempts));
     }
   }

@@ -47,16 +47,16 @@ std::string SshSession::words() const {
   return text == nullptr || *text == '\0' ? "libssh does not say why" : text;
 }
 
-Result<void> SshSession::wait(const Patience& time_limit, const char* step) {
+Result<void> SshSession::wait(const DialLimit& time_limit, const char* step) {
   const bool writing = (api.ssh_get_poll_flags(session) & SSH_WRITE_PENDING) != 0;
   const auto wake = time_limit.wait(socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)));
-  if (wake != Patience::Wake::ready) return tl::unexpected(time_limit.error(wake, host, step));
+  if (wake != DialLimit::Wake::ready) return tl::unexpected(time_limit.error(wake, host, step));
   return {};
 }
 
 namespace {
 
-Result<void> open_channel(SshSession& session, const std::string& command, const Patience& time_limit) {
+Result<void> open_channel(SshSession& session, const std::string& command, const DialLimit& time_limit) {
   const auto& api = session.api;
   session.channel = api.ssh_channel_new(session.session);
   auto rc = session.drive(time_limit, SSH_AGAIN, "opening a session",
@@ -75,7 +75,7 @@ Result<void> open_channel(SshSession& session, const std::string& command, const
 // The talk of bootstrap.h over the channel. The image is written while answers are read: the host may refuse
 // it in the middle.
 Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPlan& plan,
-                               const std::string& nonce, Bootstrap how, const Patience& time_limit) {
+                               const std::string& nonce, Bootstrap how, const DialLimit& time_limit) {
   const auto& api = session->api;
   BootstrapDialogue dialogue(*plan.image, nonce, session->host, how);
   SshDialled dialled;
@@ -133,7 +133,7 @@ Result<SshDialled> start_agent(std::unique_ptr<SshSession> session, const SshPla
 }  // namespace
 
 Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how,
-                            const Patience& time_limit) {
+                            const DialLimit& time_limit) {
   const auto api = load_ssh_api();
   if (!api) {
     auto error = api.error();

@@ -45,7 +45,7 @@ class SshSession {
   [[nodiscard]] std::string words() const;
   // Calls `call` until it gives something else than `again`; waits for the socket in between.
   template <class Call>
-  Result<int> drive(const Patience& time_limit, int again, const char* step, Call call) {
+  Result<int> drive(const DialLimit& time_limit, int again, const char* step, Call call) {
     for (;;) {
       const int rc = call();
       acknowledge_at_once(socket.get());
@@ -53,7 +53,7 @@ class SshSession {
       if (auto waited = wait(time_limit, step); !waited) return tl::unexpected(waited.error());
     }
   }
-  Result<void> wait(const Patience& time_limit, const char* step);
+  Result<void> wait(const DialLimit& time_limit, const char* step);
 };
 
 struct SshDialled {
@@ -64,6 +64,7 @@ struct SshDialled {
 };
 
 // Resolve, connect, key exchange, host key, authentication, channel, bootstrap.
-Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how, const Patience& time_limit);
+Result<SshDialled> bring_up(const SshPlan& plan, const Host& host, Bootstrap how,
+                            const DialLimit& time_limit);
 
 }  // namespace trainrun::transport

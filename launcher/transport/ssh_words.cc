@@ -122,7 +122,7 @@ Error unreachable_host(const std::string& host, std::string_view address, std::u
   const auto where = address.empty() ? std::string() : fmt::format(" {} port {}", address, port);
   return {Code::unreachable, fmt::format("{}: cannot connect{}: {}", host, where, why),
           address.empty()
-              ? fmt::format("is {} spelled right, and in the DNS or /etc/hosts?", host)
+              ? fmt::format("is {} spelled right, and in DNS or /etc/hosts?", host)
               : fmt::format("is it up, does sshd listen there (--ssh-port), is a firewall in between? "
                             "ssh {}{} true tells more",
                             ssh_flags(port, "-p"), host)};

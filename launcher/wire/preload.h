@@ -24,11 +24,12 @@ struct Preload {
   };
   bool automatic = false;
   std::vector<std::string> modules;
-  std::uint32_t patience_ms = 0;  // for the imports
-  std::vector<Program> programs;  // none: nobody is preloaded
+  std::uint32_t import_limit_ms = 0;  // for the imports
+  std::vector<Program> programs;      // none: nobody is preloaded
   template <class V>
   void fields(V& v) {
-    v("automatic", automatic), v("modules", modules), v("patience_ms", patience_ms), v("programs", programs);
+    v("automatic", automatic), v("modules", modules), v("import_limit_ms", import_limit_ms),
+        v("programs", programs);
   }
 };
 

@@ -61,7 +61,7 @@ void HorovodNotices::try_next(Instant now) {
   if (notice.address >= all.size()) notice.address = 0;
   notice.attempt = ++last_attempt_;
   notice.reply.clear();
-  notice.next = now + reply_patience;
+  notice.next = now + reply_limit;
   callbacks_.deliver(notice.attempt, coordinator_, all[notice.address],
                      hosts_updated(service->second.key, notice.stamp, notice.change));
 }

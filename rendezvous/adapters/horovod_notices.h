@@ -38,8 +38,8 @@ class HorovodNotices {
     // By no address could it be told; once a notice, which is tried further.
     std::function<void(WorkerId, const std::string& why)> failed;
   };
-  static constexpr Duration reply_patience = seconds(20), first_pause = seconds(1),
-                            longest_pause = seconds(60), first_repeat = seconds(5);
+  static constexpr Duration reply_limit = seconds(20), first_pause = seconds(1), longest_pause = seconds(60),
+                            first_repeat = seconds(5);
 
   explicit HorovodNotices(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 

@@ -23,6 +23,16 @@ class Comm(LocalTest):
         for done in self.over_each_backend("early", 3):
             self.assertRegex(done.out, r"allreduce\(sum of 1 i32\) as operation 1: rank 0 on \S+ has left the world")
 
+    def test_who_has_not_come_to_an_operation_is_named_before_the_hang_is_over(self):
+        for backend in ("shm", "gloo"):
+            with self.subTest(backend=backend):
+                done = self.run_job("-np", 4, "--hang-timeout", "4s", "--grace", 1, COMM_WORKER, "stall",
+                                    env={"TRAINRUN_COMM_BACKEND": backend})
+                self.assertSays(self.assertEnds(done, 124),
+                                r"rank 3 is 1 operation behind: ranks 0-2 have waited \S+ in allreduce number 3 "
+                                r"\(4 MiB\)")
+                self.assertEqual(done.err.count("operation behind"), 1, done)
+
     def test_a_world_that_gets_on_is_restarted_at_once_unless_it_falls_again_and_again(self):
         for way, mode in (("restart-world", "reduces"), ("in-place", "commits")):
             with self.subTest(mode=mode):

@@ -41,7 +41,7 @@ class LeaveTest(ElasticLabTest):
 
 
 class Plain(LeaveTest):
-    """A program that knows nothing of this is started anew, so all its ranks are told."""
+    """A program that knows nothing of this is restarted, so all its ranks are told."""
     PROGRAM = "/usr/bin/python3 " + LEAVER
 
     def leaver(self, number="USR1", seconds=1):

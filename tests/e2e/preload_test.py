@@ -211,7 +211,7 @@ print("ahead", "numpy" in before, "beside" in before, "script_neighbour" in befo
 
     def test_auto_with_nothing_to_import(self):
         done = self.assertEnds(self.run_script("print('ran')", preload="auto"), 0)
-        self.assertEqual(done.err.count("the script's own imports name no installed package; ranks are started plainly"), 1)
+        self.assertEqual(done.err.count("the script's own imports name no installed package; ranks are started without it"), 1)
         self.assertEqual(done.out.count("ran"), 2)
 
     def test_a_package_that_reads_the_rank_is_left_out(self):
@@ -223,7 +223,7 @@ print("ahead", "numpy" in before, "beside" in before, "script_neighbour" in befo
         self.assertEqual(done.err.count("--preload: reader is left out: reader reads RANK while it is imported"), 1)
         self.assertIn("rank is 1 (False, True)", done.out)
         alone = self.assertEnds(self.run_script("import reader; print('rank is', reader.rank)", preload="reader"), 0)
-        self.assertSays(alone, "nothing is left to import; ranks are started plainly")
+        self.assertSays(alone, "nothing is left to import; ranks are started without it")
         self.assertIn("rank is 1", alone.out)
 
     def test_the_ranks_of_known_packages_are_set_right(self):
@@ -272,7 +272,7 @@ class Fallbacks(PreloadTest):
 
     def assertPlain(self, result, why, np=2):
         self.assertEnds(result, 0)
-        self.assertEqual(len(re.findall(r"--preload: .*plainly", result.err)), 1, str(result))
+        self.assertEqual(len(re.findall(r"--preload: .*without it", result.err)), 1, str(result))
         self.assertSays(result, why)
         self.assertEqual(result.out.count("ran"), np, str(result))
         return result
@@ -280,17 +280,17 @@ class Fallbacks(PreloadTest):
     def test_an_import_that_fails(self):
         self.module("broken", "raise RuntimeError('no way')\n")
         self.assertPlain(self.run_script("print('ran')", preload="json,broken"),
-                         "--preload: import broken failed: RuntimeError: no way; ranks are started plainly")
+                         "--preload: import broken failed: RuntimeError: no way; ranks are started without it")
         self.assertPlain(self.run_script("print('ran')", preload="no_such_module"), "import no_such_module failed: ModuleNotFoundError")
 
     def test_an_import_that_hangs(self):
         self.module("hanging", "import time\nif __import__('os').environ.get('RANK') is None: time.sleep(600)\n")
         done = self.run_script("print('ran')", "--start-timeout", "1", preload="hanging")
-        self.assertPlain(done, r"the imports took longer than [\d.]+ s \(--start-timeout\); ranks are started plainly")
+        self.assertPlain(done, r"the imports took longer than [\d.]+ s \(--start-timeout\); ranks are started without it")
 
     def test_imports_that_end_the_process(self):
         self.module("ending", "import os\nos._exit(7)\n")
-        self.assertPlain(self.run_script("print('ran')", preload="ending"), "the imports failed: .*7.*; ranks are started plainly")
+        self.assertPlain(self.run_script("print('ran')", preload="ending"), "the imports failed: .*7.*; ranks are started without it")
         self.module("exiting", "import sys\nsys.exit(3)\n")
         self.assertPlain(self.run_script("print('ran')", preload="exiting"), "import exiting failed: SystemExit: 3")
 
@@ -301,7 +301,7 @@ class Fallbacks(PreloadTest):
     def test_what_cannot_be_preloaded(self):
         self.write("script.sh", "echo ran\n")
         done = self.run_job("-np", 2, "--oversubscribe", "--preload", "json", "/bin/sh", self.folder + "/script.sh")
-        self.assertPlain(done, "--preload: '?/bin/sh'? is started plainly: it is no python3")
+        self.assertPlain(done, "--preload: '?/bin/sh'? is started without it: it is no python3")
         self.assertPlain(self.run_job("-np", 2, "--oversubscribe", "--preload", "json", PYTHON, "-I", "-c", "print('ran')"),
                          "with -I Python cannot be made to import ahead")
 

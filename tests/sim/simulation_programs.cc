@@ -174,7 +174,7 @@ void Simulation::work_done(Generation generation, int turn) {
     const bool waits = there && (it->second->frozen || it->second->stuck || on_its_way);
     if (waits) return timeline_.in(seconds(1), [this, generation, turn] { work_done(generation, turn); });
   }
-  // A program that never ended well would be started anew for ever.
+  // A program that never ended well would be restarted for ever.
   const bool tried = generation.value > 4;
   const auto spread = tried ? milliseconds(200) : scenario_.finish_spread;
   const auto fails = tried ? 0 : scenario_.fails_at_end;

@@ -173,6 +173,16 @@ int late() {
   return 0;
 }
 
+// The last rank does not come to the third operation.
+int stall() {
+  auto world = World::init();
+  for (int i = 0; i < 2; ++i) world.group().allreduce(1);
+  while (world.rank() == world.size() - 1) ::pause();
+  std::vector<float> data(1 << 20);
+  world.group().allreduce(std::span(data));
+  return 0;
+}
+
 int skew() {
   const char* rank = std::getenv("TRAINRUN_RANK");
   Options options;
@@ -349,6 +359,7 @@ int main(int argc, char** argv) {
     if (mode == "mismatch") return mismatch();
     if (mode == "late") return late();
     if (mode == "fork") return forked();
+    if (mode == "stall") return stall();
     if (mode == "skew") return skew();
     if (mode == "unwind") return unwind();
     if (mode == "early") return early();

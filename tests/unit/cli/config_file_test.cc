@@ -117,7 +117,8 @@ TEST_CASE("errors of a file say line and column and what was expected") {
       {"env = 3", "job.toml:1:7: env must be a table of NAME = \"VALUE\", not an integer"},
       {"program = 3", "job.toml:1:11: program must be an array of tables, [[program]], not an integer"},
       {"[[program]]\ngrace = 3",
-       "job.toml:2:1: unknown key 'grace' of a program | a program has np, command or module, wdir, env and "
+       "job.toml:2:1: unknown key 'grace' of a program | a program has np, command or module, hosts, wdir, "
+       "env and "
        "forward"},
       {"command = [\"a\"]\n[[program]]\ncommand = [\"b\"]",
        "job.toml:1:11: command or module, and [[program]] as well | keep one of them"},

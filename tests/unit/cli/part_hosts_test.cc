@@ -61,10 +61,9 @@ TEST_CASE("a file counts the slots that several programs share") {
 TEST_CASE("what cannot be is said with its part") {
   CHECK(error_of({"-np", "1", "-H", "a", "s", ":", "-np", "2", "-H", "b", "w"})
             .starts_with("part 2 (-H b): -np 2 needs 2 slots, the host has 1"));
-  CHECK(
-      error_of({"-np", "1", "-H", "a", "s", ":", "-np", "1", "w", ":", "-np", "1", "-H", "b", "w"}) ==
-      "part 2 ('w') has no -H, and others have hosts of their own | give each program its own hosts, or name "
-      "all hosts in one -H");
+  CHECK(error_of({"-np", "1", "-H", "a", "s", ":", "-np", "1", "w", ":", "-np", "1", "-H", "b", "w"}) ==
+        "part 2 names no hosts, and part 1 (-H a) has hosts of its own | give each program its own hosts, or "
+        "name all hosts in one -H");
   CHECK(error_of(
             {"--on-failure", "restart-world", "-np", "1", "-H", "a", "s", ":", "-np", "1", "-H", "b", "w"}) ==
         "-H: the programs of an elastic job have no hosts of their own | name all hosts in one -H");
@@ -74,4 +73,19 @@ TEST_CASE("Hydra deals more ranks than slots, in each part by itself") {
   World world;
   CHECK(seats(world, {"--compat-cli", "hydra", "-n", "1", "-host", "a", "s", ":", "-n", "3", "-host", "b",
                       "w"}) == "s@a w@b w@b w@b");
+}
+
+TEST_CASE("a file may say it, --print-config writes such a file, and a flag names other hosts for all") {
+  World world;
+  world.files["/home/u/j.toml"] =
+      "[[program]]\nnp = 1\nhosts = \"a\"\ncommand = [\"s\"]\n"
+      "[[program]]\nnp = 2\nhosts = [\"b\", \"c\"]\ncommand = [\"w\"]\n";
+  CHECK(seats(world, {"--config", "j.toml"}) == "s@a w@b w@c");
+  CHECK(seats(world, {"--config", "j.toml", "-H", "x:3"}) == "s@x w@x w@x");
+
+  const auto printed =
+      world.read({"--print-config", "-np", "1", "-H", "a", "s", ":", "-np", "2", "-H", "b:2,a", "w"});
+  REQUIRE(printed);
+  world.files["/home/u/k.toml"] = printed->text;
+  CHECK(seats(world, {"--config", "k.toml"}) == "s@a w@b w@b");
 }

@@ -9,7 +9,7 @@ using Bench = ElasticBench;
 
 namespace {
 
-// The next world is begun; one is started anew, and says when it ends that it has lost a peer.
+// The next world is begun; one is restarted, and says when it ends that it has lost a peer.
 void a_replacement_dies(Bench& bench, int code) {
   if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
   REQUIRE(bench.port);

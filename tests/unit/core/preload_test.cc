@@ -69,7 +69,7 @@ TEST_CASE("hosts are told of each program once, and of what all its ranks have")
   job.programs[3].env = {{"A", "1"}, {"PYTHONUNBUFFERED", "x"}};
   job.start_timeout = seconds(7);
   const auto preload = preload_of(job);
-  CHECK(preload.patience_ms == 7000);
+  CHECK(preload.import_limit_ms == 7000);
   REQUIRE(preload.programs.size() == 2);
   CHECK(preload.programs[0].argv == words("python3 a.py"));
   CHECK(preload.programs[0].env == wire::EnvPairs{{"PYTHONUNBUFFERED", "1"}});

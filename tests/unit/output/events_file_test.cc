@@ -149,7 +149,7 @@ TEST_SUITE("output.events_file") {
     for (int i = 0; i < 3; ++i) file.write("line\n");
     scene.close();
     REQUIRE(scene.said.size() == 1);
-    CHECK(scene.said[0] == "--events: 'events' takes no more: Broken pipe; the job goes on without it");
+    CHECK(scene.said[0] == "--events: 'events' cannot be written: Broken pipe; the job goes on without it");
   }
 
   TEST_CASE("a full disk is told once") {
@@ -161,7 +161,7 @@ TEST_SUITE("output.events_file") {
     scene.close();
     REQUIRE(scene.said.size() == 1);
     CHECK(scene.said[0] ==
-          "--events: 'events' takes no more: No space left on device; the job goes on without it");
+          "--events: 'events' cannot be written: No space left on device; the job goes on without it");
   }
 
   TEST_CASE("a reader that takes nothing keeps nobody from leaving") {

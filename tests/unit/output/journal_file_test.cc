@@ -171,6 +171,6 @@ TEST_SUITE("output.journal_file") {
     scene.close();
     CHECK(scene.said ==
           std::vector<std::string>{
-              "--journal: 'j' takes no more: No space left on device; the job goes on without it"});
+              "--journal: 'j' cannot be written: No space left on device; the job goes on without it"});
   }
 }

@@ -190,7 +190,7 @@ TEST_CASE("one ear hears notices, one after another, then the end; in between it
   const auto nothing = ear.hear({0}, 0, milliseconds(10));
   REQUIRE_FALSE(nothing);
   CHECK(nothing.error().kind == FailureKind::timeout);
-  CHECK(ear.pulse({0}, "barrier", 3, false));
+  CHECK(ear.pulse({0, "barrier", 3, false}));
   server.say([](Service& service) { service.announce({2}, Change::added, {}, "one"); });
   server.say([](Service& service) { service.announce({2}, Change::leaving, {7}, "two"); });
   auto heard = ear.hear({0}, 0, patient);
@@ -206,5 +206,5 @@ TEST_CASE("one ear hears notices, one after another, then the end; in between it
   CHECK(std::get<Verdict>(*heard).how == "x");
   auto told = pulse.get_future();
   REQUIRE(told.wait_for(patient) == std::future_status::ready);
-  CHECK(told.get().sequence == 3);
+  CHECK(told.get().said.sequence == 3);
 }

@@ -128,7 +128,7 @@ TEST_CASE("every address is tried, then there is a pause, and the failure is tol
   scene.notices.refused(1, "Connection refused", scene.now);
   CHECK(scene.last().to == HorovodEndpoint{ethernet, 1});
   CHECK(scene.failed.empty());
-  CHECK(scene.wait() == HorovodNotices::reply_patience);  // no answer
+  CHECK(scene.wait() == HorovodNotices::reply_limit);  // no answer
   CHECK(scene.failed == Told{"1: no answer"});
   CHECK(scene.attempts.size() == 2);
   CHECK(scene.wait() == HorovodNotices::first_pause);

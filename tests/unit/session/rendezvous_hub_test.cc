@@ -33,8 +33,9 @@ struct Scene {
             [this](Generation g, WorkerId worker) {
               told.push_back("waits " + std::to_string(g.value) + " " + std::to_string(worker.value));
             },
-            [this](Generation, WorkerId worker, const std::string& op, std::uint64_t sequence, bool) {
-              told.push_back(op + std::to_string(sequence) + " of " + std::to_string(worker.value));
+            [this](Generation, WorkerId worker, const rendezvous::Pulse& pulse) {
+              told.push_back(pulse.op + std::to_string(pulse.sequence) + " of " +
+                             std::to_string(worker.value));
             },
             nullptr, [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); },
             nullptr, [this](HostIndex, const std::string& why) { told.push_back("not Horovod's: " + why); },

@@ -54,7 +54,7 @@ TEST_SUITE("keys") {
     REQUIRE_FALSE(alone);
     CHECK(alone.error().code == Code::config);
     CHECK(alone.error().hint.find("ssh-add") != std::string::npos);
-    CHECK(key_trouble(path).find("has a passphrase") != std::string::npos);
+    CHECK(key_problem(path).find("has a passphrase") != std::string::npos);
   }
 
   TEST_CASE("an ssh agent that does not answer is left after two seconds, one that is gone at once") {
@@ -62,7 +62,7 @@ TEST_SUITE("keys") {
     const std::string path = dir / "agent";
     const Fd cancel(::eventfd(0, EFD_CLOEXEC));
     const auto ask = [&] {
-      return agent_trouble(path, Patience(std::chrono::steady_clock::now(), seconds(60), cancel.get()));
+      return agent_problem(path, DialLimit(std::chrono::steady_clock::now(), seconds(60), cancel.get()));
     };
     CHECK(ask().why == path + ": No such file or directory");
 

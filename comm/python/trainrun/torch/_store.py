@@ -4,7 +4,7 @@ import torch.distributed as dist
 from trainrun import _library
 from trainrun.torch import _foreign
 
-PATIENCE = 300.0  # seconds, unless torch says how long
+DEFAULT_TIMEOUT = 300.0  # seconds, unless torch says how long
 
 
 def _bytes(value):
@@ -17,7 +17,7 @@ class Store(dist.Store):
 
     def __init__(self, world):
         super().__init__()
-        self._world, self._patience = world, PATIENCE
+        self._world, self._timeout = world, DEFAULT_TIMEOUT
 
     def set(self, key, value):
         _foreign.put(self._world(), "torch/" + key, _bytes(value))
@@ -26,17 +26,17 @@ class Store(dist.Store):
         return _foreign.compare_and_set(self._world(), "torch/" + key, _bytes(expected), _bytes(desired))
 
     def get(self, key):
-        return self._get(key, self._patience)
+        return self._get(key, self._timeout)
 
-    def _get(self, key, patience):
+    def _get(self, key, timeout):
         try:
-            return _foreign.get(self._world(), "torch/" + key, patience)
+            return _foreign.get(self._world(), "torch/" + key, timeout)
         except _library.Timeout as error:
-            raise dist.DistStoreError(f"{key} was not set within {patience:g} s: {error}") from None
+            raise dist.DistStoreError(f"{key} was not set within {timeout:g} s: {error}") from None
 
     def wait(self, keys, timeout=None):
         for key in keys:
-            self._get(key, self._patience if timeout is None else timeout.total_seconds())
+            self._get(key, self._timeout if timeout is None else timeout.total_seconds())
 
     def check(self, keys):
         try:
@@ -47,4 +47,4 @@ class Store(dist.Store):
         return True
 
     def set_timeout(self, timeout):
-        self._patience = timeout.total_seconds()
+        self._timeout = timeout.total_seconds()

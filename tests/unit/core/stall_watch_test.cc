@@ -1,0 +1,91 @@
+#include "launcher/core/stall_watch.h"
+
+#include <doctest/doctest.h>
+
+using namespace trainrun;
+using core::StallWatch;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+constexpr std::uint64_t mib = 1u << 20;
+const Instant start{seconds(1000)};
+
+// Ranks 0 to 3 are workers 10 to 13.
+struct Scene {
+  StallWatch watch{seconds(60)};
+  Instant now = start;
+
+  void says(std::uint32_t rank, std::uint64_t sequence, bool inside,
+            std::uint32_t group = StallWatch::all_ranks) {
+    watch.operated({10 + rank}, {"allreduce", sequence, 8 * mib, inside, group}, now);
+  }
+  Lines look(Duration after) {
+    now = start + after;
+    return watch.look({{Rank{0}, {10}}, {Rank{1}, {11}}, {Rank{2}, {12}}, {Rank{3}, {13}}}, now);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("who has not come to an operation in which others wait is told once") {
+  Scene scene;
+  for (const std::uint32_t rank : {0, 1, 3}) scene.says(rank, 812, true);
+  scene.says(2, 810, false);
+  CHECK(scene.watch.next_look() == start + seconds(60));
+  CHECK(scene.look(seconds(60)) == Lines{"rank 2 is 2 operations behind: ranks 0-1,3 have waited 1m00s in "
+                                         "allreduce number 812 (8 MiB)"});
+  CHECK(scene.look(seconds(120)).empty());
+  for (const std::uint32_t rank : {0, 1, 3}) scene.says(rank, 813, true);
+  CHECK(scene.look(seconds(181)).size() == 1);
+}
+
+TEST_CASE("one who never called any is behind as well, and different ranks by different numbers") {
+  Scene scene;
+  scene.says(0, 5, true);
+  scene.says(1, 4, true);
+  scene.says(2, 1, false);
+  CHECK(scene.look(seconds(60)) == Lines{"rank 1 is 1 operation behind, rank 2 is 4 operations behind, rank "
+                                         "3 is 5 operations behind: rank 0 "
+                                         "has waited 1m00s in allreduce number 5 (8 MiB)"});
+}
+
+TEST_CASE("nobody is blamed who is not late") {
+  Scene scene;
+  SUBCASE("all are in the operation") {
+    for (const std::uint32_t rank : {0, 1, 2, 3}) scene.says(rank, 7, true);
+    CHECK(scene.look(seconds(60)).empty());
+  }
+  SUBCASE("some are through it") {
+    for (const std::uint32_t rank : {0, 1, 2}) scene.says(rank, 7, true);
+    scene.says(3, 7, false);
+    CHECK(scene.look(seconds(60)).empty());
+  }
+  SUBCASE("they have not waited long") {
+    scene.says(0, 7, true);
+    CHECK(scene.look(seconds(59)).empty());
+  }
+  SUBCASE("the rest is in no such group") {
+    scene.says(0, 7, true, 99);
+    scene.says(1, 7, true, 99);
+    scene.says(2, 3, false);
+    scene.says(3, 3, false);
+    CHECK(scene.look(seconds(60)).empty());
+  }
+  SUBCASE("the launcher stood still") {
+    scene.says(0, 7, true);
+    CHECK(scene.look(seconds(600)).empty());
+    CHECK(scene.look(seconds(660)).size() == 1);
+  }
+}
+
+TEST_CASE("a group's own members are compared, and who is gone is forgotten") {
+  Scene scene;
+  scene.says(0, 7, true, 99);
+  scene.says(1, 6, false, 99);
+  scene.says(1, 900, true);
+  CHECK(scene.look(seconds(60)).size() == 2);  // ranks 0, 2 and 3 are behind in that of all
+  scene.watch.keep([](WorkerId worker) { return worker == WorkerId{12}; });
+  CHECK(scene.look(seconds(120)).empty());
+  CHECK_FALSE(scene.watch.next_look());
+}
