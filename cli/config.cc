@@ -14,9 +14,11 @@
 #include "cli/horovod_line.h"
 #include "cli/host_choice.h"
 #include "cli/host_words.h"
+#include "cli/mapping.h"
 #include "cli/mpi_line.h"
 #include "cli/open_mpi_names.h"
 #include "cli/parse.h"
+#include "cli/part_hosts.h"
 #include "cli/parts.h"
 #include "cli/per_host.h"
 #include "cli/print_config.h"
@@ -290,6 +292,9 @@ Result<Request> read(const Inputs& inputs) {
                 "name them instead: trainrun --check-hosts -H a,b ...");
   }
   resolved->program_origin = program_origin;
+  if (*call && line->ways == Ways::hydra) deal_slots_again(resolved->job);
+  if (*call && !(*call)->horovod && line->ways == Ways::open_mpi)
+    if (auto ok = deal_each_program(resolved->job); !ok) return tl::unexpected(ok.error());
   resolved->job.as_mpirun =
       *call ? !(*call)->horovod && line->ways == Ways::open_mpi
             : out.action != Action::print_config && names_open_mpi(resolved->job.programs, inputs);

@@ -31,8 +31,11 @@ Result<std::vector<EnvVar>> read_env_file(std::string_view content, std::string_
     const auto equals = line.find('=');
     if (equals == std::string_view::npos || !is_variable_name(line.substr(0, equals)) ||
         line.find('\0') != std::string_view::npos) {
+      // Not what follows the name: it may be a secret, and logs keep what we say.
+      const auto name = line.substr(0, line.find_first_of("=: \t"));
       return fail(Code::config,
-                  fmt::format("{}:{}: expected NAME=VALUE, found {}", path, number, quoted(line, 40)));
+                  fmt::format("{}:{}: expected NAME=VALUE, found {}...", path, number, quoted(name, 40)),
+                  "a name has letters, digits and _, and no blanks stand beside the =");
     }
     found.insert_or_assign(std::string(line.substr(0, equals)),
                            std::string(unquoted(line.substr(equals + 1))));

@@ -47,15 +47,12 @@ constexpr Needless needless[] = {
     {"--use-env", Takes::nothing, "LOCAL_RANK is always in the environment"},
     // Open MPI
     {"--allow-run-as-root", Takes::nothing, "root may start jobs as well"},
-    {"--tag-output", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
     {"--nooversubscribe", Takes::nothing, "more ranks than slots are an error without --oversubscribe"},
     // Hydra
     {"--print-all-exitcodes", Takes::nothing, "a rank that fails is named with its code"},
-    {"--prepend-rank", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
     {"--launcher", Takes::a_value, "hosts are reached by ssh", "ssh"},
     {"--bootstrap", Takes::a_value, "hosts are reached by ssh", "ssh"},
     // srun
-    {"--label", Takes::nothing, "lines carry their rank: that is --tag rank, the default"},
     {"--mpi",
      Takes::a_value,
      "the MPI of a program is recognised: Open MPI is served by PMIx, MPICH and Intel MPI by PMI-1",
@@ -73,8 +70,13 @@ struct Translated {
   std::string_view name, value;
   Option option;
   std::string_view as;
+  Takes takes = Takes::a_value;
 };
 constexpr Translated translated[] = {
+    // Open MPI, Hydra, srun
+    {"--tag-output", "true", Option::tag, "rank", Takes::nothing},
+    {"--prepend-rank", "true", Option::tag, "rank", Takes::nothing},
+    {"--label", "true", Option::tag, "rank", Takes::nothing},
     // torchrun
     {"--numa-binding", "node", Option::bind_to, "numa"},
     {"--numa-binding", "socket", Option::bind_to, "socket"},
@@ -182,7 +184,10 @@ const std::vector<Flag>& foreign_flags() {
     std::vector<Flag> out;
     for (const auto& row : translated) {
       if (out.empty() || out.back().name != row.name)
-        out.push_back({.name = row.name, .takes = Takes::a_value, .value_name = "VALUE", .hidden = true});
+        out.push_back({.name = row.name,
+                       .takes = row.takes,
+                       .value_name = row.takes == Takes::a_value ? "VALUE" : "",
+                       .hidden = true});
     }
     for (const auto& row : needless)
       out.push_back({.name = row.name,

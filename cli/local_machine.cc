@@ -133,6 +133,10 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
   in.is_executable = [](const std::string& path) {
     return is_kind(path, S_IFREG) && ::access(path.c_str(), X_OK) == 0;
   };
+  in.why_hidden = [](const std::string& path) {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) != 0 && errno == EACCES ? errno_text(errno) : std::string();
+  };
   in.is_file = [](const std::string& path) { return is_kind(path, S_IFREG); };
   in.first_line = [](const std::string& path) { return first_line(path); };
   in.is_directory = [](const std::string& path) { return is_kind(path, S_IFDIR); };

@@ -205,4 +205,18 @@ Result<void> deal_rounds(const Settings& settings, JobSpec& job) {
   return {};
 }
 
+void deal_slots_again(JobSpec& job) {
+  const auto& hosts = job.hosts.hosts;
+  std::size_t slots = 0;
+  for (const auto& host : hosts) slots += static_cast<std::size_t>(std::max(host.slots, 0));
+  const auto size = static_cast<std::size_t>(std::max(job.world_size(), 0));
+  if (job.map_by != MapBy::slot || job.ppr > 0 || job.elastic.enabled() || !job.rank_file.empty() ||
+      slots == 0 || size <= slots)
+    return;
+  while (job.rank_file.size() < size)
+    for (std::uint32_t host = 0; host < hosts.size(); ++host)
+      for (int i = 0; i < hosts[host].slots && job.rank_file.size() < size; ++i)
+        job.rank_file.push_back({host, {}});
+}
+
 }  // namespace trainrun::cli

@@ -21,4 +21,8 @@ Result<void> read_mapping(const Settings& settings, const Inputs& inputs, HostCh
 // are dealt N ranks each, round and round, as Hydra does; else it is an Error.
 Result<void> deal_rounds(const Settings& settings, JobSpec& job);
 
+// The same where no --ppn says how many: as Hydra fills hosts with more ranks than slots, slot by slot, and
+// then again from the first.
+void deal_slots_again(JobSpec& job);
+
 }  // namespace trainrun::cli

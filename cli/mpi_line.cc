@@ -13,6 +13,7 @@
 #include "cli/mpi_values.h"
 #include "cli/program.h"
 #include "cli/program_search.h"
+#include "cli/value.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -312,6 +313,12 @@ Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs) {
   return out;
 }
 
+// Of Hydra's -env NAME VALUE, and none of the words that our own --env takes.
+bool is_name_of_variable(const std::string& word) {
+  const auto choices = info(Option::env).choices;
+  return is_variable_name(word) && std::find(choices.begin(), choices.end(), word) == choices.end();
+}
+
 bool has_option_of_mpirun(const std::vector<std::string>& words) {
   const auto rows = mpi_flags();
   const auto is_theirs = [&](std::string_view spelled) {
@@ -325,6 +332,7 @@ bool has_option_of_mpirun(const std::vector<std::string>& words) {
     const auto& word = words[at];
     const auto equals = word.find('=');
     const auto* own = find_flag(job_line(), word.substr(0, equals));
+    if (word == "-env" && at + 1 < words.size() && is_name_of_variable(words[at + 1])) return true;
     if (word == "--" || (own == nullptr && is_theirs(word.substr(0, equals)))) return word != "--";
     if (own != nullptr && own->takes_value() && equals == std::string::npos) ++at;
   }

@@ -17,4 +17,8 @@ namespace trainrun::cli {
 Result<void> seat_on_own_hosts(const Settings& settings, const std::vector<ArgvPart>& parts,
                                const Inputs& inputs, JobSpec& job);
 
+// As Open MPI with --map-by node: each program begins anew with the first host. Nothing where another rule
+// has placed the ranks.
+Result<void> deal_each_program(JobSpec& job);
+
 }  // namespace trainrun::cli

@@ -24,6 +24,9 @@ std::string why_python(const std::string& name, const std::string& directory, bo
     return {};
   if (!inputs.is_file(path)) return this_host_alone ? "" : "is not on this host";
   if (!inputs.is_executable(path)) return "is not executable";
+  // Else a shell would take it for one of its own scripts.
+  const auto line = inputs.first_line ? inputs.first_line(path) : std::string("#!");
+  if (!line.starts_with("#!") && !line.starts_with("\x7f")) return "has no #! line";
   return by_path ? "" : "is not in PATH";  // execvp would not look into the directory; python does
 }
 
@@ -173,6 +176,9 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     return fail(Code::not_executable, fmt::format("program {} is not executable", trainrun::quoted(where)),
                 fmt::format("chmod +x {}", printable(shell_quote(name))));
   }
+  if (const auto why = inputs.why_hidden ? inputs.why_hidden(where) : std::string(); !why.empty())
+    return fail(Code::not_executable,
+                fmt::format("program {} cannot be looked at: {}", trainrun::quoted(where), why));
   return fail(Code::not_found,
               fmt::format("program {} not found: it does not exist", trainrun::quoted(where)),
               name.starts_with('/') ? "" : "a relative path is taken from the working directory, see --wdir");

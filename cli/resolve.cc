@@ -72,8 +72,7 @@ class Resolver {
 
  private:
   Result<void> sinks_differ() const {
-    const auto& job = out_.job;
-    if (job.events.empty() || job.events != job.journal) return {};
+    if (out_.job.events.empty() || out_.job.events != out_.job.journal) return {};
     return fail(
         Code::usage,
         fmt::format("--events and --journal both name {}", quoted(settings_.text(Option::events, ""))),
@@ -343,8 +342,9 @@ class Resolver {
     const auto check = [&](Option option, int rank) -> Result<void> {
       if (rank < size) return {};
       return fail(Code::usage,
-                  fmt::format("{}: there is no rank {}; the job has {}",
-                              settings_.has(option) ? settings_.get(option)->origin : "--stdin", rank,
+                  fmt::format("{}: there is no {}rank {}; the job has {}",
+                              settings_.has(option) ? settings_.get(option)->origin : "--stdin",
+                              option == Option::local_ranks_filter ? "local " : "", rank,
                               size == 1 ? "rank 0 only" : fmt::format("ranks 0 to {}", size - 1)));
     };
     if (!out_.job.only_ranks.empty()) {

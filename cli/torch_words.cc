@@ -36,7 +36,7 @@ void read_torch_settings(const Settings& settings, const Inputs& inputs, Resolve
   if (!hides || !job.output_directory.empty()) return;
   // torchrun makes a directory for it, too.
   auto parent = variable(inputs.environment, "TMPDIR");
-  if (!parent.starts_with('/')) parent = "/tmp";
+  if (!parent.starts_with('/') || !inputs.is_directory(parent)) parent = "/tmp";
   job.output_directory = fmt::format("{}/trainrun-{}", parent, job.id);
   out.notes.push_back(fmt::format("{}: what is not shown goes to {}", settings.get(Option::redirects)->origin,
                                   printable(job.output_directory)));

@@ -72,6 +72,8 @@ Complaint about_mapping(std::string_view text) {
   } else if (has("core") || has("socket") || has("numa") || has("cache") || has("hwthread") ||
              has("package")) {
     out.hint = "write --map-by slot or host, and --bind-to core, numa or socket for the place on a host";
+  } else if (const auto near = nearest(text, {"slot", "host", "node", "ppr"})) {
+    out.hint = fmt::format("did you mean {}?", *near);
   }
   return out;
 }
@@ -222,7 +224,11 @@ Result<void> check_setting(const Setting& setting) {
   const OptionInfo& row = info(setting.option);
   const Code code = setting.origin.starts_with('-') ? Code::usage : Code::config;
   const auto refuse = [&](const std::string& expected, std::string hint) {
-    return fail(code, fmt::format("{}: {} is not {}", setting.origin, quoted(setting.value), expected),
+    // A value may be a secret, and logs keep what we say.
+    const auto shown =
+        row.type == Type::export_name ? setting.value.substr(0, setting.value.find('=')) : setting.value;
+    const auto rest = shown.size() < setting.value.size() ? "=..." : "";
+    return fail(code, fmt::format("{}: {}{} is not {}", setting.origin, quoted(shown), rest, expected),
                 std::move(hint));
   };
   if (setting.value.find('\0') != std::string::npos) return refuse("text: it holds a NUL byte", "");
@@ -303,15 +309,25 @@ std::optional<StdinWish> parse_stdin(std::string_view text) {
   return StdinWish{StdinTo::rank, static_cast<int>(*rank)};
 }
 
+// As bash exports its functions: BASH_FUNC_module%%.
+bool is_name_of_function(std::string_view name) {
+  constexpr std::string_view before = "BASH_FUNC_", after = "%%";
+  if (name.size() <= before.size() + after.size() || name.size() > 1024) return false;
+  if (!name.starts_with(before) || !name.ends_with(after)) return false;
+  name.remove_prefix(before.size());
+  name.remove_suffix(after.size());
+  return only_of(name, "_-.:");
+}
+
 std::optional<Export> parse_export(std::string_view text) {
   const auto equals = text.find('=');
   const std::string_view name = text.substr(0, equals);
   if (equals != std::string_view::npos) {
-    if (!is_variable_name(name)) return std::nullopt;
+    if (!is_variable_name(name) && !is_name_of_function(name)) return std::nullopt;
     return Export{name, text.substr(equals + 1)};
   }
   const std::string_view stem = name.ends_with('*') ? name.substr(0, name.size() - 1) : name;
-  if (!is_variable_name(stem)) return std::nullopt;
+  if (!is_variable_name(stem) && !is_name_of_function(name)) return std::nullopt;
   return Export{name, std::nullopt};
 }
 

@@ -180,6 +180,9 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
     case wire::StdinWanted::type:
       return handle(static_cast<wire::StdinWanted*>(nullptr),
                     [this](const auto& it) { input_.wanted(it.worker, it.bytes); });
+    case wire::StdinTaken::type:
+      return handle(static_cast<wire::StdinTaken*>(nullptr),
+                    [this](const auto& it) { input_.taken(it.worker, it.bytes); });
     case wire::Note::type:
       return handle(static_cast<wire::Note*>(nullptr), [this, host](const auto& it) {
         console_.say(job_.hosts.hosts[host.value].name + ": " + it.text);

@@ -51,6 +51,10 @@ void Controller::asked_to_end() {
 void Controller::perform(const core::Finish& order) {
   finish_ = order;
   finished_at_ = io::Loop::now();
+  if (const auto lost = input_.give_back(); lost > 0)
+    console_.say(fmt::format("{} of stdin {} read, and no rank took {} (try: --stdin none, or </dev/null)",
+                             counted(static_cast<std::int64_t>(lost), "byte"), lost == 1 ? "was" : "were",
+                             lost == 1 ? "it" : "them"));
   exit_code_ = order.outcome.exit_code;
   if (asked_to_end_) {
     asked_to_end();

@@ -44,11 +44,13 @@ std::string advice_for_program(const wire::Problem& problem, bool missing,
 Error explain(const std::string& host, const wire::Problem& problem,
               const std::vector<FoundProgram>& found_here) {
   const auto why = errno_text(problem.error);
+  const bool denied = problem.error == EACCES;
   switch (problem.kind) {
     case wire::Problem::Kind::directory:
       return {Code::config,
               fmt::format("{}: no usable directory {}: {}", host, quoted(problem.what, 300), why),
-              "make it there, or choose one that all hosts have with --wdir"};
+              denied ? "let the user of that login enter it, or choose another one with --wdir"
+                     : "make it there, or choose one that all hosts have with --wdir"};
     case wire::Problem::Kind::program: {
       const bool missing = problem.error == ENOENT || problem.error == ENOTDIR;
       return {missing ? Code::not_found : Code::not_executable,
@@ -59,8 +61,9 @@ Error explain(const std::string& host, const wire::Problem& problem,
     case wire::Problem::Kind::script:
       return {problem.error == ENOENT || problem.error == ENOTDIR ? Code::not_found : Code::not_executable,
               fmt::format("{}: script {} cannot be read: {}", host, quoted(problem.what, 300), why),
-              "check the spelling, or copy it there; a relative path is taken from the working directory "
-              "(--wdir)"};
+              denied ? "let the user of that login read it"
+                     : "check the spelling, or copy it there; a relative path is taken from the working "
+                       "directory (--wdir)"};
     case wire::Problem::Kind::job_directory:
       return {Code::bootstrap,
               fmt::format("{}: cannot make the job's private directory {}: {}", host,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include "launcher/base/fault.h"
 #include "launcher/base/fd.h"
@@ -40,6 +41,7 @@ struct Input::Source {
       if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))
         own = Fd(::open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
       kind = own ? Kind::reopened : Kind::aside;
+      if (S_ISREG(info.st_mode)) start = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
     }
   }
   [[nodiscard]] int fd() const { return own ? own.get() : STDIN_FILENO; }
@@ -48,6 +50,8 @@ struct Input::Source {
   io::ReadAside aside;
   Kind kind = Kind::unknown;
   Fd own;
+  off_t start = -1;  // of a file: where it stood when we came
+  std::uint64_t taken = 0;
   bool waiting = false, ended = false;
 };
 
@@ -74,6 +78,22 @@ void Input::wanted(WorkerId worker, std::uint32_t bytes) {
   if (source_->ended) return give_(worker, {}, true);  // a rank of a later generation
   it->second += bytes;
   look();
+}
+
+void Input::taken(WorkerId worker, std::uint64_t bytes) {
+  const auto known = given_.extract(worker);
+  if (known.empty()) return;
+  const auto left = known.mapped() - std::min(known.mapped(), bytes);
+  left_ = left_ ? std::min(*left_, left) : left;
+}
+
+std::uint64_t Input::give_back() {
+  const auto left = std::exchange(left_, std::nullopt).value_or(0);
+  if (left == 0 || !windows_.empty() || ::isatty(STDIN_FILENO) != 0) return 0;
+  // Where another process that has the same file has read too, the place is not ours.
+  const off_t now = source_->start < 0 ? -1 : ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+  if (now < 0 || static_cast<std::uint64_t>(now - source_->start) != source_->taken) return left;
+  return ::lseek(STDIN_FILENO, now - static_cast<off_t>(left), SEEK_SET) < 0 ? left : 0;
 }
 
 void Input::look() {
@@ -122,8 +142,12 @@ void Input::read() {
 void Input::take(const std::string& bytes, int error) {
   if (error == EINTR || error == EAGAIN || (error == EIO && !in_foreground())) return look();
   if (bytes.empty()) return finish();
+  source_->taken += bytes.size();
+  if (windows_.empty() && left_) *left_ += bytes.size();
   for (auto& [worker, window] : windows_) {
+    left_.reset();
     window -= std::min<std::uint64_t>(window, bytes.size());
+    given_[worker] += bytes.size();
     give_(worker, bytes, false);
   }
   look();

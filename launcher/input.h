@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "launcher/base/id.h"
@@ -27,6 +28,12 @@ class Input {
   void add(WorkerId worker);     // a rank that has stdin
   void remove(WorkerId worker);  // it ended
   void wanted(WorkerId worker, std::uint32_t bytes);
+  void taken(WorkerId worker, std::uint64_t bytes);  // in all, told before it is removed
+
+  // At the end: how many bytes were read that no rank has taken. Those of a file are put back, so to say: it
+  // is read on from there, by the loop of a shell or by the shell itself, and none are lost. A terminal's do
+  // not count.
+  std::uint64_t give_back();
 
  private:
   struct Source;
@@ -39,7 +46,8 @@ class Input {
   io::Loop& loop_;
   std::function<void(WorkerId, const std::string&, bool)> give_;
   std::unique_ptr<Source> source_;
-  std::map<WorkerId, std::uint64_t> windows_;
+  std::map<WorkerId, std::uint64_t> windows_, given_;  // given: also of one that has closed its stdin
+  std::optional<std::uint64_t> left_;  // by the last ranks that had bytes; nothing: that is not known
   io::Timer background_;
 };
 

@@ -27,6 +27,7 @@ constexpr Duration longest_beat = milliseconds(2500);
 Agent::Agent(io::Loop& loop, Fd in, Fd out, Handover& handover)
     : loop_(loop),
       handover_(handover),
+      watcher_(::getppid()),
       link_(loop, std::move(in), std::move(out),
             {[this](const wire::Frame& frame) { receive(frame); },
              [this](const std::string&) { lose_link(); }}),
@@ -134,6 +135,8 @@ void Agent::on_signal(int number) {
     if (mode_ == Mode::serving && !told_leaving_) tell_leaving(number);
     return;
   }
+  // Nobody sent that: it tells that the watcher has died.
+  if (number == SIGTERM && ::getppid() != watcher_) return give_up("lost its watcher, which was killed,");
   if (mode_ == Mode::lost || !job_.is_open()) return end_by_signal(number);
   const auto now = io::Loop::now();
   // Who ends all processes of a job also reaches the watcher, which hands it on.

@@ -45,6 +45,7 @@ class Agent {
 
   io::Loop& loop_;
   Handover& handover_;
+  const int watcher_;  // our parent
   io::FrameStream link_;
   Job job_;
   io::Timer pulse_, silence_, leave_by_;

@@ -74,9 +74,13 @@ int JobDirectory::restore() const {
 
 std::vector<std::string> places_for_job_directory(const std::string& jobs_tmpdir,
                                                   const std::string& own_tmpdir) {
-  for (const auto& named : {jobs_tmpdir, own_tmpdir})
-    if (named.starts_with('/')) return {named};
-  return {"/dev/shm", "/tmp"};
+  std::vector<std::string> places{"/dev/shm", "/tmp"};
+  for (const auto& named : {jobs_tmpdir, own_tmpdir}) {
+    if (!named.starts_with('/')) continue;
+    places.insert(places.begin(), named);  // a batch system's may be there on the first host alone
+    break;
+  }
+  return places;
 }
 
 }  // namespace trainrun::agent

@@ -36,7 +36,7 @@ class JobDirectory {
 // With what its ranks shared.
 void remove_job_directory(const std::string& path);
 
-// Where to make it: the job's TMPDIR, else our login's, else memory, else /tmp. Only absolute ones count.
+// Where to make it, best first: the job's TMPDIR, else our login's; memory; /tmp. Only absolute ones count.
 std::vector<std::string> places_for_job_directory(const std::string& jobs_tmpdir,
                                                   const std::string& own_tmpdir);
 

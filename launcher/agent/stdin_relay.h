@@ -22,6 +22,8 @@ class StdinRelay : public std::enable_shared_from_this<StdinRelay> {
   ~StdinRelay();
   void give(std::string bytes, bool end);
   void close();
+  // How many bytes the worker has read. What it has not lies in the pipe, also when its end is closed.
+  [[nodiscard]] std::uint64_t taken() const;
 
  private:
   struct Pipe;

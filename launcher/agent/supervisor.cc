@@ -239,7 +239,10 @@ void Supervisor::after_orphans() {
 
 void Supervisor::ended(Worker& worker, int raw_status, std::uint64_t peak_rss_kib, std::string evidence) {
   worker.pid = -1;
-  if (worker.in) worker.in->close();
+  if (worker.in) {
+    link_.send(wire::StdinTaken{worker.id, worker.in->taken()});
+    worker.in->close();
+  }
   const bool by_pmi = pmi_.ended_in_mpi(worker.id), by_pmix = pmix_.ended_in_mpi(worker.id);
   const bool in_mpi = by_pmi || by_pmix;
   // What it printed last says why it ended, and comes first.

@@ -57,9 +57,9 @@ constexpr std::string_view local_only[] = {
     // the session and its desktop
     "SSH_*", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_SEAT*", "XDG_VTNR", "DBUS_*", "DISPLAY", "WAYLAND_*",
     "XAUTHORITY", "SESSION_MANAGER", "WINDOWID", "TMUX*", "STY",
-    // systemd, shell functions
+    // systemd
     "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "CREDENTIALS_DIRECTORY",
-    "MEMORY_PRESSURE_*", "SYSTEMD_*", "BASH_FUNC_*"};
+    "MEMORY_PRESSURE_*", "SYSTEMD_*"};
 
 constexpr std::string_view noise[] = {
     // what login, desktop, editor and scheduler put into everybody's environment: nobody misses it in a
@@ -96,7 +96,9 @@ constexpr std::string_view tools[] = {
 constexpr std::string_view credentials[] = {
     // in capitals; see also is_secret_name()
     "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*APIKEY*", "*_KEY", "*_KEY_ID",
-    "*_KEY_BASE64", "*_PAT", "*_PASS", "*_PWD", "*_AUTH", "KEY", "*_DSN", "*CONNECTION_STRING*", "NETRC",
+    "*_KEY_BASE64", "*_PAT", "*PASS", "*_PWD", "*_AUTH", "KEY", "*_DSN", "*CONNECTION_STRING*", "NETRC",
+    "*_KEYS", "PAT", "PW", "*_PW", "AUTH", "AUTHORIZATION", "*JWT*", "*BEARER*", "*COOKIE*", "*WEBHOOK*",
+    "*_SALT", "SAS_*", "*_SAS",
     "NIX_CONFIG",  // holds access tokens
     // whole families
     "AWS_*", "AZURE_*"};

@@ -86,12 +86,13 @@ struct Outcome {
   Kind kind = Kind::success;
   int exit_code = 0;
   Generation generation;
-  std::optional<Failure> cause{};      // worker_failed
-  std::vector<Failure> also_failed{};  // worker_failed: by themselves, in the order of ranks
-  HostIndex host{};                    // host_lost
-  std::vector<Rank> ranks{};           // host_lost: those that it had
-  std::vector<HostIndex> also_lost{};  // host_lost: in the same moment, after that one
-  bool gave_us_up = false;             // host_lost: the launcher was stopped for too long
+  std::optional<Failure> cause{};         // worker_failed
+  std::vector<Failure> also_failed{};     // worker_failed: by themselves, in the order of ranks
+  std::vector<std::uint32_t> finished{};  // worker_failed: those of others.finished, in order
+  HostIndex host{};                       // host_lost
+  std::vector<Rank> ranks{};              // host_lost: those that it had
+  std::vector<HostIndex> also_lost{};     // host_lost: in the same moment, after that one
+  bool gave_us_up = false;                // host_lost: the launcher was stopped for too long
   std::optional<Cause>
       why{};  // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed, unfinished
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
@@ -113,9 +114,9 @@ struct Outcome {
   template <class V>
   void fields(V& v) {
     v("kind", kind), v("exit_code", exit_code), v("generation", generation), v("cause", cause),
-        v("also_failed", also_failed), v("host", host), v("ranks", ranks), v("also_lost", also_lost),
-        v("gave_us_up", gave_us_up), v("why", why), v("host_errors", host_errors), v("signal", signal),
-        v("by_ctl", by_ctl), v("after", after), v("took", took), v("others", others),
+        v("also_failed", also_failed), v("finished", finished), v("host", host), v("ranks", ranks),
+        v("also_lost", also_lost), v("gave_us_up", gave_us_up), v("why", why), v("host_errors", host_errors),
+        v("signal", signal), v("by_ctl", by_ctl), v("after", after), v("took", took), v("others", others),
         v("unfinished", unfinished), v("leftovers", leftovers), v("out_of_restarts", out_of_restarts),
         v("restarts", restarts), v("causes", causes), v("changes", changes), v("lost_time", lost_time);
   }

@@ -31,7 +31,9 @@ void count_others(const World& world, Outcome& verdict) {
     const auto end = end_of(worker, verdict);
     ++(verdict.others.*end);
     if (end == &Tally::failed && verdict.cause) verdict.also_failed.push_back(*worker.failure);
+    if (end == &Tally::finished && verdict.cause) verdict.finished.push_back(worker.seat.rank.value);
   }
+  std::sort(verdict.finished.begin(), verdict.finished.end());
   std::sort(verdict.also_failed.begin(), verdict.also_failed.end(),
             [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
 }

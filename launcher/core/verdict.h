@@ -7,7 +7,8 @@
 
 namespace trainrun::core {
 
-// What became of the members, but for the one that is the cause: fills `others` and `also_failed`.
+// What became of the members, but for the one that is the cause: fills `others`, `also_failed` and
+// `finished`.
 void count_others(const World& world, Outcome& verdict);
 
 // Ranks of MPI end by themselves soon after what they exchange by is gone, and are not to blame for it.

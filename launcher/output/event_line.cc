@@ -188,6 +188,7 @@ std::string end_line(const Moment& moment, const JobSpec& job, const core::Outco
     for (const auto& it : outcome.also_failed)
       line["also_failed"].push_back(
           JsonFields::of(core::cause::RankFailed{who(job, it), it.status, it.last_words}));
+    line["finished"] = outcome.finished;
   }
   if (!outcome.host_errors.empty()) {
     std::vector<core::HostFailure> failures;

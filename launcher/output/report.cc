@@ -8,6 +8,7 @@
 #include "launcher/base/advice.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/host_errors.h"
+#include "launcher/core/rank_ranges.h"
 #include "launcher/core/ranks.h"
 #include "launcher/core/restart_budget.h"
 #include "launcher/output/failure_advice.h"
@@ -35,7 +36,16 @@ void last_words(std::vector<std::string>& lines, const ReportFacts& facts) {
   if (facts.last_words.empty() && !facts.recorded) add("  last output", facts.last_output);
 }
 
-std::string what_became_of_others(const core::Tally& tally, bool this_host = false) {
+// "rank 1", "ranks 0-3,7"; how many they are where that would be long.
+std::string finished_text(const core::Outcome& outcome) {
+  constexpr std::size_t longest = 40;
+  const auto ranges = core::as_ranges(outcome.finished);
+  if (outcome.finished.empty() || ranges.size() > longest) return counted(outcome.others.finished, "rank");
+  return fmt::format("rank{} {}", outcome.finished.size() == 1 ? "" : "s", ranges);
+}
+
+std::string what_became_of_others(const core::Outcome& outcome, bool this_host = false) {
+  const auto& tally = outcome.others;
   std::vector<std::string> parts;
   const auto add = [&parts](int count, std::string_view what) {
     if (count > 0) parts.push_back(fmt::format("{} {}", counted(count, "rank"), what));
@@ -48,7 +58,7 @@ std::string what_became_of_others(const core::Tally& tally, bool this_host = fal
                   : tally.lost == 1 ? "lost with its host"
                                     : "lost with their host");
   add(tally.left, tally.left == 1 ? "left for its agent to end" : "left for their agents to end");
-  add(tally.finished, "had finished");
+  if (tally.finished > 0) parts.push_back(finished_text(outcome) + " had finished");
   add(tally.not_started, "never started");
   return list_names(parts);
 }
@@ -79,8 +89,11 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   auto words = facts.last_words;
   if (facts.recorded) words.insert(words.end(), facts.recorded->what.begin(), facts.recorded->what.end());
   const auto advice = advise(job, cause, host, words, facts.raised || facts.recorded);
-  lines.push_back(fmt::format("trainrun: rank {} on {} {}, {} after the start", cause.rank.value, host,
-                              advice.how, format_duration(outcome.after)));
+  // Nobody else failed before: what it lost had ended well.
+  const bool lost_finished = cause.lost_peer && outcome.others.finished > 0;
+  lines.push_back(fmt::format("trainrun: rank {} on {} {}{}, {} after the start", cause.rank.value, host,
+                              advice.how, lost_finished ? ", having lost a peer" : "",
+                              format_duration(outcome.after)));
   lines.push_back(fmt::format("  first       rank {}  host {}{}{}", cause.rank.value, host,
                               cause.pid != 0 ? fmt::format("  pid {}", cause.pid) : "",
                               facts.wall_clock.empty() ? "" : "  at " + facts.wall_clock));
@@ -88,10 +101,15 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
     lines.back() += fmt::format(" (±{} ms)", std::chrono::duration_cast<milliseconds>(cause.error).count());
   if (!cause.out_of_memory.empty()) lines.push_back("  evidence    " + cause.out_of_memory);
   last_words(lines, facts);
-  const auto others = what_became_of_others(outcome.others);
+  const auto others = what_became_of_others(outcome);
   if (!others.empty()) lines.push_back("  then        " + others);
   also_failed(lines, job, outcome.also_failed);
-  add_hint(lines, advice.hint);
+  add_hint(
+      lines,
+      lost_finished
+          ? fmt::format("see why {} ended with code 0 before the others: do all ranks take as many steps?",
+                        finished_text(outcome))
+          : advice.hint);
 }
 
 // What helps many of them is said once, after the last.
@@ -142,7 +160,7 @@ void history(std::vector<std::string>& lines, const JobSpec& job, const Outcome&
 
 std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome, const ReportFacts& facts) {
   std::vector<std::string> lines;
-  const auto others = what_became_of_others(outcome.others, facts.this_host);
+  const auto others = what_became_of_others(outcome, facts.this_host);
   const auto name = [&job](HostIndex host) { return job.hosts.hosts[host.value].name; };
   const auto reason = outcome.why ? words(*outcome.why) : std::string{};
   const auto advice = outcome.why ? hint(*outcome.why) : std::string{};

@@ -133,8 +133,8 @@ Error silent_host(const std::string& host, std::string_view step, Duration after
       Code::timeout,
       fmt::format("{}: no answer while {}, given up after {}", host, step, format_duration(after)),
       step == looking_up
-          ? fmt::format("does the DNS answer (getent hosts {})? --start-timeout sets the time_limit", host)
-          : fmt::format("is it overloaded or cut off (ssh -v {} true)? --start-timeout sets the time_limit",
+          ? fmt::format("does DNS answer (getent hosts {})? --start-timeout sets the limit", host)
+          : fmt::format("is it overloaded or cut off (ssh -v {} true)? --start-timeout sets the limit",
                         host)};
 }
 

@@ -18,7 +18,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 9;
+constexpr std::uint32_t protocol_version = 10;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -340,6 +340,13 @@ struct StdinWanted {
   WorkerId worker;
   std::uint32_t bytes = 0;
   TRAINRUN_MESSAGE(49) { v("worker", worker), v("bytes", bytes); }
+};
+
+// Before Exited of a worker that had a relayed stdin: so many of the bytes that were sent for it has it read.
+struct StdinTaken {
+  WorkerId worker;
+  std::uint64_t bytes = 0;
+  TRAINRUN_MESSAGE(67) { v("worker", worker), v("bytes", bytes); }
 };
 
 struct PortHeld {

@@ -92,6 +92,12 @@ class Deaths(LocalTest):
         self.assertSays(done, r"^trainrun: \d+ process(es)? that ranks here had left (was|were) ended$")
         self.assertEqual(self.processes(), [])
 
+    def test_a_watcher_that_is_killed_is_the_cause_and_not_a_signal_that_nobody_sent(self):
+        job = self.ready("wait")
+        os.kill(self.watcher_of(self.agent(job)), signal.SIGKILL)
+        self.assertQuietOn(self.assertEnds(job.wait(), 69), "was told to end", "as well")
+        self.assertEqual(self.processes(), [])
+
     def test_its_own_watcher_is_gone_when_the_launcher_ends(self):
         # Who has children that nobody waited for gets them: a subreaper, or init.
         script = ("import ctypes, os, subprocess, sys\n"

@@ -8,6 +8,14 @@ build_jobs() {
   [ "$cores" -lt "$by_memory" ] && echo "$cores" || echo "$by_memory"
 }
 
+# Another clone compiles only what is not the same here. Results serve all of them, since paths in them begin at the
+# clone; of precompiled headers ccache would else keep nothing.
+if command -v ccache >/dev/null 2>&1; then
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+fi
+
 # build_preset PRESET [TARGET...]: configures only if that was not done yet (CMake itself sees later changes).
 build_preset() {
   preset=$1

@@ -8,7 +8,7 @@ build_packages="g++ libc6-dev cmake ninja-build pkg-config libboost1.81-dev libs
 # pdsh, PyTorch) and the shells that are completed, or logged in with.
 test_packages="clang-format-14 clang-format openssh-server openssh-client iproute2 nftables procps util-linux
   python3 python3-numpy python3-torch mandoc busybox-static zsh fish tcsh tmux lintian
-  slurmctld slurmd slurm-client munge openmpi-bin libopenmpi-dev mpich libmpich-dev pdsh dpkg-dev file strace"
+  slurmctld slurmd slurm-client munge openmpi-bin libopenmpi-dev mpich libmpich-dev pdsh dpkg-dev file strace ccache"
 
 # Prints those of the given packages that are not installed; asks dpkg alone, once, so it costs milliseconds.
 missing_packages() {

@@ -38,8 +38,8 @@ mode_t mode_of(const std::string& path) {
 TEST_SUITE("job directory") {
   TEST_CASE("memory before disk, unless the job or the login names a place") {
     CHECK(places_for_job_directory("", "") == Places{"/dev/shm", "/tmp"});
-    CHECK(places_for_job_directory("", "/scratch") == Places{"/scratch"});
-    CHECK(places_for_job_directory("/mine", "/scratch") == Places{"/mine"});
+    CHECK(places_for_job_directory("", "/scratch") == Places{"/scratch", "/dev/shm", "/tmp"});
+    CHECK(places_for_job_directory("/mine", "/scratch") == Places{"/mine", "/dev/shm", "/tmp"});
     CHECK(places_for_job_directory("relative", "too") == Places{"/dev/shm", "/tmp"});
   }
 

@@ -43,6 +43,35 @@ struct Scene {
 }  // namespace
 
 TEST_SUITE("stdin_relay") {
+  TEST_CASE("what the worker has read is known, before and after the end, and when it closes its stdin") {
+    Scene scene;
+    CHECK(scene.relay->taken() == 0);
+    scene.relay->give("hello, world", false);
+    CHECK(scene.relay->taken() == 0);
+    char some[5];
+    REQUIRE(::read(scene.read.get(), some, sizeof some) == 5);
+    CHECK(scene.relay->taken() == 5);
+    SUBCASE("the worker ends") {
+      scene.relay->close();
+      scene.read.reset();
+      CHECK(scene.relay->taken() == 5);
+    }
+    SUBCASE("it reads on after the end of all") {
+      scene.relay->give({}, true);
+      CHECK(scene.relay->taken() == 5);
+      REQUIRE(::read(scene.read.get(), some, 2) == 2);
+      CHECK(scene.relay->taken() == 7);
+      scene.read.reset();
+      CHECK(scene.relay->taken() == 7);
+    }
+    SUBCASE("it closes its stdin and lives on") {
+      scene.read.reset();
+      scene.relay->give("more", false);
+      CHECK(scene.wanted.back() == 0);
+      CHECK(scene.relay->taken() == 5);
+    }
+  }
+
   TEST_CASE("it asks for a window, and again for what was taken") {
     Scene scene;
     CHECK(scene.wanted == std::vector<std::uint32_t>{StdinRelay::window});

@@ -89,3 +89,30 @@ TEST_CASE("a file may say it, --print-config writes such a file, and a flag name
   world.files["/home/u/k.toml"] = printed->text;
   CHECK(seats(world, {"--config", "k.toml"}) == "s@a w@b w@b");
 }
+
+TEST_CASE("Hydra fills hosts again when there are more ranks than slots") {
+  const std::pair<Words, std::string> rows[] = {
+      {{"-hosts", "a,b", "-n", "3"}, "w@a w@b w@a"},
+      {{"-hosts", "a:2,b:1", "-n", "4"}, "w@a w@a w@b w@a"},
+      {{"-hosts", "a,b", "-n", "2"}, "w@a w@b"},
+      {{"-hosts", "a,b", "-n", "4", "-ppn", "1"}, "w@a w@b w@a w@b"},
+  };
+  for (const auto& [words, expected] : rows) {
+    CAPTURE(words[1]);
+    Words all{"--compat-cli", "hydra"};
+    all.insert(all.end(), words.begin(), words.end());
+    all.emplace_back("w");
+    CHECK(seats(all) == expected);
+  }
+  CHECK(seats({"--compat-cli", "hydra", "-hosts", "a,b", "-n", "1", "s", ":", "-n", "2", "w"}) ==
+        "s@a w@b w@a");
+}
+
+TEST_CASE("as mpirun each program begins with the first host again, by node") {
+  CHECK(seats({"--compat-cli", "openmpi", "-H", "a:2,b:2", "--map-by", "node", "-np", "1", "s", ":", "-np",
+               "3", "w"}) == "s@a w@a w@b w@b");
+  CHECK(seats({"--compat-cli", "openmpi", "-H", "a:2,b:2", "--map-by", "node", "-np", "2", "s", ":", "-np",
+               "2", "w"}) == "s@a s@b w@a w@b");
+  CHECK(seats({"-H", "a:2,b:2", "--map-by", "node", "-np", "1", "s", ":", "-np", "3", "w"}) ==
+        "s@a w@b w@a w@b");
+}

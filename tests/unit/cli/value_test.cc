@@ -44,6 +44,11 @@ TEST_CASE("values are checked by type and range") {
       {timeout, "0", false},
       {timeout, "1d", true},
       {timeout, "11000000000", false},
+      {export_name, "BASH_FUNC_module%%", true},
+      {export_name, "BASH_FUNC_a-b.c%%", true},
+      {export_name, "BASH_FUNC_%%", false},
+      {export_name, "BASH_FUNC_a;b%%", false},
+      {export_name, "A%%", false},
       {map_by, "slot", true},
       {map_by, "node", true},
       {map_by, "host", true},
@@ -131,6 +136,12 @@ TEST_CASE("an error of a value begins with its origin and says what was expected
   CHECK(check_setting({Option::np, "x", "-np"}).error().code == Code::usage);
 }
 
+TEST_CASE("what may be the value of a variable is not told") {
+  const auto wrong = check_setting({Option::export_name, "MY-KEY=sekret", "-x"});
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message.starts_with("-x: 'MY-KEY'=... is not NAME"));
+}
+
 TEST_CASE("lists of ranks come back sorted and each once") {
   CHECK(parse_ranks("3,0-1,1").value() == std::vector<int>{0, 1, 3});
 }
@@ -177,7 +188,9 @@ TEST_CASE("an env file has NAME=VALUE lines and errors name the line") {
   REQUIRE(read.has_value());
   CHECK(*read == expected);
   CHECK(read_env_file("A=1\nnonsense\n", "e").error().message ==
-        "e:2: expected NAME=VALUE, found 'nonsense'");
+        "e:2: expected NAME=VALUE, found 'nonsense'...");
+  for (const std::string line : {"MY-KEY=sekret", "KEY = sekret", "KEY: sekret", "KEY\tsekret"})
+    CHECK(read_env_file(line, "e").error().message.find("sekret") == std::string::npos);
   CHECK_FALSE(read_env_file(std::string("A=\0", 3), "e").has_value());
   CHECK_FALSE(read_env_file("1A=2", "e").has_value());
 }

@@ -48,6 +48,10 @@ TEST_CASE("under our own name an option that only mpirun or mpiexec has says who
   CHECK(std::find(job.env.begin(), job.env.end(), EnvVar{"OMPI_MCA_btl", "self,tcp"}) != job.env.end());
   CHECK_FALSE(job_of(plain, {"-genv", "A", "1", "-n", "2", "./train"}).as_mpirun);  // Hydra's
   CHECK_FALSE(job_of(plain, {"-np", "2", "./train", "--mca", "a", "b"}).as_mpirun);
+  const auto each =
+      job_of(plain, {"-n", "1", "-env", "A", "1", "./train", ":", "-n", "1", "-env", "A", "2", "./train"});
+  CHECK(each.programs[1].env == std::vector<EnvVar>{{"A", "2"}});
+  CHECK(job_of(plain, {"-env", "none", "-np", "2", "./train"}).bind_to == BindTo::none);  // our own --env
   CHECK(
       error_of(plain, {"--compat-cli", "none", "--mca", "a", "b", "./train"}).find("unknown flag '--mca'") ==
       0);

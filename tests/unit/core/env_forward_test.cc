@@ -102,6 +102,15 @@ TEST_CASE("--env all takes all but rank variables and what describes this host")
   CHECK(forwarded.left_behind.empty());
 }
 
+TEST_CASE("functions of bash go to other hosts with --env all, or named, as `module` must") {
+  const std::vector<EnvVar> mine = {{"BASH_FUNC_module%%", "() { :; }"}, {"PATH", "/bin"}};
+  CHECK(names(forward_environment(mine, EnvPolicy::all, false, {}, {})) ==
+        Names{"BASH_FUNC_module%%", "PATH"});
+  CHECK(names(forward_environment(mine, EnvPolicy::by_default, false, {}, {})) == Names{"PATH"});
+  CHECK(names(forward_environment(mine, EnvPolicy::none, false, {"BASH_FUNC_module%%"}, {})) ==
+        Names{"BASH_FUNC_module%%"});
+}
+
 TEST_CASE("--env none takes nothing but what is named") {
   for (const bool alone : {true, false}) {
     const auto forwarded = forward_environment(login, EnvPolicy::none, alone, {"PATH"}, {{"FROM_FILE", "1"}});
@@ -222,6 +231,14 @@ TEST_CASE("rank variables of every launcher are known, settings of libraries are
         "LSB_JOBID", "I_MPI_FABRICS", "MPIR_CVAR_DEVICE", "SLURM_TASKS_PER_NODE", "NCCL_DEBUG", "PATH", ""}) {
     CHECK_MESSAGE(!is_rank_variable(name), name);
   }
+}
+
+TEST_CASE("what is called as credentials often are is one, and what only sounds so is none") {
+  for (const auto* name :
+       {"API_KEYS", "MY_JWT", "BEARER", "COOKIE", "PAT", "PGPASS", "SLACK_WEBHOOK_URL", "SAS_URL"})
+    CHECK(is_secret_name(name));
+  for (const auto* name : {"PATH", "KEYBOARD", "PATTERN", "PASSES", "AUTHOR"})
+    CHECK_FALSE(is_secret_name(name));
 }
 
 TEST_CASE("credentials are known by their names") {

@@ -234,6 +234,20 @@ TEST_SUITE("report") {
           std::string::npos);
   }
 
+  TEST_CASE("who had finished is named, and is the reason where a rank lost a peer and nobody else failed") {
+    auto outcome = failed(ExitStatus::exited(1));
+    outcome.others.finished = 2;
+    outcome.finished = {0, 3};
+    CHECK(text(outcome).find("\n  then        ranks 0,3 had finished") != std::string::npos);
+    CHECK(text(outcome).find("having lost a peer") == std::string::npos);
+    outcome.cause->lost_peer = true;
+    CHECK(text(outcome).find("exited with code 1, having lost a peer, ") != std::string::npos);
+    CHECK(text(outcome).find("\n  try         see why ranks 0,3 ended with code 0 before the others") !=
+          std::string::npos);
+    outcome.finished.clear();
+    CHECK(text(outcome).find("\n  then        2 ranks had finished") != std::string::npos);
+  }
+
   TEST_CASE("the user's own endings are one line each") {
     Outcome outcome;
     outcome.after = seconds(3);
