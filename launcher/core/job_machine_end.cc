@@ -281,7 +281,6 @@ void JobMachine::kill_now(std::optional<Duration> advised_grace) {
 }
 
 void JobMachine::close() {
-  for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
   // Members that had no place any more are ended by their agents.
   for (const auto& [id, worker] : world_.all())
     world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
@@ -329,7 +328,6 @@ void JobMachine::on(const HostStopped& event) {
 void JobMachine::finish_if_all_gone() {
   if (phase_ != Phase::closing) return;
   if (roster_.count(HostState::gone) < static_cast<int>(roster_.size())) return;
-  disarm(Deadline::stop);
   enter(Phase::done);
   verdict_.exit_code = exit_code_of(verdict_);
   act(Finish{verdict_});
@@ -347,7 +345,6 @@ void JobMachine::leave_at_once() {
       });
     }
     settle_verdict();
-    for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
     tell_time_of_end();
     enter(Phase::closing);
   }
