@@ -263,6 +263,7 @@ class JobMachine {
   void tell_leftovers(HostIndex host, std::uint32_t count, const std::vector<std::string>& names,
                       bool killed);
   void after_worker_change();
+  void slot_is_free();
   void count_ignored_exits();
   void close();
   void finish_if_all_gone();

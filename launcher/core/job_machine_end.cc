@@ -99,6 +99,7 @@ void JobMachine::on(const OutputClosed&) {
 
 void JobMachine::on(const DeadlinePassed& event) {
   if (armed_.erase(event.deadline) == 0) return ignore("deadline", "it was disarmed");
+  const bool ending = then_ == Then::end;  // and not because of what follows now
   switch (event.deadline) {
     case Deadline::start:
       if (phase_ != Phase::gathering) return ignore("start deadline", "all hosts are there");
@@ -127,7 +128,7 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::kill:
       if (phase_ != Phase::draining) return ignore("kill deadline", "no worker is left");
       give_up_those_who_withstand();
-      if (phase_ == Phase::draining && then_ == Then::end) output_is_late();
+      if (phase_ == Phase::draining && ending) output_is_late();
       return;
     case Deadline::stop:
       if (phase_ != Phase::closing) return ignore("stop deadline", "not closing");
@@ -234,7 +235,7 @@ void JobMachine::end_because(Outcome::Kind kind) {
   }
   verdict_.kind = kind;
   settle_verdict();
-  if (world_.generation().value <= 1) verdict_.others.not_started = spec_.world_size();
+  if (begun_generation_.value == 0) verdict_.others.not_started = spec_.world_size();
   close();
 }
 
@@ -280,7 +281,6 @@ void JobMachine::kill_now(std::optional<Duration> advised_grace) {
 }
 
 void JobMachine::close() {
-  for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
   // Members that had no place any more are ended by their agents.
   for (const auto& [id, worker] : world_.all())
     world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
@@ -328,7 +328,6 @@ void JobMachine::on(const HostStopped& event) {
 void JobMachine::finish_if_all_gone() {
   if (phase_ != Phase::closing) return;
   if (roster_.count(HostState::gone) < static_cast<int>(roster_.size())) return;
-  disarm(Deadline::stop);
   enter(Phase::done);
   verdict_.exit_code = exit_code_of(verdict_);
   act(Finish{verdict_});
@@ -346,7 +345,6 @@ void JobMachine::leave_at_once() {
       });
     }
     settle_verdict();
-    for (const auto deadline : std::set<Deadline>(armed_)) disarm(deadline);
     tell_time_of_end();
     enter(Phase::closing);
   }

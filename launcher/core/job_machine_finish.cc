@@ -90,6 +90,7 @@ void JobMachine::await_others(const std::optional<Cause>& cause) {
 bool JobMachine::may_go_on_without() {
   for (const auto& [id, worker] : world_.all())
     if (worker.survives() && worker.fate == Fate::asked_to_leave) dismiss(id);  // it has no place
+  await_dismissed();
   const auto some = staying();
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
   const bool state =

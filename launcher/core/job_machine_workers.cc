@@ -71,9 +71,7 @@ void JobMachine::on(const WorkerExited& event) {
         else if (asked_to_end(event))
           it.departure = Departure::after_signal;
       });
-      if (!worker.member) {                                     // it had no place any more, however it ended
-        return phase_ == Phase::cooling ? try_form() : void();  // its slot is free
-      }
+      if (!worker.member) return slot_is_free();  // it had no place any more, however it ended
       const bool well = worker.ended_well();
       if (well && !finished_) finished_ = who(worker);
       if (worker.fate == Fate::asked_to_leave && (phase_ == Phase::forming || phase_ == Phase::running) &&
@@ -104,6 +102,12 @@ void JobMachine::on(const WorkerExited& event) {
     case Phase::done:
       return ignore("worker exited", "it was given up");
   }
+}
+
+// Of one that was dismissed: the next world waits for its slot, and a drain for its end.
+void JobMachine::slot_is_free() {
+  if (phase_ == Phase::cooling) return try_form();
+  if (phase_ == Phase::draining) after_worker_change();
 }
 
 // Nobody can tell by the clock who failed first: peers may notice a death before its agent does, and end

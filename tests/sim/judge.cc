@@ -19,7 +19,8 @@ struct Cases : Parts... {
 
 }  // namespace
 
-Judge::Judge(const Scenario& scenario) : scenario_(scenario) {
+Judge::Judge(const Scenario& scenario)
+    : scenario_(scenario), waits_(scenario, [this](std::string what) { fail(std::move(what)); }) {
   for (const auto& host : scenario.spec.hosts.hosts) hosts_.push_back({.host = host});
 }
 
@@ -34,20 +35,30 @@ void Judge::lose(HostIndex index) {
   auto& it = host(index);
   it.link = Link::none;
   it.leaving = it.kept = false;
+  it.was_lost = true;
   it.sweep_since.reset();
-  for (auto& [id, worker] : workers_)
-    if (worker.seat.host == index && lives(worker)) {
-      worker.state = Known::State::lost;
-      note_death(id, ExitStatus::lost({}));
-    }
+  for (auto& [id, worker] : workers_) {
+    if (worker.seat.host != index) continue;
+    worker.finished = true;  // its output cannot come any more
+    if (!lives(worker)) continue;
+    worker.state = Known::State::lost;
+    note_death(id, ExitStatus::lost({}));
+  }
 }
 
 // A host is healthy until something there has withstood a SIGKILL, or its agent has not answered for longer
 // than clearing up may take.
 void Judge::abandons(HostIndex index, Instant now) {
   constexpr Duration after_kill = seconds(5);
-  const auto& it = host(index);
+  auto& it = host(index);
   const bool leaves_at_once = signals_ >= 3;
+  if (it.link == Link::none) fail(fmt::format("host {} is given up, and is not there", index.value));
+  if (goes_on() && it.link == Link::dialling && it.listed && !it.leaving && !it.removed)
+    note_trouble(index, false);
+  if (goes_on() && it.link == Link::ready) {
+    it.good = false;
+    it.rests_until = std::max(it.rests_until, now + scenario_.spec.elastic.cooldown_min);
+  }
   if (it.link != Link::ready || leaves_at_once || index == ready_now_) return;
   const bool withstands = std::any_of(workers_.begin(), workers_.end(), [&](const auto& one) {
     const auto& worker = one.second;
@@ -68,6 +79,9 @@ void Judge::need_link(HostIndex index, const char* what) {
 
 void Judge::event(const JobEvent& event, Instant now) {
   now_ = now;
+  note_end(event);
+  note_hosts(event);
+  waits_.event(event, now);
   note_failure(event);
   ready_now_.reset();
   join_passed_ = false;
@@ -96,7 +110,10 @@ void Judge::event(const JobEvent& event, Instant now) {
               lose(it.host);
             },
             [&](const HostStopped& it) { lose(it.host); },
-            [&](const HostLeaving& it) { host(it.host).leaving = scenario_.spec.elastic.enabled(); },
+            [&](const HostLeaving& it) {
+              host(it.host).leaving = scenario_.spec.elastic.enabled();
+              host(it.host).was_lost = true;
+            },
             [&](const WorkerStarted& it) {
               worker(it.worker, [now](Known& known) {
                 if (known.state != Known::State::ordered) return;
@@ -144,7 +161,10 @@ void Judge::event(const JobEvent& event, Instant now) {
                 if (found != it.hosts.end() && scenario_.spec.elastic.enabled())
                   known.host.slots = found->slots;
                 const bool here = added_.contains(known.host.name) || found != it.hosts.end();
-                if (here && !known.listed && known.link == Link::none) known.removed = known.leaving = false;
+                if (here && !known.listed && known.link == Link::none) {
+                  known.removed = known.leaving = false;
+                  known.away_until = {};
+                }
                 if (known.listed && !here) known.kept = known.link == Link::ready && world_.has_value();
                 known.listed = here;
               }
@@ -174,7 +194,7 @@ void Judge::event(const JobEvent& event, Instant now) {
             },
             [&](const OutputClosed&) { output_closed_ = true; },
             [&](const DeadlinePassed& it) {
-              armed_.erase(it.deadline);
+              grace_passed_ = it.deadline == Deadline::grace;
               join_passed_ = it.deadline == Deadline::join;
               may_charge_ = may_charge_ || it.deadline == Deadline::join || it.deadline == Deadline::inspect;
               if (it.deadline == Deadline::job) job_timed_out_ = true;
@@ -202,6 +222,7 @@ void Judge::capacity(bool enough, Instant now) {
 
 void Judge::action(const JobAction& action, Instant now) {
   now_ = now;
+  waits_.action(action, now);
   if (outcome_ && !std::holds_alternative<Tell>(action)) fail("an order after the end: " + print(action));
   std::visit(Cases{[&](const AddHost& it) {
                      if (it.host.value != hosts_.size())
@@ -210,6 +231,7 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const DialHost& it) {
                      auto& known = host(it.host);
+                     check_dial(it.host);
                      if (known.link != Link::none)
                        fail(fmt::format("host {} is dialled, and is there", it.host.value));
                      if (known.removed)
@@ -223,6 +245,7 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const BeginWorld& it) { begins(it); }, [&](const StartWorker& it) { starts(it); },
                    [&](const SignalWorkers& it) {
+                     note_signals(it);
                      for (auto& [id, known] : workers_) {
                        const bool meant =
                            it.workers.empty() ||
@@ -252,11 +275,12 @@ void Judge::action(const JobAction& action, Instant now) {
                    [&](const Dismiss& it) {
                      const auto known = workers_.find(it.worker);
                      if (known == workers_.end()) return;
-                     known->second.ended_by_order = true;
+                     known->second.ended_by_order = known->second.dismissed = true;
                      // A world that just began goes on without it.
                      if (lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
                    },
                    [&](const EndGeneration& it) {
+                     if (it.job_ends && !job_ends_) over_before_end_ = over_;
                      over_ = true;
                      if (it.job_ends && !job_ends_) job_ends_ = now;
                    },
@@ -269,15 +293,20 @@ void Judge::action(const JobAction& action, Instant now) {
                      lose(it.host);
                    },
                    [&](const Arm& it) {
-                     armed_.insert(it.deadline);
                      settles_ = settles_ || it.deadline == Deadline::settle;
                      if (it.deadline == Deadline::backoff) backs_off_ = it.at - now;
                      if (it.at < now) fail("a deadline in the past");
                    },
-                   [&](const Disarm& it) { armed_.erase(it.deadline); },
                    [&](const Tell& it) {
+                     if (const auto* change = std::get_if<notice::PhaseChanged>(&it.notice))
+                       note_close(*change);
+                     if (const auto* rests = std::get_if<notice::HostRests>(&it.notice)) {
+                       host(rests->host.index).good = false;
+                       host(rests->host.index).rests_until = now + rests->rest;
+                     }
                      const auto* formed = std::get_if<notice::GenerationFormed>(&it.notice);
                      if (formed == nullptr) return;
+                     check_told(*formed);
                      told_ = formed->generation;
                      told_at_ = now;
                    },
@@ -300,11 +329,11 @@ void Judge::after_step(const JobMachine& machine) {
   if (const auto broken = machine.broken_invariant(); !broken.empty()) fail("the brain itself: " + broken);
   using Phase = JobMachine::Phase;
   const auto needs = [this](std::initializer_list<Deadline> some, const char* phase) {
-    if (std::none_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); }))
+    if (std::none_of(some.begin(), some.end(), [this](Deadline one) { return waits_.armed(one); }))
       fail(fmt::format("{} without a deadline", phase));
   };
   const auto only = [&](Deadline one, std::initializer_list<Phase> phases) {
-    if (armed_.contains(one) && std::find(phases.begin(), phases.end(), machine.phase()) == phases.end())
+    if (waits_.armed(one) && std::find(phases.begin(), phases.end(), machine.phase()) == phases.end())
       fail(fmt::format("deadline {} is armed while {}", static_cast<int>(one), to_string(machine.phase())));
   };
   only(Deadline::start, {Phase::gathering});
@@ -344,6 +373,11 @@ void Judge::after_step(const JobMachine& machine) {
   check_costs(machine);
   check_end_of_program(machine);
   check_settle(machine);
+  check_views(machine);
+  check_prompt(machine);
+  check_waits(machine.phase());
+  check_reached(machine.phase());
+  check_ladder(machine.phase());
   note_world(machine);
   phase_ = machine.phase();
 }

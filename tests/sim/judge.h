@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/core/job_machine.h"
+#include "tests/sim/judge_waits.h"
 #include "tests/sim/scenario.h"
 
 namespace trainrun::sim {
@@ -47,6 +48,7 @@ class Judge {
     bool lost_peer = false;            // it said so
     std::optional<Instant> killed_at;  // SIGKILL was ordered
     Generation asked_in{};             // it has left that one, and asked for its next place
+    bool dismissed = false;            // it has no place any more
   };
   enum class Link : std::uint8_t { none, dialling, ready, closing };
   struct KnownHost {
@@ -55,6 +57,11 @@ class Judge {
     bool listed = true, removed = false, leaving = false;
     bool kept = false;                     // its agent was there when it was unlisted, and a world had begun
     std::optional<Instant> sweep_since{};  // it was asked to, and has not answered
+    bool good = true;                      // it never gave any trouble
+    bool was_lost = false;
+    int failures = 0;  // to be reached, or to stay, in a row
+    int ranks_failed = 0;
+    Instant not_before{}, rests_until{}, away_until{};
   };
 
   void begins(const core::BeginWorld& begin);
@@ -68,7 +75,7 @@ class Judge {
   void abandons(HostIndex host, Instant now);
   void lose(HostIndex host);
   KnownHost& host(HostIndex index);
-  [[nodiscard]] bool listed_hosts_hold() const;
+  [[nodiscard]] bool listed_hosts_hold();
   void need_link(HostIndex index, const char* what);
   // judge_costs.cc: what a failure costs
   void note_failure(const core::JobEvent& event);
@@ -81,6 +88,42 @@ class Judge {
   void check_end_of_program(const core::JobMachine& machine);
   void check_asked(const core::JobMachine& machine);
   void check_settle(const core::JobMachine& machine);
+  // judge_views.cc: what is shown, and that nothing is put off
+  [[nodiscard]] bool is_member(const Known& worker) const;
+  [[nodiscard]] static bool ended(const Known& worker);
+  void check_views(const core::JobMachine& machine);
+  void check_host_view(const core::HostView& view);
+  void check_prompt(const core::JobMachine& machine);
+  [[nodiscard]] bool all_ask() const;
+  void check_draining();
+  void check_gathering();
+  void check_cooling();
+  [[nodiscard]] int good_slots(Link link) const;
+  [[nodiscard]] bool holds(int slots) const;
+  void check_waits(core::JobPhase phase);
+  // judge_hosts.cc: who is reached
+  void note_hosts(const core::JobEvent& event);
+  void note_trouble(HostIndex index, bool blamed);
+  void note_added(const core::AddHosts& add);
+  void goes(HostIndex index);
+  void check_dial(HostIndex index);
+  void note_sick(WorkerId id, const ExitStatus& status);
+  void check_reached(core::JobPhase phase);
+  [[nodiscard]] int most_wanted() const;
+  // judge_verdict.cc: the way to the end, and what is reported
+  void note_end(const core::JobEvent& event);
+  void note_signal(const core::UserSignal& signal);
+  void note_signals(const core::SignalWorkers& order);
+  void note_close(const core::notice::PhaseChanged& change);
+  void check_ladder(core::JobPhase phase);
+  void check_told(const core::notice::GenerationFormed& formed);
+  void check_report(const core::Outcome& outcome);
+  void check_out_of_restarts(const core::Outcome& outcome);
+  void check_times(const core::Outcome& outcome);
+  void check_tally(const core::Outcome& outcome);
+  void check_lost_host(const core::Outcome& outcome);
+  // Hosts may come and go.
+  [[nodiscard]] bool goes_on() const { return scenario_.spec.elastic.enabled() && !job_ends_ && !closed_at_; }
   [[nodiscard]] bool in_world(const Known& worker) const {
     return world_ && worker.generation == world_->placement.generation;
   }
@@ -98,7 +141,6 @@ class Judge {
   std::optional<core::BeginWorld> world_;
   Generation reserved_{}, delivered_{}, broken_generation_{}, announced_generation_{};
   std::set<WorkerId> to_start_;
-  std::set<core::Deadline> armed_;
   std::map<int, Generation> begun_on_;                                  // by machine
   std::optional<HostIndex> ready_now_;                                  // by the latest event
   std::optional<WorkerId> dismissed_unfinished_;                        // since the latest world began
@@ -141,6 +183,19 @@ class Judge {
   std::optional<core::Outcome> outcome_;
   std::optional<Instant> enough_since_;
   Instant now_{};
+  Waits waits_;
+
+  std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
+  Instant begun_at_{}, first_press_{}, pressed_at_{};
+  std::optional<Instant> closed_at_;  // no rank lives any more
+  int presses_ = 0, last_signal_ = 0;
+  bool kills_now_ = false, leaves_now_ = false;      // the latest event: the user insists
+  bool killed_now_ = false, killed_before_ = false;  // SIGKILL to all: in this step, in this drain
+  bool grace_passed_ = false;                        // the latest event: its deadline
+  bool asked_all_ = false;                           // since the latest world began: a signal to all
+  bool over_before_end_ = false;                     // the latest world was over before the job was to end
+  std::optional<Instant> restart_since_;             // what was paid for has not come up
+  Duration lost_time_{};
 };
 
 }  // namespace trainrun::sim

@@ -80,6 +80,7 @@ void Judge::check_costs(const JobMachine& machine) {
     crashes_.insert(crashes_.end(), static_cast<std::size_t>(more), now_);
     std::erase_if(crashes_, [&](Instant at) { return now_ - at > limit.window; });
     charged_ = true;
+    if (!restart_since_) restart_since_ = now_;
     for (const auto& [id, worker] : workers_) {
       if (!world_ || worker.generation != world_->placement.generation) continue;
       if (lives(worker)) there_.insert(id);

@@ -39,17 +39,21 @@ void Judge::begins(const BeginWorld& begin) {
   }
   world_ = begin;
   began_ = true;
+  asked_all_ = false;
   dismissed_unfinished_.reset();
   charged_ = false;
 }
 
 // The smallest world, by those that are there and may be used.
-bool Judge::listed_hosts_hold() const {
+bool Judge::listed_hosts_hold() {
   if (slot_stopped_) return false;  // it may be one that counts
   int slots = 0;
   for (const auto& known : hosts_)
     if (known.listed && !known.removed && !known.leaving && known.link == Link::ready)
       slots += slots_of(scenario_.spec, known.host);
+  // Where one lives that has no place any more nobody else can sit.
+  for (const auto& [id, worker] : workers_)
+    if (worker.dismissed && lives(worker) && host(worker.seat.host).listed) --slots;
   return slots >= scenario_.least();
 }
 
@@ -124,6 +128,7 @@ void Judge::check_size(const BeginWorld& begin) {
 
 void Judge::ends(const Outcome& outcome, Instant now) {
   outcome_ = outcome;
+  check_report(outcome);
   using Kind = Outcome::Kind;
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     if (hosts_[i].link != Link::none) fail(fmt::format("the end comes while host {} is there", i));

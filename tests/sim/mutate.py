@@ -1,7 +1,7 @@
 """Mutants of the brain that nobody chose: each is a line of launcher/core with one thing wrong, drawn by a seed. What neither
 the unit tests nor the simulation notices is a rule that nothing demands.
 
-    mutate.py BUILD_DIR [--count 30] [--seed YYYYMM] [--schedules 20000] [--jobs 2]
+    mutate.py BUILD_DIR [--count 30] [--seed YYYYMM] [--schedules 40000] [--jobs 2]
         compiles each into a private copy of `sim` and `unit_core_brain`, runs both and prints who caught it
     mutate.py BUILD_DIR --together 9 --alone 6 --limit 150
         fails when fewer of ten are caught; begins no other one after so many seconds, and then asks for the same shares
@@ -209,7 +209,7 @@ class Trial:
             with self.lock:
                 self.tried -= 1
             return
-        alone = run([sim, "--schedules", str(self.options.schedules), "--no-shrink", "--seed", str(self.options.seed)], 60)
+        alone = run([sim, "--schedules", str(self.options.schedules), "--no-shrink"], 60)
         units = None
         if alone is None or not self.options.together:
             units = run([self.units.build(mutant.file, mutated, os.path.join(into, "units")), "--abort-after=1"], 60)
@@ -237,7 +237,7 @@ def main():
     parser.add_argument("--source-dir", type=os.path.abspath, default=os.path.abspath(os.path.join(__file__, "../../..")))
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=int(datetime.date.today().strftime("%Y%m")))
-    parser.add_argument("--schedules", type=int, default=20000)
+    parser.add_argument("--schedules", type=int, default=40000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=int, default=24 * 3600)
     parser.add_argument("--together", type=int, default=0)

@@ -143,6 +143,23 @@ TEST_SUITE("core.elastic_change") {
     CHECK(bench.now - killed >= seconds(5));
   }
 
+  // By simulation: it went on with the next event alone, as much as 5 s later.
+  TEST_CASE("a drain goes on when the last that lives is one that was dismissed") {
+    Bench bench(2, OnFailure::in_place, discovers);
+    bench.all_running(true);
+    bench.tell(HostsDiscovered{{Bench::host(1)}});
+    bench.pass(Deadline::settle);
+    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    const std::vector<WorkerId> dismissed{bench.at(0), bench.at(1)};
+    bench.form(true);
+    bench.tell(RestartWorld{});
+    for (const std::uint32_t rank : {0u, 1u}) bench.end(bench.at(rank), ExitStatus::killed(SIGTERM, false));
+    CHECK(bench.sweeps.empty());
+    for (const auto worker : dismissed)
+      bench.tell(WorkerExited{worker, ExitStatus::killed(SIGTERM, false), bench.now, {}});
+    CHECK(bench.sweeps.size() == 2);
+  }
+
   TEST_CASE("a stopped rank's slot stays empty") {
     Bench bench(2);
     bench.all_running();

@@ -194,6 +194,38 @@ TEST_SUITE("core.elastic finish") {
     CHECK(bench.outcome->exit_code == 0);
   }
 
+  // By simulation: their grace began with the next generation alone, whose port may not come.
+  TEST_CASE("those that have no place in the world that goes on have their grace from then on") {
+    Bench bench(3, OnFailure::in_place);
+    bench.all_running(true);
+    bench.tell(RemoveHost{"gpu2"});
+    for (const std::uint32_t rank : {1u, 2u, 3u, 4u, 5u}) asks(bench, rank);
+    finishes(bench, 0);
+    CHECK(bench.count<Dismiss>() == 2);
+    CHECK(bench.phase() == Phase::forming);
+    CHECK(bench.armed.contains(Deadline::leave));
+  }
+
+  // By simulation: a SIGKILL that was not sent was waited for.
+  TEST_CASE("a process that withstands SIGKILL ends the job: the others have their grace") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.min_np = 4; });
+    bench.ready(0);
+    bench.ready(1);
+    bench.tell(PortReserved{*bench.port});
+    for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(WorkerStarted{bench.at(rank), 1000 + rank});
+    for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{1}, Rank{rank}});
+    finishes(bench, 0);
+    bench.tell(WorldBroken{Generation{1}, "rank 0 was lost", {Rank{0}}});
+    for (const std::uint32_t rank : {1u, 2u}) asks(bench, rank);
+    bench.pass(Deadline::grace);
+    bench.pass(Deadline::kill);
+    CHECK(bench.count<AbandonHost>() == 1);
+    CHECK(bench.phase() == Phase::draining);
+    CHECK(bench.signals(SIGTERM) == 1);
+    CHECK(bench.armed.contains(Deadline::grace));
+    CHECK_FALSE(bench.armed.contains(Deadline::kill));
+  }
+
   TEST_CASE("a minute after, the world that went on may grow again") {
     Bench bench(2, OnFailure::in_place);
     bench.all_running(true);

@@ -227,6 +227,16 @@ TEST_SUITE("core.elastic hosts") {
     }
   }
 
+  TEST_CASE("ranks that ran are not reported as never started when no host is left for the next world") {
+    Bench bench(1);
+    bench.all_running();
+    bench.lose(0);
+    bench.pass(Deadline::world);
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->kind == Outcome::Kind::no_hosts);
+    CHECK(bench.outcome->others.not_started == 0);
+  }
+
   TEST_CASE("a --start-timeout that was given ends a start without hosts, and is named") {
     const auto empty = [](JobSpec& spec) {
       spec.hosts.hosts.clear();
