@@ -14,6 +14,7 @@
 #include "launcher/wire/exchange_messages.h"
 #include "launcher/wire/facts.h"
 #include "launcher/wire/preload.h"
+#include "launcher/wire/stdin_messages.h"
 #include "launcher/wire/stream_messages.h"
 
 namespace trainrun::wire {
@@ -135,13 +136,6 @@ struct Signal {
   bool deep = false;
   bool ending = false;  // they are to end: those that were ordered and do not run yet are not started
   TRAINRUN_MESSAGE(3) { v("workers", workers), v("number", number), v("deep", deep), v("ending", ending); }
-};
-
-struct Stdin {
-  WorkerId worker;
-  std::string bytes;
-  bool end = false;
-  TRAINRUN_MESSAGE(4) { v("worker", worker), v("bytes", bytes), v("end", end); }
 };
 
 // So many more bytes of output may be sent. Without credit an agent stops reading its workers' pipes.
@@ -336,19 +330,6 @@ struct StoreSeen {
 };
 
 // The worker took what it was given: it may have so many more bytes of stdin. 0: it closed its stdin.
-struct StdinWanted {
-  WorkerId worker;
-  std::uint32_t bytes = 0;
-  TRAINRUN_MESSAGE(49) { v("worker", worker), v("bytes", bytes); }
-};
-
-// Before Exited of a worker that had a relayed stdin: so many of the bytes that were sent for it has it read.
-struct StdinTaken {
-  WorkerId worker;
-  std::uint64_t bytes = 0;
-  TRAINRUN_MESSAGE(67) { v("worker", worker), v("bytes", bytes); }
-};
-
 struct PortHeld {
   std::uint16_t port = 0;
   std::int32_t error = 0;

@@ -88,8 +88,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_all<Greet, OpenJob, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep,
             Inspect, World, OpenStream, StreamData, StreamTaken, StreamRefused, Gather, Gathered,
             GatherFailed, Ask, Answer, ExchangeLost, Aborted, ErrorFile, Hello, NoAgent, Greeted, Prepared,
-            Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note, StdinWanted, StdinTaken, PortHeld, DoorOpened,
-            StreamOpened, Stopped, Swept, Leaving, StoreSeen, Inspected, InspectionDone, RankDied>(
-      data[0], text_of(data, size).substr(1));
+            Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note, StdinWanted, StdinTaken, PortHeld,
+            DoorOpened, StreamOpened, Stopped, Swept, Leaving, StoreSeen, Inspected, InspectionDone,
+            RankDied>(data[0], text_of(data, size).substr(1));
   return 0;
 }
