@@ -129,13 +129,12 @@ Error unreachable_host(const std::string& host, std::string_view address, std::u
 }
 
 Error silent_host(const std::string& host, std::string_view step, Duration after) {
-  return {
-      Code::timeout,
-      fmt::format("{}: no answer while {}, given up after {}", host, step, format_duration(after)),
-      step == looking_up
-          ? fmt::format("does DNS answer (getent hosts {})? --start-timeout sets the limit", host)
-          : fmt::format("is it overloaded or cut off (ssh -v {} true)? --start-timeout sets the limit",
-                        host)};
+  return {Code::timeout,
+          fmt::format("{}: no answer while {}, given up after {}", host, step, format_duration(after)),
+          step == looking_up
+              ? fmt::format("does DNS answer (getent hosts {})? --start-timeout sets the limit", host)
+              : fmt::format("is it overloaded or cut off (ssh -v {} true)? --start-timeout sets the limit",
+                            host)};
 }
 
 }  // namespace trainrun::transport

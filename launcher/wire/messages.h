@@ -329,7 +329,6 @@ struct StoreSeen {
   TRAINRUN_MESSAGE(61) { v("generation", generation), v("met", met), v("apart", apart), v("away", away); }
 };
 
-// The worker took what it was given: it may have so many more bytes of stdin. 0: it closed its stdin.
 struct PortHeld {
   std::uint16_t port = 0;
   std::int32_t error = 0;

@@ -25,7 +25,7 @@ struct Stdin {
 
 // ---- agent to launcher
 
-// So many more bytes may be sent for it; 0: it has closed its stdin.
+// The worker took what it was given: it may have so many more bytes. 0: it closed its stdin.
 struct StdinWanted {
   WorkerId worker;
   std::uint32_t bytes = 0;
