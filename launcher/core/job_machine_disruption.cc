@@ -203,6 +203,7 @@ void JobMachine::kill_late_starters() {
     world_.doom(id, Fate::killed);
     late.push_back(id);
   }
+  if (late.empty()) return;  // those that got SIGKILL have their own deadline
   act(SignalWorkers{SIGKILL, false, std::move(late)});
   arm(Deadline::kill, now_ + after_kill);
 }

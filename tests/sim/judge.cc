@@ -79,6 +79,7 @@ void Judge::need_link(HostIndex index, const char* what) {
 
 void Judge::event(const JobEvent& event, Instant now) {
   now_ = now;
+  note_question(event);
   note_end(event);
   note_hosts(event);
   waits_.event(event, now);
@@ -146,11 +147,12 @@ void Judge::event(const JobEvent& event, Instant now) {
               });
             },
             [&](const HostSwept& it) {
-              if (world_ && it.generation == world_->placement.generation) host(it.host).sweep_since.reset();
+              if (it.generation == host(it.host).sweep_of) host(it.host).sweep_since.reset();
             },
             [&](const WorldJoined& it) {
               if (!world_ || it.generation != world_->placement.generation) return;
               met_ = it.generation;
+              elastic_world_ = it.elastic;
               died_unfinished_.reset();
               for (const auto id : world_->workers) workers_.at(id).was_member = true;
             },
@@ -223,6 +225,7 @@ void Judge::capacity(bool enough, Instant now) {
 void Judge::action(const JobAction& action, Instant now) {
   now_ = now;
   waits_.action(action, now);
+  note_answer(action);
   if (outcome_ && !std::holds_alternative<Tell>(action)) fail("an order after the end: " + print(action));
   std::visit(Cases{[&](const AddHost& it) {
                      if (it.host.value != hosts_.size())
@@ -265,7 +268,9 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const Sweep& it) {
                      need_link(it.host, "a sweep");
-                     if (it.generation) host(it.host).sweep_since = now;
+                     if (!it.generation) return;
+                     host(it.host).sweep_since = now;
+                     host(it.host).sweep_of = *it.generation;
                    },
                    [&](const Announce& it) {
                      announced_generation_ = it.generation;
@@ -286,6 +291,7 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const StopHost& it) {
                      need_link(it.host, "the order to stop");
+                     check_stop(it.host);
                      host(it.host).link = Link::closing;
                    },
                    [&](const AbandonHost& it) {
@@ -301,6 +307,7 @@ void Judge::action(const JobAction& action, Instant now) {
                      if (const auto* change = std::get_if<notice::PhaseChanged>(&it.notice))
                        note_close(*change);
                      if (const auto* rests = std::get_if<notice::HostRests>(&it.notice)) {
+                       rests_now_ = true;
                        host(rests->host.index).good = false;
                        host(rests->host.index).rests_until = now + rests->rest;
                      }
@@ -378,6 +385,9 @@ void Judge::after_step(const JobMachine& machine) {
   check_waits(machine.phase());
   check_reached(machine.phase());
   check_ladder(machine.phase());
+  check_answer(machine);
+  check_released(machine.phase());
+  check_change(machine.phase());
   note_world(machine);
   phase_ = machine.phase();
 }

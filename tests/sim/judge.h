@@ -57,7 +57,8 @@ class Judge {
     bool listed = true, removed = false, leaving = false;
     bool kept = false;                     // its agent was there when it was unlisted, and a world had begun
     std::optional<Instant> sweep_since{};  // it was asked to, and has not answered
-    bool good = true;                      // it never gave any trouble
+    Generation sweep_of{};
+    bool good = true;  // it never gave any trouble
     bool was_lost = false;
     int failures = 0;  // to be reached, or to stay, in a row
     int ranks_failed = 0;
@@ -80,6 +81,7 @@ class Judge {
   // judge_costs.cc: what a failure costs
   void note_failure(const core::JobEvent& event);
   void check_costs(const core::JobMachine& machine);
+  void check_backoff(core::JobPhase phase);
   void note_world(const core::JobMachine& machine);
   // judge_ends.cc: the end of an in-place program
   void note_end_of_program(const core::JobEvent& event);
@@ -101,6 +103,34 @@ class Judge {
   [[nodiscard]] int good_slots(Link link) const;
   [[nodiscard]] bool holds(int slots) const;
   void check_waits(core::JobPhase phase);
+  // judge_answers.cc: what must follow in the same step
+  struct Step {
+    bool stands = false, in_place = false;  // the world, before the event
+    bool ends_world = false, keeps_world = false, waits_for_cause = false, spares_others = false;
+    bool ends_job = false, inspects = false, asks = false, changes = false, is_done = false;
+    std::optional<WorkerId> only;          // it alone is to end
+    std::optional<core::Deadline> passed;  // of those that hosts have
+    bool did_inspect = false, did_ask = false, did_announce = false, did_signal_all = false;
+    std::set<WorkerId> signalled;
+  };
+  void note_question(const core::JobEvent& event);
+  void ask_hosts(HostIndex host);
+  void ask_restart(Rank rank);
+  void ask_of_exit(const core::WorkerExited& exited, bool waits_for_cause);
+  void ask_of_deadline(core::Deadline deadline);
+  void note_answer(const core::JobAction& action);
+  void check_answer(const core::JobMachine& machine);
+  void check_spared(bool job_ends);
+  void check_given_up();
+  void check_stop(HostIndex index);
+  void check_released(core::JobPhase phase);
+  [[nodiscard]] int size_on(int slots) const;
+  [[nodiscard]] bool change_is_due() const;
+  void check_change(core::JobPhase phase);
+  [[nodiscard]] bool may_restart() const;
+  [[nodiscard]] bool all_loaded() const;
+  [[nodiscard]] bool fails_by_itself(WorkerId id, const ExitStatus& status, bool signalled) const;
+  [[nodiscard]] int live_members(std::optional<HostIndex> on, std::optional<WorkerId> but) const;
   // judge_hosts.cc: who is reached
   void note_hosts(const core::JobEvent& event);
   void note_trouble(HostIndex index, bool blamed);
@@ -167,6 +197,9 @@ class Judge {
   Instant told_at_{};                  // ... and when
   bool charged_ = false;               // since the latest world began
   std::optional<Duration> backs_off_;  // ordered in this step
+  bool rests_now_ = false;             // a host, for its ranks' failures: told in this step
+  bool drains_for_charge_ = false;     // what was charged is being drained ...
+  std::size_t crashes_at_ = 0;         // ... when so many had been
   bool may_charge_ = false;            // the latest event may be a failure
   bool began_ = false;                 // in this step
   bool done_now_ = false;              // a member of this world exited with 0
@@ -184,6 +217,8 @@ class Judge {
   std::optional<Instant> enough_since_;
   Instant now_{};
   Waits waits_;
+  Step step_;
+  bool elastic_world_ = false;  // its members can be in the next one without a new process
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
   Instant begun_at_{}, first_press_{}, pressed_at_{};

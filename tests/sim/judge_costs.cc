@@ -80,6 +80,8 @@ void Judge::check_costs(const JobMachine& machine) {
     crashes_.insert(crashes_.end(), static_cast<std::size_t>(more), now_);
     std::erase_if(crashes_, [&](Instant at) { return now_ - at > limit.window; });
     charged_ = true;
+    drains_for_charge_ = !program_ends();
+    crashes_at_ = crashes_.size();
     if (!restart_since_) restart_since_ = now_;
     for (const auto& [id, worker] : workers_) {
       if (!world_ || worker.generation != world_->placement.generation) continue;
@@ -99,12 +101,24 @@ void Judge::check_costs(const JobMachine& machine) {
     failed_.clear();
     failed_since_.reset();
   }
+  check_backoff(phase);
   if (const auto wait = std::exchange(backs_off_, std::nullopt)) {
     if (!charged_) fail("a back-off after what was not charged");
     if (*wait > longest_wait(crashes_.size())) fail("a back-off is longer than the failures in a row allow");
   }
   const bool goes_on = phase == Phase::forming || phase == Phase::cooling;
   if (!unpaid_.empty() && goes_on) fail("a restart costs nothing, but " + unpaid_);
+}
+
+// Who fails again and again waits before the next try, but where its host is left out for it.
+void Judge::check_backoff(Phase phase) {
+  if (phase == Phase::draining) return;
+  const bool owed = std::exchange(drains_for_charge_, false) && !rests_now_ &&
+                    longest_wait(crashes_.size()) > Duration::zero();
+  if (owed && !backs_off_ && (phase == Phase::cooling || phase == Phase::forming) &&
+      crashes_at_ == crashes_.size())
+    fail("failures in a row are not waited for");
+  if (std::exchange(rests_now_, false) && !charged_) fail("a host rests for what was not charged");
 }
 
 // A world has come up when all are started and, if some were there before, all have met.

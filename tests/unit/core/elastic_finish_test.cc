@@ -194,6 +194,22 @@ TEST_SUITE("core.elastic finish") {
     CHECK(bench.outcome->exit_code == 0);
   }
 
+  // No names mean all.
+  TEST_CASE("the grace of a start that came in time ends nobody else") {
+    Bench bench(2, OnFailure::in_place);
+    bench.ready(0);
+    bench.ready(1);
+    bench.tell(PortReserved{*bench.port});
+    for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(WorkerStarted{bench.at(rank), 1000 + rank});
+    for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{1}, Rank{rank}});
+    bench.tell(WorldBroken{Generation{1}, "rank 0 was lost", {Rank{0}}});
+    REQUIRE(bench.signals(SIGKILL) == 1);  // to rank 0, which withstands it
+    bench.tell(WorkerStarted{bench.at(3), 1003});
+    bench.pass(Deadline::grace);
+    CHECK(bench.signals(SIGKILL) == 1);
+    CHECK(bench.armed.contains(Deadline::kill));
+  }
+
   // By simulation: their grace began with the next generation alone, whose port may not come.
   TEST_CASE("those that have no place in the world that goes on have their grace from then on") {
     Bench bench(3, OnFailure::in_place);
@@ -233,6 +249,7 @@ TEST_SUITE("core.elastic finish") {
     for (const std::uint32_t rank : {0u, 1u, 2u}) asks(bench, rank);
     bench.form(true);
     bench.pass(Deadline::steady);
+    CHECK(bench.armed.contains(Deadline::settle));  // the slot of rank 3 is there
     bench.tell(HostsDiscovered{{Bench::host(0), Bench::host(1)}});
     CHECK(bench.armed.contains(Deadline::settle));
   }

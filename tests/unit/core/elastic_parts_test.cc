@@ -74,6 +74,25 @@ TEST_SUITE("core.host_ledger") {
     ledger.host_failed(a, now);
     CHECK(ledger.rests_until(a, now) == now + seconds(10));
   }
+  TEST_CASE("what is asked of a host that nothing is written down of, and of one at the edge of the window") {
+    HostLedger ledger(seconds(10), seconds(300));
+    CHECK_FALSE(ledger.knows(a));
+    CHECK_FALSE(ledger.rested_lately(a, start));
+    for (int i = 0; i < 3; ++i) ledger.worker_failed(a, start);
+    CHECK(ledger.knows(a));
+    CHECK(ledger.rested_lately(a, start + HostLedger::window));
+    CHECK_FALSE(ledger.rested_lately(a, start + HostLedger::window + seconds(1)));
+    ledger.worker_failed(b, start);
+    ledger.worker_failed(b, start);
+    CHECK(ledger.worker_failed(b, start + HostLedger::window));
+    ledger.host_failed(c, start);
+    ledger.host_failed(c, start + HostLedger::window);
+    CHECK(ledger.rests_until(c, start + HostLedger::window) == start + HostLedger::window + seconds(20));
+    ledger.host_failed(c, start + HostLedger::window + seconds(1),
+                       seconds(1));  // a shorter one ends no longer one
+    CHECK(ledger.rests_until(c, start + HostLedger::window + seconds(2)) >=
+          start + HostLedger::window + seconds(41));
+  }
   TEST_CASE("a silent host rests at least until its agent has noticed, and is forgiven by the user alone") {
     HostLedger ledger(seconds(1), seconds(2));
     ledger.host_failed(a, start, seconds(12));
@@ -152,6 +171,70 @@ TEST_SUITE("core.replan") {
     CHECK(seats(first) == "0.0 0.1 1.0 1.1");
     CHECK(seats(replan_all(job, Generation{2}, first.seats, {{b, 2}, {c, 2}}, 4)) == "2.0 2.1 1.0 1.1");
     CHECK(seats(replan_all(job, Generation{2}, first.seats, {{a, 2}, {c, 1}}, 3)) == "0.0 0.1 2.0");
+  }
+  TEST_CASE("with --map-by host ranks go round the hosts, also when others move, and hosts fill up in turn") {
+    auto job = job_of(5);
+    job.map_by = MapBy::host;
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 1}, {b, 3}, {c, 2}}, 5);
+    CHECK(seats(first) == "0.0 1.0 2.0 1.1 2.1");
+    CHECK(seats(replan_all(job, Generation{2}, first.seats, {{b, 3}, {c, 2}}, 5)) == "1.0 1.1 2.0 1.2 2.1");
+  }
+  TEST_CASE("ranks of a host follow each other, hosts in the order of their first rank") {
+    const auto job = job_of(6, 2);
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 2}, {b, 2}, {c, 2}}, 6);
+    // b goes, a has one more: rank 2 moves there, rank 3 is closed up.
+    CHECK(seats(replan_all(job, Generation{2}, first.seats, {{a, 3}, {c, 2}}, 5)) == "0.0 0.1 0.2 2.0 2.1");
+    CHECK(seats(replan_all(job, Generation{2}, first.seats, {{c, 2}, {a, 1}}, 3)) == "0.0 2.0 2.1");
+    // A smaller world gives up its last ranks.
+    CHECK(seats(replan_all(job, Generation{2}, first.seats, {{a, 2}, {b, 2}, {c, 2}}, 3)) == "0.0 0.1 1.0");
+  }
+  TEST_CASE("--oversubscribe makes hosts wider in turn, and counts as -np") {
+    auto job = job_of(5, 2, 6);
+    job.oversubscribe = true;
+    CHECK(world_size_on(job, 1) == 5);
+    CHECK(world_size_on(job, 0) == 0);
+    CHECK(world_size_on(job, 6) == 6);
+    CHECK(seats(replan_all(job, Generation{1}, {}, {{a, 1}, {b, 1}}, 5)) == "0.0 0.1 0.2 1.0 1.1");
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 1}, {b, 1}}, 2);
+    CHECK(seats(replan_around(job, Generation{2}, {first.seats[1]}, {first.seats[0]}, {{a, 1}, {b, 1}}, 4)) ==
+          "1.0 0.0 0.1 1.1");
+  }
+  TEST_CASE("the ranks of several programs are numbered one program after the other") {
+    auto job = job_of(2);
+    job.programs.push_back({{"./other"}, 3, "/w", {}});
+    const auto first = replan_all(job, Generation{1}, {}, {{a, 3}, {b, 2}}, 5);
+    std::vector<std::size_t> programs;
+    for (const auto& seat : first.seats) programs.push_back(seat.program);
+    CHECK(programs == std::vector<std::size_t>{0, 0, 1, 1, 1});
+  }
+  TEST_CASE("slots of a host: as many as were given, as ppr says, or the fewer of both") {
+    const Host given{.name = "a", .slots = 4, .slots_given = true}, guessed{.name = "b", .slots = 4};
+    auto job = job_of(4);
+    CHECK(slots_of(job, given) == 4);
+    job.ppr = 2;
+    CHECK(slots_of(job, given) == 2);
+    job.ppr = 6;
+    CHECK(slots_of(job, given) == 4);
+    CHECK(slots_of(job, guessed) == 6);
+    job.oversubscribe = true;
+    CHECK(slots_of(job, given) == 6);
+  }
+  TEST_CASE(
+      "newcomers without a vacated slot fill host after host, up to its slots, those that are busy too") {
+    const auto job = job_of(6);
+    const auto one = replan_all(job, Generation{1}, {}, {{b, 3}}, 1);
+    CHECK(seats(replan_around(job, Generation{2}, one.seats, {}, {{a, 2}, {b, 3}, {c, 2}}, 5)) ==
+          "1.0 0.0 0.1 1.1 1.2");
+    CHECK(seats(replan_around(job, Generation{2}, one.seats, {}, {{a, 2, {0}}, {b, 3}, {c, 2}}, 9)) ==
+          "1.0 0.1 1.1 1.2 2.0 2.1");
+    // Fewer places than survivors: the last ones have none, and their slots are not given away.
+    const auto two = replan_all(job, Generation{1}, {}, {{a, 2}}, 2);
+    CHECK(seats(replan_around(job, Generation{2}, two.seats, {}, {{a, 2}, {b, 1}}, 1)) == "0.0");
+    // A vacated slot that the host does not have any more is not filled, nor one of a host that is full.
+    CHECK(seats(replan_around(job, Generation{2}, {two.seats[0]}, {two.seats[1]}, {{a, 1}, {b, 1}}, 2)) ==
+          "0.0 1.0");
+    CHECK(seats(replan_around(job, Generation{2}, {two.seats[1]}, {two.seats[0]}, {{a, 1}, {b, 1}}, 2)) ==
+          "0.1 1.0");
   }
   TEST_CASE("newcomers sit in vacated slots first, never where one that has no place still lives") {
     const auto job = job_of(4);

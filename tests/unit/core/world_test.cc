@@ -79,6 +79,48 @@ TEST_CASE("World: what is counted follows each worker") {
     world.change(bench.members[3], [](Worker& worker) { worker.member = false; });
     CHECK(world.failed().empty());
   }
+  SUBCASE("members wait for their next place") {
+    CHECK(world.counts().took_part == 0);
+    for (const auto id : {bench.members[0], bench.members[1]})
+      world.change(id, [](Worker& worker) { worker.waits = worker.joined = true; });
+    CHECK(world.counts().members_that_wait == 2);
+    CHECK(world.counts().survivors_that_wait == 2);
+    CHECK(world.counts().took_part == 2);
+    world.doom(bench.members[0], Fate::condemned);
+    CHECK(world.counts().members_that_wait == 2);
+    CHECK(world.counts().survivors_that_wait == 1);
+    bench.become(bench.members[1], WorkerState::exited, ExitStatus::exited(0));
+    CHECK(world.counts().members_that_wait == 1);
+    CHECK(world.counts().survivors_that_wait == 0);
+    world.change(bench.members[1], [](Worker& worker) { worker.joined = false; });
+    CHECK(world.counts().took_part == 1);
+    world.change(bench.members[1], [](Worker& worker) { worker.has_state = true; });
+    CHECK(world.counts().took_part == 2);
+  }
+  SUBCASE("who has ended with 0 and whose output is not through has not finished badly, nor well at once") {
+    bench.become(bench.members[0], WorkerState::exited, ExitStatus::exited(1));
+    CHECK(world.counts().finished_badly == 0);
+    CHECK(world.counts().ended_well == 0);
+    bench.become(bench.members[1], WorkerState::finished, ExitStatus::exited(0));
+    CHECK(world.counts().finished_badly == 0);
+    CHECK_FALSE(world.all_members(WorkerState::finished));
+    for (const auto id : bench.members) bench.become(id, WorkerState::finished, ExitStatus::exited(1));
+    CHECK(world.counts().finished_badly == 4);
+    CHECK(world.all_members(WorkerState::finished));
+  }
+  SUBCASE("one that was dismissed counts as such while it lives") {
+    world.change(bench.members[0], [](Worker& worker) { worker.member = false; });
+    CHECK(world.dismissed() == std::set{bench.members[0]});
+    CHECK(world.counts().dismissed_killed == 0);
+    CHECK(world.counts().survivors == 3);
+    bench.become(bench.members[0], WorkerState::exited, ExitStatus::exited(0));
+    CHECK(world.dismissed().empty());
+    CHECK(world.has_unfinished({0}));
+    bench.become(bench.members[0], WorkerState::finished, ExitStatus::exited(0));
+    bench.become(bench.members[1], WorkerState::finished, ExitStatus::exited(0));
+    CHECK_FALSE(world.has_unfinished({0}));
+    CHECK(world.has_unfinished({1}));
+  }
   SUBCASE("one has no place any more") {
     world.change(bench.members[1], [](Worker& worker) { worker.member = false; });
     world.doom(bench.members[1], Fate::killed);
