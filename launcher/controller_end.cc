@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/base/build_id.h"
+#include "launcher/base/strings.h"
 #include "launcher/controller.h"
 #include "launcher/io/clock.h"
 #include "launcher/output/report.h"

@@ -143,7 +143,7 @@ void Input::take(const std::string& bytes, int error) {
   if (error == EINTR || error == EAGAIN || (error == EIO && !in_foreground())) return look();
   if (bytes.empty()) return finish();
   source_->taken += bytes.size();
-  if (windows_.empty() && left_) *left_ += bytes.size();
+  if (windows_.empty()) left_ = left_.value_or(0) + bytes.size();  // it ended while that was read
   for (auto& [worker, window] : windows_) {
     left_.reset();
     window -= std::min<std::uint64_t>(window, bytes.size());
