@@ -5,6 +5,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "cli/elastic.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -82,8 +83,9 @@ std::string name_of_signal(int number) {
 double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::string sizes(const Elastic& elastic) {
-  std::string out = elastic.min_np == elastic.max_np
-                        ? counted(elastic.max_np, "rank")
+  std::string out = elastic.min_np == elastic.max_np ? counted(elastic.max_np, "rank")
+                    : elastic.max_np >= unbounded_ranks
+                        ? fmt::format("{} and more", counted(elastic.min_np, "rank"))
                         : fmt::format("{} to {} ranks", elastic.min_np, elastic.max_np);
   if (elastic.spares > 0) out += ", " + counted(elastic.spares, "spare");
   return out;

@@ -321,7 +321,9 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
   } else if (facts.discovers && out.max > out.min) {
     out.np = out.min;
     out.np_origin = out.min_origin;
-    out.notes.push_back(fmt::format("no -np: {} to {} ranks, as many as the hosts hold", out.min, out.max));
+    const auto most = out.max >= unbounded_ranks ? "" : fmt::format(" to {}", out.max);
+    out.notes.push_back(fmt::format("no -np: {}{} ranks, as many as the hosts hold", out.min,
+                                    most.empty() ? " and more" : most));
   } else {
     take(out.min, out.min_origin,
          fmt::format("as --min-np says{}", out.max == 0 ? " (--max-np allows more)" : ""));

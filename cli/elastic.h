@@ -14,6 +14,9 @@
 
 namespace trainrun::cli {
 
+// --max-np of horovodrun where none is given: more than any hosts hold.
+constexpr int unbounded_ranks = 65535;
+
 // Everything but the sizes of the world. A job is elastic when --on-failure says so, or when nothing but
 // another flag of an elastic job does: see elastic_origin.
 Result<Elastic> read_elastic(const Settings& settings, const Inputs& inputs);

@@ -112,9 +112,8 @@ std::vector<HorovodFlag> rows() {
       works({"--gloo"}, none, compat, "horovod"),
       reads({"--mpi"}, none, HorovodHow::mpi),
       refused({"--jsrun"}, none, "hosts are reached by ssh; --hosts-from lsf takes those of the allocation"),
-      refused(
-          {"--mpi-args"}, one,
-          "there is no mpirun below: its flags are given as ours, its parameters as -x OMPI_MCA_name=value"),
+      needless({"--mpi-args"}, one,
+               "there is no mpirun below; its parameters are given as -x OMPI_MCA_name=value"),
       needless({"--binding-args"}, one, "they are mpirun's; --bind-to binds ranks"),
   };
 }

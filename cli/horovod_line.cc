@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/elastic.h"
 #include "cli/flag_list.h"
 #include "cli/foreign_flags.h"
 #include "cli/horovod_config.h"
@@ -21,7 +22,6 @@ namespace trainrun::cli {
 
 namespace {
 
-constexpr std::string_view unbounded = "65535";  // more than any hosts hold
 constexpr std::uint64_t megabyte = 1u << 20, most_megabytes = 1u << 20;
 
 Error unknown_flag(std::string_view word) {
@@ -173,7 +173,7 @@ class Reader {
                          [option](const Setting& it) { return it.option == option; });
     };
     if (!given(Option::max_np) && (given(Option::min_np) || given(Option::host_discovery_script)))
-      out_.line.defaults.push_back({Option::max_np, std::string(unbounded), std::string(origin)});
+      out_.line.defaults.push_back({Option::max_np, std::to_string(unbounded_ranks), std::string(origin)});
     if (value("HOROVOD_CONTROLLER") != "mpi")
       out_.line.defaults.push_back({Option::compat, "horovod", std::string(origin)});
   }
@@ -312,6 +312,18 @@ bool has_option_of_horovodrun(const std::vector<std::string>& words) {
     if (equals == std::string::npos) ++at;
   }
   return false;
+}
+
+std::optional<std::size_t> program_behind_its_options(const std::vector<std::string>& words) {
+  std::size_t at = 0;
+  for (; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
+    const auto equals = words[at].find('=');
+    const auto name = std::string_view(words[at]).substr(0, equals);
+    const auto* own = find_flag(job_line(), name);
+    if (own == nullptr || !is_spelled_out(name)) return std::nullopt;
+    if (own->takes_value() && equals == std::string::npos) ++at;
+  }
+  return at > 0 && at < words.size() ? std::optional(at) : std::nullopt;
 }
 
 Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs,

@@ -23,6 +23,9 @@ Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, con
 // Whether an option that only horovodrun has stands before the program, as under `alias horovodrun=trainrun`.
 bool has_option_of_horovodrun(const std::vector<std::string>& words);
 
+// Where the program stands, if there are options before it and horovodrun has all of them.
+std::optional<std::size_t> program_behind_its_options(const std::vector<std::string>& words);
+
 // The flags of horovodrun, then those of ours that have another name.
 const CommandLine& horovod_line();
 

@@ -29,6 +29,14 @@ Result<std::string> compat_cli(const Inputs& inputs, std::size_t& used) {
   return variable(inputs.environment, "TRAINRUN_COMPAT_CLI");
 }
 
+// A line that horovodrun would take, with a program of Horovod's.
+bool runs_horovod(const std::vector<std::string>& words, const Inputs& inputs) {
+  const auto at = program_behind_its_options(words);
+  if (!at || !inputs.mpi_of) return false;
+  return inputs.mpi_of({words.begin() + static_cast<std::ptrdiff_t>(*at), words.end()}, inputs.directory)
+      .horovod;
+}
+
 }  // namespace
 
 Result<std::optional<ForeignLine>> foreign_line(const Inputs& inputs) {
@@ -50,7 +58,7 @@ Result<std::optional<ForeignLine>> foreign_line(const Inputs& inputs) {
     call.ways = Ways::hydra;
   } else if (whose->empty() && !by_name) {
     call.by_name = false;
-    call.horovod = has_option_of_horovodrun(call.words);
+    call.horovod = has_option_of_horovodrun(call.words) || runs_horovod(call.words, inputs);
     if (!call.horovod && !has_option_of_mpirun(call.words)) return std::nullopt;
   } else if (!whose->empty() && *whose != "auto") {
     return fail(

@@ -91,7 +91,8 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
       hang_(job_.elastic.hang_timeout),
       life_(loop),
       stall_(stall_after(job_)),
-      stalled_(loop) {}
+      stalled_(loop),
+      wanted_(loop) {}
 
 Controller::~Controller() = default;
 

@@ -7,6 +7,12 @@
 #include "launcher/controller.h"
 
 namespace trainrun {
+namespace {
+
+// Of ranks that have left their world and want another one: the rest notices the same soon.
+constexpr Duration others_come_within = seconds(10);
+
+}  // namespace
 
 // ---- a world that seems to hang
 
@@ -66,6 +72,13 @@ RendezvousHub::Events Controller::members() {
       },
       [this](Generation generation, WorkerId worker) {
         event(core::MemberWaits{generation, worker});
+        if (generation != world_.generation()) return;
+        if (const auto* seat = machine_.seat_of(worker)) want_another_.insert(seat->rank);
+        if (!wanted_.armed())
+          wanted_.arm(io::Loop::now() + others_come_within, [this, generation] {
+            if (generation == world_.generation())
+              ranks_wait(generation, want_another_, "the rendezvous of the next world");
+          });
       },
       [this](Generation generation, WorkerId worker, const rendezvous::Pulse& pulse) {
         if (machine_.seat_of(worker) == nullptr) return;

@@ -49,6 +49,8 @@ void Controller::perform(const core::BeginWorld& order) {
     hosts.push_back(seat.host);
   }
   const std::unordered_set<WorkerId> present(order.workers.begin(), order.workers.end());
+  want_another_.clear();
+  wanted_.disarm();
   hang_.keep([&](WorkerId worker) { return present.contains(worker); });
   stall_.keep([&](WorkerId worker) { return present.contains(worker); });
   const auto is_gone = [&](const auto& it) { return !present.contains(it.first); };

@@ -197,10 +197,14 @@ std::string Steering::answer(const control::Command& command) {
       return control::ok_reply(words_of_adding(before, host) +
                                (before ? "" : words_of_waiting(machine, host)));
     }
-    case Kind::restart_world:
+    case Kind::restart_world: {
       if (!machine.may_restart()) return not_now("ask again when a generation runs");
+      const bool in_place = machine.restarts_alone();
       controller_.event(core::RestartWorld{});
-      return control::ok_reply("restarting all ranks");
+      return control::ok_reply(
+          in_place ? "restarting all ranks from the program's own checkpoint: no rank keeps its state"
+                   : "restarting all ranks");
+    }
     case Kind::restart_worker:
     case Kind::stop_worker: {
       if (!machine.may_restart()) return not_now("ask again when a generation runs");

@@ -1,6 +1,7 @@
 #include "launcher/agent/horovod_program.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -21,45 +22,47 @@ struct Source {
 
 bool is_horovod(std::string_view module) { return module == "horovod" || module.starts_with("horovod."); }
 
-// Files that might be the module, in a folder of the program's own.
-std::vector<std::string> files_of(std::string module, const std::string& top, const std::string& folder) {
-  std::string base = top;
+// Files that might be the module, in a folder of the program's own or of PYTHONPATH: `tops`.
+std::vector<std::string> files_of(std::string module, const std::vector<std::string>& tops,
+                                  const std::string& folder) {
+  auto bases = tops;
   if (module.starts_with('.')) {
-    base = folder;
-    for (module.erase(0, 1); module.starts_with('.'); module.erase(0, 1)) base = folder_of(base);
+    bases = {folder};
+    for (module.erase(0, 1); module.starts_with('.'); module.erase(0, 1)) bases = {folder_of(bases.front())};
   }
   std::vector<std::string> files;
-  std::string path = base;
-  for (const auto& part : cut(module, ".")) {
-    path += "/" + part;
-    files.push_back(path + "/__init__.py");
-    files.push_back(path + ".py");
+  for (auto path : bases) {
+    for (const auto& part : cut(module, ".")) {
+      path += "/" + part;
+      files.push_back(path + "/__init__.py");
+      files.push_back(path + ".py");
+    }
   }
   std::erase_if(files, [](const std::string& file) { return !is_file(file); });
   return files;
 }
 
-// `top`: where the interpreter looks for modules first.
-bool leads_to_horovod(Source first, const std::string& top) {
+// How sure it is that a program uses Horovod. `named`: some of its text has the word, as where a module is
+// chosen while it runs, or a shell's script alone knows what runs.
+enum class Use : std::uint8_t { none, named, imported };
+
+Use use_by(Source first, const std::vector<std::string>& tops) {
   std::vector<Source> open{std::move(first)};
   std::set<std::string> seen;
+  auto use = Use::none;
   while (!open.empty()) {
     const auto source = std::move(open.back());
     open.pop_back();
+    if (source.text.find("horovod") != std::string::npos) use = Use::named;
     for (const auto& module : imported_by(source.text)) {
-      if (is_horovod(module)) return true;
-      for (const auto& file : files_of(module, top, source.folder)) {
+      if (is_horovod(module)) return Use::imported;
+      for (const auto& file : files_of(module, tops, source.folder)) {
         if (seen.size() == most_sources || !seen.insert(file).second) continue;
         open.push_back({read_file(file, most_source).value_or(std::string{}), folder_of(file)});
       }
     }
   }
-  return false;
-}
-
-bool script_leads_to_horovod(const std::string& file) {
-  const auto folder = folder_of(file);
-  return leads_to_horovod({read_file(file, most_source).value_or(std::string{}), folder}, folder);
+  return use;
 }
 
 bool is_python_script(const std::string& file) {
@@ -81,33 +84,62 @@ bool links_horovod(const std::string& file) {
                      [](const std::string& library) { return name_of(library).starts_with("mpi_lib"); });
 }
 
-// The first of a command's words that is a script or something for Python's -m or -c decides.
-bool any_imports(const std::vector<std::string>& words, const std::string& directory) {
-  const auto path_of = [&](const std::string& word) {
-    return word.starts_with('/') ? word : directory + "/" + word;
-  };
-  for (std::size_t i = 0; i < std::min(words.size(), most_words); ++i) {
-    const auto& word = words[i];
-    if (is_launcher(word)) return false;
-    const bool more = i + 1 < words.size();
-    if (word == "-m" && more) {
-      // numactl has a -m as well.
-      const auto files = files_of(words[i + 1], directory, directory);
-      if (std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-            return leads_to_horovod({read_file(file, most_source).value_or(std::string{}), folder_of(file)},
-                                    directory);
-          }))
-        return true;
+class Reader {
+ public:
+  Reader(const std::string& directory, const wire::EnvPairs& env)
+      : directory_(directory), paths_(cut(wire::value_of(env, "PYTHONPATH"), ":")) {}
+
+  // The first of a command's words that is a script or something for Python's -m or -c decides.
+  [[nodiscard]] Use use(const std::vector<std::string>& words) const {
+    auto best = Use::none;
+    for (std::size_t i = 0; i < std::min(words.size(), most_words); ++i) {
+      const auto& word = words[i];
+      if (is_launcher(word)) return Use::none;
+      const bool more = i + 1 < words.size();
+      if (word == "-m" && more) {
+        // numactl has a -m as well.
+        for (const auto& file : files_of(words[i + 1], tops(directory_), directory_))
+          best = std::max(best, by_file(file, directory_));
+      }
+      if (word == "-c" && more) {
+        best = std::max(best, use_by({words[i + 1], directory_}, tops(directory_)));
+        if (hides_a_program(words[i + 1], directory_)) best = std::max(best, Use::named);
+        best = std::max(best, use(cut(words[i + 1], " \t\n;&|()'\"`")));
+      }
+      if (best == Use::imported) return best;
+      if (word.starts_with('-')) continue;
+      const auto path = word.starts_with('/') ? word : directory_ + "/" + word;
+      if (links_horovod(path)) return Use::imported;
+      if (is_python_script(path)) return std::max(best, by_file(path, folder_of(path)));
     }
-    if (word == "-c" && more) {
-      if (leads_to_horovod({words[i + 1], directory}, directory)) return true;
-      if (any_imports(cut(words[i + 1], " \t\n;&|()'\"`"), directory)) return true;
-    }
-    if (word.starts_with('-')) continue;
-    if (links_horovod(path_of(word))) return true;
-    if (is_python_script(path_of(word))) return script_leads_to_horovod(path_of(word));
+    return best;
   }
-  return false;
+
+ private:
+  // Where the interpreter looks for modules, without what is installed with it.
+  [[nodiscard]] std::vector<std::string> tops(const std::string& first) const {
+    std::vector<std::string> all{first};
+    all.insert(all.end(), paths_.begin(), paths_.end());
+    return all;
+  }
+  [[nodiscard]] Use by_file(const std::string& file, const std::string& top) const {
+    return use_by({read_file(file, most_source).value_or(std::string{}), folder_of(file)}, tops(top));
+  }
+
+  const std::string& directory_;
+  const std::vector<std::string> paths_;
+};
+
+// A Horovod that is installed with this interpreter: whether it has Gloo, or nothing.
+enum class Installed : std::uint8_t { none, with_gloo, mpi_alone };
+
+Installed installed_with(const std::string& interpreter, const wire::EnvPairs& env) {
+  auto found = Installed::none;
+  for (const auto& folder : package_folders(interpreter, env)) {
+    if (!horovods_of_mpi_alone(folder).empty()) return Installed::mpi_alone;
+    if (is_file(folder + "/horovod/__init__.py")) found = Installed::with_gloo;
+  }
+  return found;
 }
 
 }  // namespace
@@ -145,18 +177,24 @@ std::vector<std::string> horovods_of_mpi_alone(const std::string& packages) {
 bool uses_horovod(const std::vector<std::string>& words, const std::string& directory,
                   const wire::EnvPairs& env) {
   if (words.empty()) return false;
-  const auto program = io::find_program(words.front(), wire::value_of(env, "PATH"), directory);
+  const auto path = wire::value_of(env, "PATH");
+  const auto program = io::find_program(words.front(), path, directory);
   if (program.error != 0) return false;
   auto all = words;
   all.front() = program.path;
-  if (!any_imports(all, directory)) {
+  const Reader reader(directory, env);
+  auto use = reader.use(all);
+  if (use != Use::imported) {
     const auto script = words_of_script(program.path);
-    if (script.empty() || !any_imports(script, directory)) return false;
+    if (std::any_of(script.begin(), script.end(), is_launcher)) return false;
+    use = std::max(use, reader.use(script));
+    if (use == Use::none && script_hides_a_program(program.path, directory)) use = Use::named;
   }
-  if (!name_of(program.path).starts_with("python")) return true;
-  for (const auto& folder : package_folders(program.path, env))
-    if (!horovods_of_mpi_alone(folder).empty()) return false;
-  return true;
+  if (use == Use::none) return false;
+  const bool is_python = name_of(program.path).starts_with("python");
+  if (use == Use::imported) return !is_python || installed_with(program.path, env) != Installed::mpi_alone;
+  const auto python = is_python ? program : io::find_program("python3", path, directory);
+  return python.error == 0 && installed_with(python.path, env) == Installed::with_gloo;
 }
 
 }  // namespace trainrun::agent

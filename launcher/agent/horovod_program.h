@@ -11,8 +11,10 @@
 namespace trainrun::agent {
 
 // Of a command, started in `directory` with this environment: its program, its script, a module or code that
-// Python is given, and what a shell's script or words run. Modules that lie beside the script are followed.
-// False also where the Horovod that the interpreter has knows MPI alone: such ranks meet as MPI's do.
+// Python is given, and what a shell's script or words run. Modules that lie beside the script or in
+// PYTHONPATH are followed. Where its text only names Horovod, or a shell's script hides what it runs, it does
+// if the interpreter has Horovod. False also where the Horovod that the interpreter has knows MPI alone: such
+// ranks meet as MPI's do.
 bool uses_horovod(const std::vector<std::string>& words, const std::string& directory,
                   const wire::EnvPairs& env);
 

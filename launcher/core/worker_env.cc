@@ -47,7 +47,9 @@ void add_horovod_defaults(Env& env, const JobSpec& job, const Placement& placeme
               : placement.groups == 1        ? "lo"
               : facts == nullptr             ? fmt::format("<interface of the address of {}>", host)
                                              : interface_of(world.address, *facts);
-  if (!name.empty()) env["HOROVOD_GLOO_IFACE"] = std::move(name);
+  if (name.empty()) return;
+  env["NCCL_SOCKET_IFNAME"] = name;  // as horovodrun does
+  env["HOROVOD_GLOO_IFACE"] = std::move(name);
 }
 
 // Open MPI 4.1 takes itself for a world of one unless told that it was not started by its own daemon. The

@@ -65,6 +65,15 @@ class HorovodElastic(harness.LocalTest):
         self.assertEqual((first[0][2], first[1][2]), (second[0][2], second[1][2]))
         self.end(3, "state kept by 2 survivors", "2 restarts")
 
+    def test_a_rank_that_stands_still_while_the_others_want_a_new_world_is_named(self):
+        first = self.begin("--max-restarts", 3, "-x", "HOROVOD_GLOO_TIMEOUT_SECONDS=2")
+        os.kill(first[1][2], signal.SIGSTOP)
+        self.job.wait_for(r"trainrun: 2 of 3 ranks wait in the rendezvous of the next world; not there yet: rank 1 on \S+$",
+                          stream="err")
+        os.kill(first[1][2], signal.SIGCONT)
+        self.await_world(2, 3)
+        self.end(3, "2 generations")
+
     def test_restarts_are_limited(self):
         first = self.begin("--max-restarts", 1)
         os.kill(first[1][2], signal.SIGKILL)

@@ -77,6 +77,31 @@ TEST_CASE("modules beside the script are followed, packages of others are not") 
   CHECK_FALSE(folder.is_horovod({"python3", "-m", "project.other"}));
 }
 
+TEST_CASE("where the text only names it, or hides what runs, the interpreter's own packages decide") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("lazy.py", "backend = 'horovod'\nimportlib.import_module(backend + '.torch')\n");
+  folder.write("plain.py", "import torch\n");
+  folder.write("job.sh", "#!/bin/sh\ncd / && exec python3 $SCRIPT\n");
+  folder.write("inner.sh", "#!/bin/sh\nexec mpirun -np 2 python3 $SCRIPT\n");
+  const Words hidden[] = {{"python3", "lazy.py"}, {"./job.sh"}, {"sh", "-c", "exec python3 $SCRIPT"}};
+  for (const auto& words : hidden) CHECK_FALSE(folder.is_horovod(words));
+  folder.write("venv/lib/python3.11/site-packages/horovod/__init__.py", "");
+  for (const auto& words : hidden) CHECK(folder.is_horovod(words));
+  CHECK_FALSE(folder.is_horovod({"python3", "plain.py"}));
+  CHECK_FALSE(folder.is_horovod({"./inner.sh"}));
+}
+
+TEST_CASE("modules in PYTHONPATH are followed") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("ours/mylib/__init__.py", "import horovod.torch as hvd\n");
+  folder.write("train.py", "import mylib\n");
+  CHECK_FALSE(folder.is_horovod({"python3", "train.py"}));
+  CHECK(uses_horovod({"python3", "train.py"}, folder.path,
+                     {{"PATH", folder.path + "/venv/bin"}, {"PYTHONPATH", folder.path + "/ours"}}));
+}
+
 TEST_CASE("what a shell or a tool starts is looked at as well") {
   const Folder folder;
   folder.write("venv/bin/python3", "");

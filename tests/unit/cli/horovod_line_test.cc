@@ -44,7 +44,7 @@ constexpr Listed of_horovodrun[] = {
     {"--disable-cache", none, "needless"},
     {"--binding-args", one, "needless"},
     {"--jsrun", none, "refused"},
-    {"--mpi-args", one, "refused"}};
+    {"--mpi-args", one, "needless"}};
 
 const HorovodFlag* row_named(std::string_view name) {
   const Flag* flag = find_flag(horovod_line(), name);

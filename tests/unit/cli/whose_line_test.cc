@@ -41,6 +41,25 @@ TEST_CASE("under an alias an option that only horovodrun has says whose line it 
   CHECK(build->action == Action::check_build);
 }
 
+TEST_CASE(
+    "a program of Horovod's behind options of horovodrun is as under an alias, behind others it is ours") {
+  World world;
+  world.mpi.horovod = true;
+  world.environment.push_back({"LR", "0.5"});
+  const auto gets_all = [&](Words words) {
+    words.emplace_back("./train");
+    const auto job = job_of(world, std::move(words));
+    return job.compat == Compat::horovod &&
+           std::find(job.env.begin(), job.env.end(), EnvVar{"LR", "0.5"}) != job.env.end();
+  };
+  CHECK(gets_all({"-np", "2", "-H", "a:1,b:1"}));
+  CHECK(gets_all({"-np", "2", "--min-np", "1", "--host-discovery-script", "d"}));
+  CHECK_FALSE(gets_all({"-np", "2", "-H", "a:1,b:1", "--grace", "3"}));
+  CHECK_FALSE(gets_all({"--compat-cli", "none", "-np", "2", "-H", "a:1,b:1"}));
+  world.mpi.horovod = false;
+  CHECK_FALSE(gets_all({"-np", "2", "-H", "a:1,b:1"}));
+}
+
 TEST_CASE("under our own name an option that only mpirun or mpiexec has says whose line it is") {
   World plain;
   const auto job = job_of(plain, {"--mca", "btl", "self,tcp", "-np", "2", "./train"});
