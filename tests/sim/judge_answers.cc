@@ -68,6 +68,7 @@ void Judge::note_question(const JobEvent& event) {
                    [&](const WorldSilent&) {
                      step_.inspects = phase_ == Phase::running && !waits_.armed(Deadline::inspect);
                    },
+                   [&](const RemoveHost&) { step_.by_user = true; },
                    [&](const RestartWorld&) { step_.ends_world = may_restart(); },
                    [&](const RestartWorker& it) { ask_restart(it.rank); },
                    [&](const StopWorker& it) { ask_restart(it.rank); },
@@ -241,7 +242,7 @@ void Judge::check_given_up() {
 
 // Whoever goes, goes when nobody there is left.
 void Judge::check_stop(HostIndex index) {
-  if (closed_at_) return;
+  if (!goes_on()) return;
   const auto& it = host(index);
   if (it.listed && !it.leaving && !it.removed)
     fail(fmt::format("host {} is sent away, and serves", index.value));
