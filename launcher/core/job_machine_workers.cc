@@ -104,7 +104,7 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
-// Of one that was dismissed: the next world waits for its slot, or this one may grow, and a drain waits for its
+// Of one that was dismissed: the next world waits for its slot, this one may grow, and a drain waits for its
 // end.
 void JobMachine::slot_is_free() {
   if (phase_ == Phase::cooling || phase_ == Phase::running) return consider_change();
