@@ -287,7 +287,10 @@ void Judge::action(const JobAction& action, Instant now) {
                    [&](const EndGeneration& it) {
                      if (it.job_ends && !job_ends_) over_before_end_ = over_;
                      over_ = true;
-                     if (it.job_ends && !job_ends_) job_ends_ = now;
+                     if (it.job_ends && !job_ends_) {
+                       job_ends_ = now;
+                       told_cause_ = it.cause;
+                     }
                    },
                    [&](const StopHost& it) {
                      need_link(it.host, "the order to stop");

@@ -109,6 +109,7 @@ class Judge {
     bool stands = false, in_place = false;  // the world, before the event
     bool ends_world = false, keeps_world = false, waits_for_cause = false, spares_others = false;
     bool ends_job = false, inspects = false, asks = false, changes = false, is_done = false;
+    bool joins = false, alive = false;
     std::optional<WorkerId> only;          // it alone is to end
     std::optional<core::Deadline> passed;  // of those that hosts have
     bool by_user = false;                  // it removes a host
@@ -229,9 +230,10 @@ class Judge {
   Waits waits_;
   Step step_;
   core::JobPhase told_phase_ = core::JobPhase::gathering;
-  int kept_state_ = 0;          // workers of the world that have been in one that met
-  int hosts_lost_ = 0;          // at any time
-  bool elastic_world_ = false;  // its members can be in the next one without a new process
+  std::optional<core::Cause> told_cause_;  // to those who wait, when the job was to end
+  int kept_state_ = 0;                     // workers of the world that have been in one that met
+  int hosts_lost_ = 0;                     // at any time
+  bool elastic_world_ = false;             // its members can be in the next one without a new process
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
   Instant begun_at_{}, first_press_{}, pressed_at_{};

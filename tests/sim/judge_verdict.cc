@@ -107,6 +107,10 @@ void Judge::check_report(const Outcome& outcome) {
   if (outcome.lost_time != lost_time_)
     fail(fmt::format("{} were lost, and {} are reported", format_duration(lost_time_),
                      format_duration(outcome.lost_time)));
+  const bool told_alike = outcome.kind == Kind::unfinished || outcome.kind == Kind::port_refused ||
+                          outcome.kind == Kind::hung || outcome.kind == Kind::no_hosts;
+  if (told_alike && told_cause_ && outcome.why && told_cause_->index() != outcome.why->index())
+    fail("those who wait are told another cause than is reported");
   check_out_of_restarts(outcome);
   check_times(outcome);
   check_tally(outcome);
