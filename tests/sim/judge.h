@@ -1,4 +1,4 @@
-// What must hold, judged from what the brain was told and what it ordered, never from what it thinks.
+// What must hold, judged from what the brain was told, ordered and showed, never from what it thinks.
 #pragma once
 
 #include <map>
