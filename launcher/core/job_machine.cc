@@ -192,7 +192,7 @@ void JobMachine::on(const HostReady& event) {
       // An agent that comes up while we end must not live on: its Link is closed at once.
       act(AbandonHost{event.host});
       roster_.become(event.host, HostState::gone);
-      return phase_ == Phase::closing ? finish_if_all_gone() : void();
+      return;
   }
 }
 

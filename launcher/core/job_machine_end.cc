@@ -345,7 +345,6 @@ void JobMachine::leave_at_once() {
       });
     }
     settle_verdict();
-    tell_time_of_end();
     enter(Phase::closing);
   }
   for (std::uint32_t i = 0; i < roster_.size(); ++i)

@@ -178,7 +178,6 @@ void JobMachine::on(const InspectionDone& event) {
 }
 
 void JobMachine::inspection_over() {
-  disarm(Deadline::inspect);
   for (const auto& it : inspection_.in_order()) tell(it);
   if (phase_ != Phase::running) return;
   cause::Hung hung{inspection_.silence()};

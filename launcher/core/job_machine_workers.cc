@@ -104,9 +104,10 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
-// Of one that was dismissed: the next world waits for its slot, and a drain for its end.
+// Of one that was dismissed: the next world waits for its slot, this one may grow, and a drain waits for its
+// end.
 void JobMachine::slot_is_free() {
-  if (phase_ == Phase::cooling) return try_form();
+  if (phase_ == Phase::cooling || phase_ == Phase::running) return consider_change();
   if (phase_ == Phase::draining) after_worker_change();
 }
 

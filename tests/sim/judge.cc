@@ -190,7 +190,7 @@ void Judge::event(const JobEvent& event, Instant now) {
                     known.removed = known.leaving = false;
                   }
             },
-            [&](const StopWorker&) { slot_stopped_ = true; },
+            [&](const StopWorker& it) { note_stopped(it.rank); },
             [&](const UserSignal& it) {
               if (signals_++ == 0) user_signal_ = it.number;
             },
@@ -226,6 +226,7 @@ void Judge::action(const JobAction& action, Instant now) {
   now_ = now;
   waits_.action(action, now);
   note_answer(action);
+  check_order(action);
   if (outcome_ && !std::holds_alternative<Tell>(action)) fail("an order after the end: " + print(action));
   std::visit(Cases{[&](const AddHost& it) {
                      if (it.host.value != hosts_.size())
@@ -243,7 +244,6 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const ReservePort& it) {
                      need_link(it.host, "the order for a port");
-                     if (it.generation <= reserved_) fail("generations do not grow");
                      reserved_ = it.generation;
                    },
                    [&](const BeginWorld& it) { begins(it); }, [&](const StartWorker& it) { starts(it); },
@@ -287,7 +287,10 @@ void Judge::action(const JobAction& action, Instant now) {
                    [&](const EndGeneration& it) {
                      if (it.job_ends && !job_ends_) over_before_end_ = over_;
                      over_ = true;
-                     if (it.job_ends && !job_ends_) job_ends_ = now;
+                     if (it.job_ends && !job_ends_) {
+                       job_ends_ = now;
+                       told_cause_ = it.cause;
+                     }
                    },
                    [&](const StopHost& it) {
                      need_link(it.host, "the order to stop");

@@ -1,4 +1,4 @@
-// What must hold, judged from what the brain was told and what it ordered, never from what it thinks.
+// What must hold, judged from what the brain was told, ordered and showed, never from what it thinks.
 #pragma once
 
 #include <map>
@@ -58,6 +58,7 @@ class Judge {
     bool kept = false;                     // its agent was there when it was unlisted, and a world had begun
     std::optional<Instant> sweep_since{};  // it was asked to, and has not answered
     Generation sweep_of{};
+    int stopped = 0;   // slots, by the user, at most
     bool good = true;  // it never gave any trouble
     bool was_lost = false;
     int failures = 0;  // to be reached, or to stay, in a row
@@ -108,8 +109,10 @@ class Judge {
     bool stands = false, in_place = false;  // the world, before the event
     bool ends_world = false, keeps_world = false, waits_for_cause = false, spares_others = false;
     bool ends_job = false, inspects = false, asks = false, changes = false, is_done = false;
+    bool joins = false, alive = false;
     std::optional<WorkerId> only;          // it alone is to end
     std::optional<core::Deadline> passed;  // of those that hosts have
+    bool by_user = false;                  // it removes a host
     bool did_inspect = false, did_ask = false, did_announce = false, did_signal_all = false;
     std::set<WorkerId> signalled;
   };
@@ -131,12 +134,20 @@ class Judge {
   [[nodiscard]] bool all_loaded() const;
   [[nodiscard]] bool fails_by_itself(WorkerId id, const ExitStatus& status, bool signalled) const;
   [[nodiscard]] int live_members(std::optional<HostIndex> on, std::optional<WorkerId> but) const;
+  // judge_told.cc: what is told
+  void check_order(const core::JobAction& action);
+  void check_announced(const core::Announce& announce);
+  void check_notice(const core::Notice& notice);
+  void check_named(const core::Failure& cause);
+  [[nodiscard]] bool goes_away(HostIndex index) const;
+  [[nodiscard]] int slots_there(HostIndex index) const;
   // judge_hosts.cc: who is reached
   void note_hosts(const core::JobEvent& event);
   void note_trouble(HostIndex index, bool blamed);
   void note_added(const core::AddHosts& add);
   void goes(HostIndex index);
   void check_dial(HostIndex index);
+  void note_stopped(Rank rank);
   void note_sick(WorkerId id, const ExitStatus& status);
   void check_reached(core::JobPhase phase);
   [[nodiscard]] int most_wanted() const;
@@ -218,7 +229,11 @@ class Judge {
   Instant now_{};
   Waits waits_;
   Step step_;
-  bool elastic_world_ = false;  // its members can be in the next one without a new process
+  core::JobPhase told_phase_ = core::JobPhase::gathering;
+  std::optional<core::Cause> told_cause_;  // to those who wait, when the job was to end
+  int kept_state_ = 0;                     // workers of the world that have been in one that met
+  int hosts_lost_ = 0;                     // at any time
+  bool elastic_world_ = false;             // its members can be in the next one without a new process
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
   Instant begun_at_{}, first_press_{}, pressed_at_{};

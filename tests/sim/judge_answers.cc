@@ -45,38 +45,38 @@ void Judge::note_question(const JobEvent& event) {
   step_.in_place =
       step_.stands && scenario_.in_place() && elastic_world_ && met_ == world_->placement.generation;
   const bool waits_for_cause = waits_.armed(Deadline::cause);
-  std::visit(Cases{[&](const WorkerExited& it) { ask_of_exit(it, waits_for_cause); },
-                   [&](const WorkerNotStarted& it) {
-                     if (step_.stands && fails_by_itself(it.worker, it.status, false))
-                       step_.ends_world = true;
-                     step_.spares_others = step_.ends_world;
-                   },
-                   [&](const core::HostLost& it) {
-                     if (!step_.stands) return ask_hosts(it.host);
-                     step_.ends_world = live_members(it.host, {}) > 0;
-                     step_.spares_others = step_.ends_world;
-                     ask_hosts(it.host);
-                   },
-                   [&](const HostLeaving& it) {
-                     if (!host(it.host).leaving && !host(it.host).removed) ask_hosts(it.host);
-                   },
-                   [&](const WorldBroken& it) {
-                     if (!step_.stands || it.generation != world_->placement.generation) return;
-                     step_.ends_world = step_.in_place;
-                     step_.keeps_world = !scenario_.in_place();
-                   },
-                   [&](const WorldSilent&) {
-                     step_.inspects = phase_ == Phase::running && !waits_.armed(Deadline::inspect);
-                   },
-                   [&](const RestartWorld&) { step_.ends_world = may_restart(); },
-                   [&](const RestartWorker& it) { ask_restart(it.rank); },
-                   [&](const StopWorker& it) { ask_restart(it.rank); },
-                   [&](const UserSignal&) { step_.ends_job = phase_ != Phase::done; },
-                   [&](const OutputClosed&) {
-                     step_.ends_job = phase_ != Phase::gathering && phase_ != Phase::done;
-                   },
-                   [&](const DeadlinePassed& it) { ask_of_deadline(it.deadline); }, [](const auto&) {}},
-             event);
+  std::visit(
+      Cases{
+          [&](const WorkerExited& it) { ask_of_exit(it, waits_for_cause); },
+          [&](const WorkerNotStarted& it) {
+            if (step_.stands && fails_by_itself(it.worker, it.status, false)) step_.ends_world = true;
+            step_.spares_others = step_.ends_world;
+          },
+          [&](const core::HostLost& it) {
+            if (!step_.stands) return ask_hosts(it.host);
+            step_.ends_world = live_members(it.host, {}) > 0;
+            step_.spares_others = step_.ends_world;
+            ask_hosts(it.host);
+          },
+          [&](const HostLeaving& it) {
+            if (!host(it.host).leaving && !host(it.host).removed) ask_hosts(it.host);
+          },
+          [&](const WorldBroken& it) {
+            if (!step_.stands || it.generation != world_->placement.generation) return;
+            step_.ends_world = step_.in_place;
+            step_.keeps_world = !scenario_.in_place();
+          },
+          [&](const WorldSilent&) {
+            step_.inspects = phase_ == Phase::running && !waits_.armed(Deadline::inspect);
+          },
+          [&](const RemoveHost&) { step_.by_user = true; }, [&](const WorldAlive&) { step_.alive = true; },
+          [&](const RestartWorld&) { step_.ends_world = may_restart(); },
+          [&](const RestartWorker& it) { ask_restart(it.rank); },
+          [&](const StopWorker& it) { ask_restart(it.rank); },
+          [&](const UserSignal&) { step_.ends_job = phase_ != Phase::done; },
+          [&](const OutputClosed&) { step_.ends_job = phase_ != Phase::gathering && phase_ != Phase::done; },
+          [&](const DeadlinePassed& it) { ask_of_deadline(it.deadline); }, [](const auto&) {}},
+      event);
 }
 
 void Judge::ask_hosts(HostIndex) { step_.asks = goes_on(); }
@@ -123,7 +123,8 @@ void Judge::ask_of_deadline(Deadline deadline) {
       step_.ends_world = step_.stands;
       return;
     case Deadline::join:
-      step_.ends_world = step_.stands && !scenario_.spec.elastic.hang_timeout && all_loaded();
+      step_.joins = step_.stands && !scenario_.spec.elastic.hang_timeout;
+      step_.ends_world = step_.joins && all_loaded();
       return;
     case Deadline::settle:
       step_.changes = phase_ == Phase::running && change_is_due();
@@ -205,6 +206,8 @@ void Judge::check_answer(const JobMachine& machine) {
   need(step_.inspects && !step_.did_inspect, "a silent world is not looked at");
   need(step_.asks && !job_ends && !step_.did_ask, "hosts go, and nobody asks for others");
   need(step_.changes && !ended && !step_.did_announce, "the world was to change, and nothing follows");
+  need(step_.joins && !ended && !waits_.armed(Deadline::join), "members are late, and nothing is waited for");
+  need(step_.alive && waits_.armed(Deadline::inspect), "the world lives, and is looked at");
   need(step_.is_done && phase != Phase::done, "agents have had their time, and the job is not over");
   if (step_.only && (step_.did_signal_all || step_.signalled != std::set<WorkerId>{*step_.only}))
     fail(fmt::format("worker {} alone is to start anew, and others are signalled", step_.only->value));
@@ -241,7 +244,7 @@ void Judge::check_given_up() {
 
 // Whoever goes, goes when nobody there is left.
 void Judge::check_stop(HostIndex index) {
-  if (closed_at_) return;
+  if (!goes_on()) return;
   const auto& it = host(index);
   if (it.listed && !it.leaving && !it.removed)
     fail(fmt::format("host {} is sent away, and serves", index.value));

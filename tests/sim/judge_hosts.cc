@@ -45,6 +45,7 @@ void Judge::note_hosts(const JobEvent& event) {
     const auto& it = host(lost->host);
     note_trouble(lost->host, it.link == Link::ready && !it.leaving && !it.removed);
     goes(lost->host);
+    ++hosts_lost_;
   }
   if (const auto* stopped = std::get_if<HostStopped>(&event)) goes(stopped->host);
   if (const auto* ready = std::get_if<HostReady>(&event);
@@ -68,12 +69,25 @@ void Judge::note_sick(WorkerId id, const ExitStatus& status) {
   if (++on.ranks_failed > tolerated) on.good = false;
 }
 
+void Judge::note_stopped(Rank rank) {
+  slot_stopped_ = true;
+  if (!world_ || rank.value >= world_->placement.seats.size()) return;
+  ++host(world_->placement.seats[rank.value].host).stopped;
+}
+
+int Judge::slots_there(HostIndex index) const {
+  return slots_of(scenario_.spec, hosts_.at(index.value).host);
+}
+
 // The user wants it now.
 void Judge::note_added(const AddHosts& add) {
   if (!goes_on()) return;
   for (auto& it : hosts_)
     for (const auto& one : add.hosts)
-      if (it.host.name == one.name) it.not_before = it.rests_until = it.away_until = {};
+      if (it.host.name == one.name) {
+        it.not_before = it.rests_until = it.away_until = {};
+        it.stopped = 0;
+      }
 }
 
 // One that went by its own word is not asked before the longest rest is over.

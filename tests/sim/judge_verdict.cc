@@ -78,6 +78,7 @@ void Judge::check_told(const notice::GenerationFormed& formed) {
   for (const auto& seat : world_->placement.seats) on.insert(seat.host);
   if (scenario_.spec.map_by != MapBy::host && !kept_ && formed.hosts != static_cast<int>(on.size()))
     fail("a generation is told of with other hosts");
+  if (formed.survivors > kept_state_) fail("more survivors are told of than there are");
   if (formed.took.has_value() != restart_since_.has_value())
     fail("a restart's time is not told, or is told without one");
   if (formed.took && *formed.took != now_ - *restart_since_)
@@ -99,10 +100,17 @@ void Judge::check_report(const Outcome& outcome) {
                            [](int all, const auto& one) { return all + one.second; });
   };
   if (sum(outcome.causes) < outcome.restarts) fail("restarts have fewer causes than there were");
+  if (sum(outcome.causes) > outcome.restarts + hosts_lost_) fail("restarts have more causes than there were");
+  if (outcome.gave_us_up) fail("an agent is reported to have given up the launcher");
+  if (outcome.cause) check_named(*outcome.cause);
   if (!elastic && (outcome.restarts > 0 || !outcome.changes.empty())) fail("a job that cannot restart has");
   if (outcome.lost_time != lost_time_)
     fail(fmt::format("{} were lost, and {} are reported", format_duration(lost_time_),
                      format_duration(outcome.lost_time)));
+  const bool told_alike = outcome.kind == Kind::unfinished || outcome.kind == Kind::port_refused ||
+                          outcome.kind == Kind::hung || outcome.kind == Kind::no_hosts;
+  if (told_alike && told_cause_ && outcome.why && told_cause_->index() != outcome.why->index())
+    fail("those who wait are told another cause than is reported");
   check_out_of_restarts(outcome);
   check_times(outcome);
   check_tally(outcome);

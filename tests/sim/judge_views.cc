@@ -74,6 +74,10 @@ void Judge::check_host_view(const HostView& view) {
   if (!scenario_.spec.elastic.enabled()) return;
   if (goes_on() && view.listed != known.listed)
     fail(fmt::format("host {} is shown as {}", view.index.value, view.listed ? "listed" : "unlisted"));
+  if (view.stopped > known.stopped)
+    fail(fmt::format("host {} has lost a slot that nobody stopped", view.index.value));
+  if (goes_on() && view.leaves != (known.leaving || known.removed))
+    fail(fmt::format("host {} is shown as if it {}", view.index.value, view.leaves ? "left" : "stayed"));
   if (goes_on() && view.kept && (view.listed || known.link == Link::none))
     fail(fmt::format("host {} is shown as kept, and is listed or gone", view.index.value));
 }

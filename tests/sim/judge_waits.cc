@@ -145,6 +145,8 @@ void Waits::after_step(Phase phase, bool members_late, bool dismissed) {
   const bool over = phase == Phase::closing || phase == Phase::done;
   need(spec.timeout && !over && !passed_.contains(Deadline::job), Deadline::job, "the job has a time limit");
   need(phase == Phase::gathering && now_ < began_ + gathering(), Deadline::start, "hosts are gathered");
+  need(phase == Phase::gathering && !spec.elastic.enabled() && now_ < began_ + hosts_named_after,
+       Deadline::notice, "hosts that take long are to be named");
   need(phase == Phase::running && told_at_ && now_ - *told_at_ < proves_itself, Deadline::steady,
        "the world has yet to prove itself");
   need((phase == Phase::forming || phase == Phase::running) && members_late &&

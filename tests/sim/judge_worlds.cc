@@ -28,6 +28,10 @@ void Judge::begins(const BeginWorld& begin) {
   if (seats.size() != begin.workers.size() || seats.empty()) return fail("seats and workers do not match");
   kept_ = std::any_of(begin.workers.begin(), begin.workers.end(),
                       [this](WorkerId id) { return workers_.contains(id); });
+  kept_state_ =
+      static_cast<int>(std::count_if(begin.workers.begin(), begin.workers.end(), [this](WorkerId id) {
+        return workers_.contains(id) && workers_.at(id).was_member;
+      }));
   check_places(begin);
   check_in_place(begin);
   check_size(begin);
@@ -47,9 +51,11 @@ void Judge::begins(const BeginWorld& begin) {
 // The smallest world, by those that are there and may be used.
 bool Judge::listed_hosts_hold() {
   if (slot_stopped_) return false;  // it may be one that counts
+  constexpr int tolerated = 2;      // of ranks that fail there: with more it may rest
   int slots = 0;
   for (const auto& known : hosts_)
-    if (known.listed && !known.removed && !known.leaving && known.link == Link::ready)
+    if (known.listed && !known.removed && !known.leaving && known.link == Link::ready &&
+        (known.good || (known.ranks_failed <= tolerated && now_ >= known.rests_until)))
       slots += slots_of(scenario_.spec, known.host);
   // Where one lives that has no place any more nobody else can sit.
   for (const auto& [id, worker] : workers_)

@@ -33,7 +33,7 @@ FILES = ["ending.cc", "host_ledger.cc", "job_machine.cc", "job_machine_end.cc", 
 # Functions that decide nothing: they show or tell.
 SHOWS = re.compile(r"to_string|describe|explain_|tell|progress\(|::hosts\(|::workers\(|host_name|awaited_hosts|::who\(|"
                    r"sounds_like|exit_code_of|who_asked|flag_of|what_follows|was_up|blame_lost_exchange|slots_suit|"
-                   r"ended_for_lack_of_exchange|grace_to_advise|"
+                   r"ended_for_lack_of_exchange|grace_to_advise|broken_invariant|"
                    r"mpi_is_one|on\(const (WorkerAborted|ExchangeBroken|RanksAbsent|WorkerInspected)")
 NOTHING = re.compile(r"^\s*(//|#|$|\}|namespace|using|constexpr std::array|static_assert|TRAINRUN_)|"
                      r"\btell\(|notice::|\bignore\(|cause::|fmt::|verdict_\.(took|after)|case |\bnote\b")

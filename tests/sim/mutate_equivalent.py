@@ -32,6 +32,7 @@ SWAPS = {
         ("job_machine_end.cc", "verdict_.host_errors.emplace_back(HostIndex{i}, error);", "give_up_host({i});"),
     ],
     "They change other fields of the host, and neither reads what the other changes.": [
+        ("job_machine_hosts.cc", "roster_.change(index, [](HostEntry& it) { it.sweeping = it.inspecting = false; });", "roster_.left(index, now_);"),
         ("job_machine_end.cc", "give_up_host({i});", "roster_.could_not_be_reached({i}, now_);"),
     ],
     "The sum is not told, and what is told is of this event alone.": [

@@ -1,0 +1,85 @@
+// What is told, and orders that must agree with it: phases in their order, who leaves, who survives, how many
+// are killed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <variant>
+
+#include "tests/sim/judge.h"
+
+namespace trainrun::sim {
+
+using namespace core;
+using Phase = JobMachine::Phase;
+
+void Judge::check_order(const JobAction& action) {
+  const auto only_in = [this](const char* what, Phase phase) {
+    if (told_phase_ != phase) fail(fmt::format("{} while it is told as {}", what, to_string(told_phase_)));
+  };
+  if (const auto* port = std::get_if<ReservePort>(&action)) {
+    only_in("a port is reserved", Phase::forming);
+    if (port->generation.value != reserved_.value + 1) fail("a generation is left out");
+  }
+  if (std::holds_alternative<BeginWorld>(action)) only_in("a world begins", Phase::forming);
+  if (std::holds_alternative<StartWorker>(action)) only_in("a rank is started", Phase::forming);
+  if (std::holds_alternative<EndGeneration>(action)) only_in("a generation ends", Phase::draining);
+  if (std::holds_alternative<Inspect>(action)) only_in("ranks are looked at", Phase::running);
+  if (std::holds_alternative<Finish>(action)) only_in("the job ends", Phase::done);
+  if (const auto* announce = std::get_if<Announce>(&action)) {
+    only_in("a change is announced", Phase::running);
+    check_announced(*announce);
+  }
+  const auto* signal = std::get_if<SignalWorkers>(&action);
+  if (signal != nullptr && signal->deep && !signal->workers.empty())
+    fail("a signal by name is meant for all that they have started");
+  if (const auto* tell = std::get_if<Tell>(&action)) check_notice(tell->notice);
+}
+
+bool Judge::goes_away(HostIndex index) const {
+  const auto& it = hosts_.at(index.value);
+  return !it.listed || it.leaving || it.removed;
+}
+
+// Whose host goes, or has too few slots, and nobody else, is asked to leave.
+void Judge::check_announced(const Announce& announce) {
+  if (announce.hosts_leave && announce.leaving.empty()) fail("hosts leave, and nobody is asked to");
+  const std::set<WorkerId> leaving(announce.leaving.begin(), announce.leaving.end());
+  for (const auto& [id, worker] : workers_) {
+    if (!is_member(worker) || worker.state != Known::State::started) continue;
+    const bool beyond = slot_stopped_ || live_members(worker.seat.host, {}) > slots_there(worker.seat.host);
+    if (leaving.contains(id) && !goes_away(worker.seat.host) && !beyond)
+      fail(fmt::format("worker {} is asked to leave, and its host stays", id.value));
+    if (announce.hosts_leave && !leaving.contains(id) && goes_away(worker.seat.host))
+      fail(fmt::format("worker {} is not asked to leave, and its host goes", id.value));
+  }
+}
+
+void Judge::check_notice(const Notice& notice) {
+  if (const auto* change = std::get_if<notice::PhaseChanged>(&notice)) {
+    if (change->from != told_phase_) fail("a phase is told that did not end");
+    told_phase_ = change->to;
+  }
+  if (const auto* leaves = std::get_if<notice::HostLeaves>(&notice);
+      leaves != nullptr && leaves->by_user != step_.by_user)
+    fail("a host leaves by another's word than is told");
+  const auto* killing = std::get_if<notice::Killing>(&notice);
+  if (killing == nullptr) return;
+  const auto alive =
+      std::count_if(workers_.begin(), workers_.end(), [this](const auto& it) { return lives(it.second); });
+  if (killing->ranks != alive)
+    fail(fmt::format("{} ranks are told to be killed, and {} live", killing->ranks, alive));
+}
+
+// The cause is named as what it is.
+void Judge::check_named(const Failure& cause) {
+  const auto it = workers_.find(cause.worker);
+  if (it == workers_.end()) return;
+  const auto& seat = it->second.seat;
+  if (cause.host != seat.host || (cause.rank != seat.rank && in_world(it->second)))
+    fail("the cause is named elsewhere than it was");
+  const bool started = cause.status.kind != ExitStatus::Kind::not_started;
+  if (cause.pid != (started ? cause.worker.value : 0)) fail("the cause is named as another process");
+}
+
+}  // namespace trainrun::sim
