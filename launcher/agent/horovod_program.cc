@@ -130,6 +130,16 @@ class Reader {
   const std::vector<std::string> paths_;
 };
 
+// A shell's words that start a Python, and nothing that could be looked at.
+bool hides_a_script(const std::vector<std::string>& words, const std::string& directory) {
+  const auto starts_python = [](const std::string& word) { return name_of(word).starts_with("python"); };
+  return std::any_of(words.begin(), words.end(), starts_python) &&
+         std::none_of(words.begin(), words.end(), [&](const std::string& word) {
+           return word == "-m" || word == "-c" ||
+                  is_python_script(word.starts_with('/') ? word : directory + "/" + word);
+         });
+}
+
 // A Horovod that is installed with this interpreter: whether it has Gloo, or nothing.
 enum class Installed : std::uint8_t { none, with_gloo, mpi_alone };
 
@@ -188,7 +198,10 @@ bool uses_horovod(const std::vector<std::string>& words, const std::string& dire
     const auto script = words_of_script(program.path);
     if (std::any_of(script.begin(), script.end(), is_launcher)) return false;
     use = std::max(use, reader.use(script));
-    if (use == Use::none && script_hides_a_program(program.path, directory)) use = Use::named;
+    const bool hides = script_hides_a_program(program.path, directory) || hides_a_script(script, directory) ||
+                       (words.size() > 2 && words[1] == "-c" && name_of(program.path).ends_with("sh") &&
+                        hides_a_script(cut(words[2], " \t\n;&|()'\"`"), directory));
+    if (use == Use::none && hides) use = Use::named;
   }
   if (use == Use::none) return false;
   const bool is_python = name_of(program.path).starts_with("python");

@@ -135,7 +135,7 @@ TEST_CASE("flags of other launchers that change nothing here are left out, and a
   CHECK(shown(split_argv({"--kill-on-bad-exit=0", "./t"}))
             .starts_with("error: --kill-on-bad-exit '0' is not supported"));
   CHECK(shown(split_argv({"-prepend-rank", "--tag-output", "--label", "--mpi=pmi2", "--launcher", "ssh",
-                          "./t"})) == "| ./t");
+                          "./t"})) == "tag=rank tag=rank tag=rank | ./t");
   CHECK(shown(split_argv({"--monitor-interval", "5", "--start-method=spawn", "--role", "t", "--use_env",
                           "--master_addr", "h", "--node-rank", "0", "./t"})) == "role=t | ./t");
   CHECK(shown(split_argv({"--rdzv-id", "-np", "2", "./t"})) ==

@@ -10,6 +10,8 @@ TEST_CASE("python programs run with python3, and -v says so, once and truly") {
   World world;
   world.executables.insert("/home/u/sheb.py");
   world.files["/bin/in_path.py"] = "";
+  world.files["/home/u/bare.py"] = "import os";
+  world.executables.insert("/home/u/bare.py");
   world.executables.insert("/bin/in_path.py");
   struct Row {
     Words words, argv, notes;
@@ -23,6 +25,7 @@ TEST_CASE("python programs run with python3, and -v says so, once and truly") {
        {"'./train.py' is not executable: running it with python3"}},
       {{"sheb.py"}, {"python3", "sheb.py"}, {"'sheb.py' is not in PATH: running it with python3"}},
       {{"./sheb.py"}, {"./sheb.py"}, {}},
+      {{"./bare.py"}, {"python3", "./bare.py"}, {"'./bare.py' has no #! line: running it with python3"}},
       {{"in_path.py"}, {"in_path.py"}, {}},
       {{"-m", "pkg.train", "-np", "3"},
        {"python3", "-m", "pkg.train", "-np", "3"},

@@ -79,6 +79,9 @@ TEST_CASE("streams that are redirected go to files only") {
   CHECK(notes_of(world, four + "-r 1") ==
         Words{"-r: what is not shown goes to /tmp/trainrun-0123456789abcdef"});
   world.environment.emplace_back("TMPDIR", "/scratch");
+  CHECK(torch_job(world, four + "-r 1").output_directory ==
+        "/tmp/trainrun-0123456789abcdef");  // it is not there
+  world.directories.insert("/scratch");
   CHECK(torch_job(world, four + "-r 1").output_directory == "/scratch/trainrun-0123456789abcdef");
   for (const char* bad : {"4", "", "0:", ":1", "0:1,0:2", "0:1,", "x", "0:4", "-1:1", "99999:1", "33"}) {
     CAPTURE(bad);

@@ -53,7 +53,7 @@ TEST_CASE(
            std::find(job.env.begin(), job.env.end(), EnvVar{"LR", "0.5"}) != job.env.end();
   };
   CHECK(gets_all({"-np", "2", "-H", "a:1,b:1"}));
-  CHECK(gets_all({"-np", "2", "--min-np", "1", "--host-discovery-script", "d"}));
+  CHECK(gets_all({"-np", "2", "--min-np", "1", "--host-discovery-script", "/bin/true"}));
   CHECK_FALSE(gets_all({"-np", "2", "-H", "a:1,b:1", "--grace", "3"}));
   CHECK_FALSE(gets_all({"--compat-cli", "none", "-np", "2", "-H", "a:1,b:1"}));
   world.mpi.horovod = false;

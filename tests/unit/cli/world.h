@@ -62,6 +62,10 @@ struct World {
     };
     in.first_line = [this](const std::string& path) {
       const auto found = files.find(path);
+      if (found == files.end() && executables.contains(path))
+        return std::string(
+            "\x7f"
+            "ELF");
       return found == files.end() ? std::string() : found->second.substr(0, found->second.find('\n'));
     };
     in.is_directory = [this](const std::string& path) { return directories.contains(path); };
