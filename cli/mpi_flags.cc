@@ -224,10 +224,9 @@ std::span<const MpiFlag> mpi_flags() {
 
 std::span<const MpiDefault> mpi_defaults() {
   static constexpr MpiDefault all[] = {
-      {Ways::open_mpi, Option::pty, "true"},        {Ways::open_mpi, Option::tag, "none"},
-      {Ways::open_mpi, Option::bind_to, "auto"},    {Ways::hydra, Option::pty, "true"},
-      {Ways::hydra, Option::tag, "none"},           {Ways::hydra, Option::env, "all"},
-      {Ways::hydra, Option::oversubscribe, "true"},
+      {Ways::open_mpi, Option::pty, "true"},     {Ways::open_mpi, Option::tag, "none"},
+      {Ways::open_mpi, Option::bind_to, "auto"}, {Ways::hydra, Option::tag, "none"},
+      {Ways::hydra, Option::env, "all"},         {Ways::hydra, Option::oversubscribe, "true"},
   };
   return all;
 }
@@ -236,11 +235,13 @@ std::span<const MpiConflict> mpi_conflicts() {
   static constexpr MpiConflict all[] = {
       {"binding, without --bind-to", "core up to 2 ranks, socket above, none where ranks share cores",
        "none"},
-      {"more ranks than slots", "an error without --oversubscribe", "hosts take more than their slots"},
+      {"more ranks than slots", "an error without --oversubscribe",
+       "named hosts are filled again, slot by slot"},
       {"a host of a file without a count", "as many slots as this host has cores; 1 a line where named again",
        "1 slot"},
       {"-ppn N", "at most N ranks a host", "N ranks a host in turn, round and round"},
       {"the environment", "what -x names goes to other hosts", "all of it goes to all hosts"},
+      {"standard output of ranks", "a terminal", "a pipe, but for programs of Open MPI"},
       {"neither -np nor hosts", "a rank a core", "1 rank"},
       {"several programs", "each has its -np", "one without -np has 1 rank"},
       {"a program of the working directory", "found without ./", "written ./program"},

@@ -230,7 +230,7 @@ void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view li
     shown += clock_();
     shown += ' ';
   }
-  if (style_.colour && on_terminal) {
+  if (style_.colour && on_terminal && !style_.labels[rank].empty()) {
     shown += fmt::format("\x1b[{}m{}\x1b[0m", 31 + (ranks_[rank] * 5 + 5) % 6, style_.labels[rank]);
   } else {
     shown += style_.labels[rank];
