@@ -16,6 +16,7 @@
 #include "launcher/core/preload.h"
 #include "launcher/core/rank_ranges.h"
 #include "launcher/core/scheduling.h"
+#include "launcher/core/shown_words.h"
 #include "launcher/core/worker_env.h"
 
 namespace trainrun::cli {
@@ -23,7 +24,6 @@ namespace {
 
 using Env = std::map<std::string, std::string>;
 
-constexpr std::string_view redacted = "<redacted>";
 constexpr std::size_t longest_shown = 2000;  // of one value, in the text
 constexpr std::size_t line_width = 110;
 
@@ -87,35 +87,9 @@ std::string binding_rule(const JobSpec& job) {
   return "";
 }
 
-bool is_number(std::string_view text) {
-  return text.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
 std::string shown_value(const std::string& name, const std::string& value) {
   const bool secret = core::is_secret_name(name) || core::has_password(value);
-  return secret && !value.empty() ? std::string(redacted) : value;
-}
-
-// `--api-key=xyz` and `--api-key xyz` lose the xyz; `--max-tokens 512` is no secret.
-std::vector<std::string> shown_argv(const std::vector<std::string>& argv) {
-  std::vector<std::string> out;
-  bool secret_next = false;
-  for (const auto& word : argv) {
-    const auto equals = word.find('=');
-    auto name = word.substr(0, equals);
-    name.erase(0, name.find_first_not_of('-'));
-    std::replace(name.begin(), name.end(), '-', '_');
-    const bool secret = core::is_secret_name(name);
-    if ((secret_next && !word.starts_with('-') && !is_number(word)) || core::has_password(word)) {
-      out.emplace_back(redacted);
-    } else if (secret && equals != std::string::npos && !is_number(word.substr(equals + 1))) {
-      out.push_back(word.substr(0, equals + 1) + std::string(redacted));
-    } else {
-      out.push_back(word);
-    }
-    secret_next = secret && equals == std::string::npos && word.starts_with('-');
-  }
-  return out;
+  return secret && !value.empty() ? std::string(core::redacted) : value;
 }
 
 const Host& host_of(const JobSpec& job, const core::Seat& seat) { return job.hosts.hosts[seat.host.value]; }
@@ -183,9 +157,9 @@ std::string for_terminal(const std::string& value) {
 
 std::string command_line(const std::vector<std::string>& argv) {
   std::string line;
-  for (const auto& word : shown_argv(argv)) {
+  for (const auto& word : core::shown_words(argv)) {
     if (!line.empty()) line += ' ';
-    line += word.ends_with(redacted) ? word : shell_quote(word);
+    line += word.ends_with(core::redacted) ? word : shell_quote(word);
   }
   return for_terminal(line);
 }
@@ -249,7 +223,7 @@ void print_hosts(std::string& out, const JobSpec& job, const core::Placement& pl
 std::string shown_source(const JobSpec& job) {
   std::vector<std::string> words;
   for (const auto word : split(job.elastic.discovery.source, ' ')) words.emplace_back(word);
-  return for_terminal(fmt::format("{}", fmt::join(shown_argv(words), " ")));
+  return for_terminal(fmt::format("{}", fmt::join(core::shown_words(words), " ")));
 }
 
 void print_unknown_hosts(std::string& out, const JobSpec& job) {
@@ -350,7 +324,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
     Json at_start = Json::array();
     for (const auto& [name, value] : own_env(job, placement, seat, doors)) {
       env[name] = value;
-      if (value.starts_with('<') && value != redacted) at_start.push_back(name);
+      if (value.starts_with('<') && value != core::redacted) at_start.push_back(name);
     }
     ranks.push_back({{"rank", seat.rank.value},
                      {"local_rank", seat.local_rank},
@@ -360,7 +334,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
                      {"cross_size", seat.cross_size},
                      {"host", host_of(job, seat).name},
                      {"program", seat.program},
-                     {"argv", shown_argv(program.argv)},
+                     {"argv", core::shown_words(program.argv)},
                      {"directory", program.directory},
                      {"env", env},
                      {"at_start", at_start}});
@@ -370,7 +344,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
   for (std::size_t i = 0; i < job.programs.size(); ++i) {
     const auto& program = job.programs[i];
     programs.push_back(
-        {{"np", program.np}, {"argv", shown_argv(program.argv)}, {"directory", program.directory}});
+        {{"np", program.np}, {"argv", core::shown_words(program.argv)}, {"directory", program.directory}});
     if (i < mpi.size()) programs.back()["mpi"] = mpi_json(mpi[i]);
   }
 

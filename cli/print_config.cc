@@ -8,6 +8,7 @@
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
+#include "launcher/core/shown_words.h"
 
 namespace trainrun::cli {
 
@@ -187,15 +188,23 @@ class Printer {
     for (std::size_t i = 0; i < programs.size(); ++i) {
       const auto& program = programs[i];
       if (!in_tables_) {
-        if (!program.argv.empty()) line("command", toml_array(program.argv), resolved_.program_origin);
+        if (!program.argv.empty()) line("command", command(program.argv), resolved_.program_origin);
         continue;
       }
       out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\n", program.np, toml_string(program.directory));
-      if (!program.argv.empty()) out_ += fmt::format("command = {}\n", toml_array(program.argv));
+      if (!program.argv.empty()) out_ += fmt::format("command = {}\n", command(program.argv));
       own_hosts(parts_[i].settings);
       forwarded("forward", parts_[i].settings);
       variables("env.", parts_[i].settings);
     }
+  }
+
+  // What looks like a credential is left out, as it is of variables: the file goes into mails and tickets.
+  std::string command(const std::vector<std::string>& argv) {
+    auto shown = core::shown_words(argv);
+    if (shown != argv)
+      out_ += fmt::format("# command: write its credentials where it says {}\n", core::redacted);
+    return toml_array(shown);
   }
 
   void own_hosts(const std::vector<Setting>& from) {

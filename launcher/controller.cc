@@ -258,6 +258,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   auto status = ExitStatus::from_wait(message->raw_status);
   if (message->in_mpi && status.success())
     status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
+  if (status.success()) store_.ended(message->worker);
   const auto words = words_of(message->worker);
   // One that it survived may stand there since long ago.
   const auto spoke = last_stderr_.find(message->worker);

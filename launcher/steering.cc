@@ -1,13 +1,18 @@
 #include "launcher/steering.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "host-discovery/host_key.h"
+#include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 #include "launcher/control/server.h"
+#include "launcher/core/shown_words.h"
 #include "launcher/discovery/discovery.h"
 #include "launcher/transport/own_names.h"
 
@@ -22,6 +27,14 @@ Error no_rank(int rank, std::size_t size) {
 std::string slots(int number) { return fmt::format("{} slot{}", number, number == 1 ? "" : "s"); }
 
 constexpr Duration listens_after = milliseconds(100);
+
+std::string shown_command_line() {
+  auto text = read_file("/proc/self/cmdline", std::size_t{4} << 20).value_or("");
+  while (text.ends_with('\0')) text.pop_back();
+  std::vector<std::string> words;
+  for (const auto word : split(text, '\0')) words.emplace_back(word);
+  return fmt::format("{}", fmt::join(core::shown_words(words), " "));
+}
 
 // What of a job is fixed from its start on.
 std::optional<Error> cannot_change(const JobSpec& job, control::Command::Kind kind) {
@@ -102,7 +115,8 @@ void Steering::listen(io::Loop& loop) {
   std::string why;
   for (const auto& directory : directories_) {
     control_ = std::make_unique<control::ControlServer>(
-        loop, job_.id, directory, [this](const control::Command& command) { return answer(command); });
+        loop, job_.id, directory, [this](const control::Command& command) { return answer(command); },
+        shown_command_line);
     const auto listening = control_->listen();
     if (listening) return;
     why += (why.empty() ? "" : "; ") + listening.error().message;

@@ -16,6 +16,10 @@ std::vector<WorkerId> StoreCensus::missing_after(Instant when) const {
   std::vector<WorkerId> out;
   for (const auto worker : workers_) {
     if (met_.contains(worker)) continue;
+    if (ended_.contains(worker)) {
+      out.push_back(worker);
+      continue;
+    }
     const auto absent = absent_at_.find(worker);
     if (absent == absent_at_.end() || absent->second < when) return {};
     out.push_back(worker);
@@ -39,6 +43,7 @@ std::vector<WorkerId> StoreCensus::seen(const wire::StoreSeen& by_agent, Instant
   if (told_alone_) return {};
   Instant all_loaded{};
   for (const auto worker : workers_) {
+    if (ended_.contains(worker)) continue;
     const auto loaded = loaded_at_.find(worker);
     if (loaded == loaded_at_.end()) return {};
     all_loaded = std::max(all_loaded, loaded->second);

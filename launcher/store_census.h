@@ -26,6 +26,8 @@ class StoreCensus {
   void begin(Generation generation, std::vector<WorkerId> workers);
   // The ranks of this generation meet by other means, or are about to.
   void meet_elsewhere(Generation generation) { told_alone_ |= generation == generation_; }
+  // It has ended well, and will not come any more.
+  void ended(WorkerId worker) { ended_.insert(worker); }
   // Gives who is not there, by rank, if it is time to say so; all of them: nobody is. Nobody is named by what
   // was seen before the time to wait had passed.
   std::vector<WorkerId> seen(const wire::StoreSeen& by_agent, Instant now);
@@ -35,7 +37,7 @@ class StoreCensus {
 
   Generation generation_{};
   std::vector<WorkerId> workers_;
-  std::set<WorkerId> met_;
+  std::set<WorkerId> met_, ended_;
   std::map<WorkerId, Instant> absent_at_;  // when it was last seen to be
   std::map<WorkerId, Instant> loaded_at_;  // when it was first seen to have PyTorch
   std::optional<Instant> first_met_;

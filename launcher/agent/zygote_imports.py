@@ -40,7 +40,7 @@ def imports_of(source, beside):
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError):
-        return []  # each rank will say so
+        raise Refused("the script cannot be parsed, as each rank will say") from None
     names = []
     while body:
         statement = body.pop(0)

@@ -29,13 +29,6 @@ constexpr std::size_t longest_command_line = 4096;
 constexpr int accepts_a_turn = 8;
 constexpr Duration accept_pause = milliseconds(100);  // after accept failed, e.g. for lack of descriptors
 
-std::string own_command_line() {
-  auto words = read_file("/proc/self/cmdline", std::size_t{4} << 20).value_or("");
-  while (words.ends_with('\0')) words.pop_back();
-  std::replace(words.begin(), words.end(), '\0', ' ');
-  return words.substr(0, longest_command_line);
-}
-
 // A launcher that ends removes the directory, if no other has a socket there: it may go between two steps of
 // ours.
 Result<Fd> listen_in(const std::string& directory, const std::string& path) {
@@ -65,12 +58,13 @@ struct Client {
 }  // namespace
 
 struct ControlServer::State : std::enable_shared_from_this<State> {
-  State(io::Loop& the_loop, std::string job, Handler to, Duration limit)
+  State(io::Loop& the_loop, std::string job, Handler to, CommandLine shown, Duration limit)
       : loop(the_loop),
         acceptor(the_loop.context()),
         pause(the_loop),
         job_id(std::move(job)),
         handler(std::move(to)),
+        command_line(std::move(shown)),
         time_limit(limit) {}
 
   void wait_for_clients() {
@@ -184,7 +178,8 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
     if (!request) return error_reply(request.error());
     const auto* command = std::get_if<Command>(&*request);
     if (command == nullptr)
-      return to_json(Identity{TRAINRUN_VERSION, job_id, ::getpid(), started, own_command_line()});
+      return to_json(Identity{TRAINRUN_VERSION, job_id, ::getpid(), started,
+                              command_line().substr(0, longest_command_line)});
     auto reply = handler(*command);
     while (reply.ends_with('\n')) reply.pop_back();
     if (reply.size() <= longest_reply) return reply;
@@ -219,6 +214,7 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
   io::Timer pause;
   std::string job_id;
   Handler handler;
+  CommandLine command_line;
   Duration time_limit;
   std::map<std::uint32_t, std::shared_ptr<Client>> clients;
   std::uint32_t last_client = 0;
@@ -231,12 +227,13 @@ struct ControlServer::State : std::enable_shared_from_this<State> {
 };
 
 ControlServer::ControlServer(io::Loop& loop, std::string job_id, std::string runtime_dir, Handler handler,
-                             Duration time_limit)
+                             CommandLine command_line, Duration time_limit)
     : loop_(loop),
       job_id_(std::move(job_id)),
       runtime_dir_(std::move(runtime_dir)),
       path_(socket_path(runtime_dir_, job_id_)),
       handler_(std::move(handler)),
+      command_line_(std::move(command_line)),
       time_limit_(time_limit) {}
 
 ControlServer::~ControlServer() {
@@ -257,7 +254,7 @@ ControlServer::~ControlServer() {
 Result<void> ControlServer::listen() {
   auto socket = listen_in(runtime_dir_, path_);
   if (!socket) return tl::unexpected(socket.error());
-  auto state = std::make_shared<State>(loop_, job_id_, handler_, time_limit_);
+  auto state = std::make_shared<State>(loop_, job_id_, handler_, command_line_, time_limit_);
   struct stat status {};
   ::lstat(path_.c_str(), &status);
   state->inode = status.st_ino;

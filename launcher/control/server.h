@@ -18,11 +18,12 @@ class ControlServer {
   // Gives the line of the reply at once: to_json(WorldView), ok_reply() or error_reply(). Called from the
   // loop; may stop the loop or destroy the server. The reply is on its way before the loop's next turn.
   using Handler = std::function<std::string(const Command&)>;
+  using CommandLine = std::function<std::string()>;  // ours, as others may see it
 
   // Cheap; opens nothing. `runtime_dir`: see socket_directory(). `time_limit`: how long a client may take for
   // one request, or to read one reply.
   ControlServer(io::Loop& loop, std::string job_id, std::string runtime_dir, Handler handler,
-                Duration time_limit = seconds(10));
+                CommandLine command_line, Duration time_limit = seconds(10));
   ~ControlServer();  // removes the socket; the handler is not called any more
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -38,6 +39,7 @@ class ControlServer {
   io::Loop& loop_;
   std::string job_id_, runtime_dir_, path_;
   Handler handler_;
+  CommandLine command_line_;
   Duration time_limit_;
   std::shared_ptr<State> state_;
 };

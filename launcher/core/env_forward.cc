@@ -98,7 +98,8 @@ constexpr std::string_view credentials[] = {
     "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*", "*APIKEY*", "*_KEY", "*_KEY_ID",
     "*_KEY_BASE64", "*_PAT", "*PASS", "*_PWD", "*_AUTH", "KEY", "*_DSN", "*CONNECTION_STRING*", "NETRC",
     "*_KEYS", "PAT", "PW", "*_PW", "AUTH", "AUTHORIZATION", "*JWT*", "*BEARER*", "*COOKIE*", "*WEBHOOK*",
-    "*_SALT", "SAS_*", "*_SAS",
+    "*_SALT", "SAS_*", "*_SAS", "SAS", "CRED", "CREDS", "*_CRED", "*_CREDS", "DSN", "PIN", "*_PIN",
+    "SESSION_ID",
     "NIX_CONFIG",  // holds access tokens
     // whole families
     "AWS_*", "AZURE_*"};

@@ -142,7 +142,8 @@ void JobMachine::on(const RanksAbsent& event) {
   notice::RanksAbsent told{world_.generation(), world_.size(), {}, event.waits_in};
   for (const auto& [worker, last_words] : event.absent) {
     const auto* known = world_.find(worker);
-    if (known != nullptr && known->member) told.absent.push_back({who(*known), last_words});
+    if (known != nullptr && known->member)
+      told.absent.push_back({who(*known), last_words, known->ended_well()});
   }
   if (told.absent.empty()) return ignore("ranks absent", "they have gone");
   tell(told);

@@ -235,9 +235,10 @@ struct MpiCannotMeet {
 struct AbsentFromStore {
   RankRef who;
   std::string last_words;
+  bool ended = false;  // with code 0
   template <class V>
   void fields(V& v) {
-    who.fields(v), v("last_words", last_words);
+    who.fields(v), v("last_words", last_words), v("ended", ended);
   }
 };
 struct RanksAbsent {

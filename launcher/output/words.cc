@@ -213,10 +213,12 @@ struct NoticeWords {
   Lines operator()(const notice::RanksAbsent& it) const {
     constexpr std::size_t most = 4;
     std::vector<std::string> absent;
-    for (const auto& [who, last_words] : it.absent) {
-      absent.push_back(last_words.empty() || absent.size() >= most
-                           ? name(who)
-                           : fmt::format("{} (last words: {})", name(who), quoted(last_words, 80)));
+    for (const auto& [who, last_words, ended] : it.absent) {
+      std::vector<std::string> more;
+      if (ended) more.emplace_back("it has ended with code 0");
+      if (!last_words.empty() && absent.size() < most)
+        more.push_back(fmt::format("last words: {}", quoted(last_words, 80)));
+      absent.push_back(more.empty() ? name(who) : fmt::format("{} ({})", name(who), fmt::join(more, "; ")));
     }
     const auto came = static_cast<std::size_t>(it.ranks) - it.absent.size();
     if (came == 0)

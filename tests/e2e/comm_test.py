@@ -29,7 +29,7 @@ class Comm(LocalTest):
                 done = self.run_job("-np", 4, "--hang-timeout", "4s", "--grace", 1, COMM_WORKER, "stall",
                                     env={"TRAINRUN_COMM_BACKEND": backend})
                 self.assertSays(self.assertEnds(done, 124),
-                                r"rank 3 is 1 operation behind: ranks 0-2 have waited \S+ in allreduce number 3 "
+                                r"rank 3 is 1 operation behind: ranks 0-2 have waited \S+ s in allreduce number 3 "
                                 r"\(4 MiB\)")
                 self.assertEqual(done.err.count("operation behind"), 1, done)
 

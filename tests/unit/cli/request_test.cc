@@ -224,6 +224,10 @@ TEST_CASE("--print-config keeps the variables of each program") {
   const auto secret = world.read(
       {"--print-config", "-x", "API_KEY=hunter2", "-n", "1", "./server", ":", "-n", "1", "./client"});
   CHECK(secret->text.find("# env.API_KEY: redacted  # -x\n") != std::string::npos);
+  const auto masked = world.read({"--print-config", "-np", "1", "./train", "--api-key", "hunter2"});
+  REQUIRE(masked);
+  CHECK(masked->text.find("hunter2") == std::string::npos);
+  CHECK(masked->text.find("\"--api-key\", \"<redacted>\"]") != std::string::npos);
   CHECK(secret->text.find("hunter2") == std::string::npos);
 }
 

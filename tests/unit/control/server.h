@@ -19,7 +19,7 @@ class Running {
                    Duration time_limit = seconds(60))
       : server_(std::make_unique<ControlServer>(
             loop_, std::move(id), directory, [this](const Command& command) { return handle(command); },
-            time_limit)) {
+            [] { return std::string("trainrun -np 2 ./train"); }, time_limit)) {
     path = server_->path();
     listening = server_->listen();
     thread_ = std::thread([this] { loop_.run(); });

@@ -77,6 +77,16 @@ TEST_SUITE("output.words") {
     CHECK(why(cause::HostsChanged{}) == "slots are free");
   }
 
+  TEST_CASE("ranks that are waited for are told with what they said last, and that they have ended") {
+    const RankRef one{.rank = Rank{1}, .host = gpu1}, two{.rank = Rank{2}, .host = gpu2};
+    CHECK(
+        lines(
+            notice::RanksAbsent{Generation{1}, 3, {{one, "reading", false}, {two, "done", true}}, "init"}) ==
+        Lines{
+            "1 of 3 ranks wait in init; not there yet: rank 1 on gpu1 (last words: 'reading') and rank 2 on "
+            "gpu2 (it has ended with code 0; last words: 'done')"});
+  }
+
   TEST_CASE("a restart is told with what follows, and what is left of them") {
     notice::Restarting it{Generation{2}, cause::HostLost{gpu2, "gone"}, false, Follows::others_go_on, 2, 10,
                           seconds(3600)};

@@ -57,6 +57,21 @@ TEST_CASE("ranks that have all loaded PyTorch and do not meet are named, all of 
   CHECK(scene.seen(80, {a}, {b, c}) == Workers{b, c});
 }
 
+TEST_CASE("one that has ended is waited for in vain, and nobody need look at it again") {
+  Scene scene;
+  CHECK(scene.seen(10, {a}, {}, {b, c}).empty());
+  scene.census.ended(c);
+  CHECK(scene.seen(15, {a}, {}, {b}).empty());
+  CHECK(scene.seen(20, {a}, {}, {b}) == Workers{b, c});
+}
+
+TEST_CASE("ranks that have all loaded PyTorch do not wait for one that has ended to load it") {
+  Scene scene;
+  scene.census.ended(a);
+  CHECK(scene.seen(10, {}, {b, c}).empty());
+  CHECK(scene.seen(40, {}, {b, c}) == Workers{a, b, c});
+}
+
 TEST_CASE("one of them that has not loaded it keeps the others from being spoken of") {
   Scene scene;
   CHECK(scene.seen(10, {}, {a, b}, {c}).empty());
