@@ -28,7 +28,8 @@ constexpr std::size_t longest_shown = 2000;  // of one value, in the text
 constexpr std::size_t line_width = 110;
 
 const char* mapping_of(const JobSpec& job) {
-  if (!job.rank_file.empty()) return job.ppr > 0 ? "host" : job.programs.size() > 1 ? "part" : "rankfile";
+  if (!job.rank_file.empty())
+    return job.ppr > 0 ? "host" : job.programs.size() > 1 ? "part" : job.oversubscribe ? "slot" : "rankfile";
   switch (job.map_by) {
     case MapBy::slot:
       return "slot";
