@@ -7,6 +7,7 @@
 
 #include "launcher/agent/elf.h"
 #include "launcher/agent/program_files.h"
+#include "launcher/agent/shell_text.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 #include "launcher/io/spawn.h"
@@ -42,8 +43,8 @@ std::vector<std::string> files_of(std::string module, const std::vector<std::str
   return files;
 }
 
-// How sure it is that a program uses Horovod. `named`: some of its text has the word, as where a module is
-// chosen while it runs, or a shell's script alone knows what runs.
+// How sure it is that a program uses Horovod. `named`: some of its text has the word or chooses modules while
+// it runs, or a shell's script alone knows what runs.
 enum class Use : std::uint8_t { none, named, imported };
 
 Use use_by(Source first, const std::vector<std::string>& tops) {
@@ -53,7 +54,8 @@ Use use_by(Source first, const std::vector<std::string>& tops) {
   while (!open.empty()) {
     const auto source = std::move(open.back());
     open.pop_back();
-    if (source.text.find("horovod") != std::string::npos) use = Use::named;
+    for (const std::string_view sign : {"horovod", "import_module(", "__import__("})
+      if (source.text.find(sign) != std::string::npos) use = Use::named;
     for (const auto& module : imported_by(source.text)) {
       if (is_horovod(module)) return Use::imported;
       for (const auto& file : files_of(module, tops, source.folder)) {
@@ -84,31 +86,39 @@ bool links_horovod(const std::string& file) {
                      [](const std::string& library) { return name_of(library).starts_with("mpi_lib"); });
 }
 
+// A shell's words that start a Python, and nothing that could be looked at.
+bool hides_a_script(const std::vector<std::string>& words, const std::string& directory) {
+  const auto starts_python = [](const std::string& word) { return name_of(word).starts_with("python"); };
+  return std::any_of(words.begin(), words.end(), starts_python) &&
+         std::none_of(words.begin(), words.end(), [&](const std::string& word) {
+           return word == "-m" || word == "-c" ||
+                  is_python_script(word.starts_with('/') ? word : directory + "/" + word);
+         });
+}
+
 class Reader {
  public:
   Reader(const std::string& directory, const wire::EnvPairs& env)
       : directory_(directory), paths_(cut(wire::value_of(env, "PYTHONPATH"), ":")) {}
 
-  // The first of a command's words that is a script or something for Python's -m or -c decides.
-  [[nodiscard]] Use use(const std::vector<std::string>& words) const {
+  // The first of a command's words that is a script of Python's or something for its -m or -c decides.
+  [[nodiscard]] Use use(const std::vector<std::string>& words, int depth = 0) const {
     auto best = Use::none;
     for (std::size_t i = 0; i < std::min(words.size(), most_words); ++i) {
       const auto& word = words[i];
       if (is_launcher(word)) return Use::none;
-      const bool more = i + 1 < words.size();
-      if (word == "-m" && more) {
+      const auto path = word.starts_with('/') ? word : directory_ + "/" + word;
+      const auto text = depth <= deepest_script ? text_for_shell(words, i, "", directory_) : std::nullopt;
+      if (text) best = std::max(best, by_text(*text, depth));
+      if (!text && i > 0 && words[i - 1] == "-c")
+        best = std::max(best, use_by({word, directory_}, tops(directory_)));
+      if (i > 0 && words[i - 1] == "-m") {
         // numactl has a -m as well.
-        for (const auto& file : files_of(words[i + 1], tops(directory_), directory_))
+        for (const auto& file : files_of(word, tops(directory_), directory_))
           best = std::max(best, by_file(file, directory_));
       }
-      if (word == "-c" && more) {
-        best = std::max(best, use_by({words[i + 1], directory_}, tops(directory_)));
-        if (hides_a_program(words[i + 1], directory_)) best = std::max(best, Use::named);
-        best = std::max(best, use(cut(words[i + 1], " \t\n;&|()'\"`")));
-      }
       if (best == Use::imported) return best;
-      if (word.starts_with('-')) continue;
-      const auto path = word.starts_with('/') ? word : directory_ + "/" + word;
+      if (text || word.starts_with('-')) continue;
       if (links_horovod(path)) return Use::imported;
       if (is_python_script(path)) return std::max(best, by_file(path, folder_of(path)));
     }
@@ -122,6 +132,14 @@ class Reader {
     all.insert(all.end(), paths_.begin(), paths_.end());
     return all;
   }
+  [[nodiscard]] Use by_text(const std::string& text, int depth) const {
+    const auto words = words_of_text(text);
+    const auto seen = use(words, depth + 1);
+    const bool starts_ranks = std::any_of(words.begin(), words.end(), is_launcher);
+    if (seen != Use::none || starts_ranks) return seen;
+    const bool hides = hides_a_program(text, directory_) || hides_a_script(words, directory_);
+    return hides ? Use::named : Use::none;
+  }
   [[nodiscard]] Use by_file(const std::string& file, const std::string& top) const {
     return use_by({read_file(file, most_source).value_or(std::string{}), folder_of(file)}, tops(top));
   }
@@ -129,16 +147,6 @@ class Reader {
   const std::string& directory_;
   const std::vector<std::string> paths_;
 };
-
-// A shell's words that start a Python, and nothing that could be looked at.
-bool hides_a_script(const std::vector<std::string>& words, const std::string& directory) {
-  const auto starts_python = [](const std::string& word) { return name_of(word).starts_with("python"); };
-  return std::any_of(words.begin(), words.end(), starts_python) &&
-         std::none_of(words.begin(), words.end(), [&](const std::string& word) {
-           return word == "-m" || word == "-c" ||
-                  is_python_script(word.starts_with('/') ? word : directory + "/" + word);
-         });
-}
 
 // A Horovod that is installed with this interpreter: whether it has Gloo, or nothing.
 enum class Installed : std::uint8_t { none, with_gloo, mpi_alone };
@@ -193,16 +201,7 @@ bool uses_horovod(const std::vector<std::string>& words, const std::string& dire
   auto all = words;
   all.front() = program.path;
   const Reader reader(directory, env);
-  auto use = reader.use(all);
-  if (use != Use::imported) {
-    const auto script = words_of_script(program.path);
-    if (std::any_of(script.begin(), script.end(), is_launcher)) return false;
-    use = std::max(use, reader.use(script));
-    const bool hides = script_hides_a_program(program.path, directory) || hides_a_script(script, directory) ||
-                       (words.size() > 2 && words[1] == "-c" && name_of(program.path).ends_with("sh") &&
-                        hides_a_script(cut(words[2], " \t\n;&|()'\"`"), directory));
-    if (use == Use::none && hides) use = Use::named;
-  }
+  const auto use = reader.use(all);
   if (use == Use::none) return false;
   const bool is_python = name_of(program.path).starts_with("python");
   if (use == Use::imported) return !is_python || installed_with(program.path, env) != Installed::mpi_alone;

@@ -7,6 +7,7 @@
 #include "launcher/agent/elf.h"
 #include "launcher/agent/horovod_program.h"
 #include "launcher/agent/program_files.h"
+#include "launcher/agent/shell_text.h"
 #include "launcher/base/strings.h"
 #include "launcher/io/spawn.h"
 #include "launcher/wire/env_pairs.h"
@@ -190,17 +191,26 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
   return program;
 }
 
-MpiProgram recognise_by_script(const std::string& script, const std::string& directory,
-                               const wire::EnvPairs& env) {
+MpiProgram recognise_text(std::string_view text, const std::string& directory, const wire::EnvPairs& env,
+                          int depth = 0) {
   MpiProgram undecided;
-  undecided.hidden = script_hides_a_program(script, directory);
-  for (const auto& word : words_of_script(script)) {
-    if (is_launcher(word)) return {};
-    const auto found = io::find_program(word, wire::value_of(env, "PATH"), directory);
-    if (found.error != 0) continue;
-    auto program = recognise_file(found.path, env);
+  undecided.hidden = hides_a_program(text, directory);
+  undecided.guessed = true;
+  const auto words = words_of_text(text);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (is_launcher(words[i])) return {};
+    const auto found = io::find_program(words[i], wire::value_of(env, "PATH"), directory);
+    auto program = found.error == 0 ? recognise_file(found.path, env) : MpiProgram{};
+    const auto inner = depth < deepest_script
+                           ? text_for_shell(words, i, found.error == 0 ? found.path : "", directory)
+                           : std::nullopt;
+    if (program.family == MpiFamily::none && inner) {
+      undecided.interpreter |= program.interpreter;
+      program = recognise_text(*inner, directory, env, depth + 1);
+    }
     if (program.family != MpiFamily::none) return program;
     undecided.interpreter |= program.interpreter;
+    undecided.hidden |= program.hidden;
   }
   return undecided;
 }
@@ -225,11 +235,22 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
   const auto path = wire::value_of(env, "PATH");
   MpiProgram best;
   std::size_t looked_at = 0;
+  const auto take = [&best](MpiProgram program) {
+    const bool interpreter = best.interpreter || program.interpreter, hidden = best.hidden || program.hidden;
+    if (program.family > best.family) best = std::move(program);
+    best.interpreter = interpreter;
+    best.hidden = hidden;
+  };
   for (std::size_t i = 0; i < words.size() && looked_at < most_words; ++i) {
-    // A word with blanks is what a shell is to do.
-    if (i > 0 && words[i - 1].starts_with('-') && words[i - 1].ends_with('c') &&
-        name_of(words[0]).ends_with("sh"))
-      best.hidden |= hides_a_program(words[i], directory);
+    const auto whole = io::find_program(words[i], path, directory);
+    if (const auto text = text_for_shell(words, i, whole.error == 0 ? whole.path : "", directory)) {
+      auto program = recognise_text(*text, directory, env);
+      program.guessed = true;
+      // Tools such as pyenv put scripts of that name before the real one.
+      program.hidden = program.hidden || name_of(words[i]).starts_with("python");
+      take(std::move(program));
+    }
+    // A word with blanks may be a command for the tool before it.
     for (const auto& word : i == 0 ? std::vector<std::string>{words[i]} : cut(words[i], " \t\n;&|()'\"`")) {
       if (word.starts_with('-') || ++looked_at > most_words) continue;
       if (is_launcher(word)) return {};
@@ -237,14 +258,7 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
       if (found.error != 0) continue;
       auto program = recognise_file(found.path, env);
       program.guessed |= i > 0;
-      best.interpreter |= program.interpreter;
-      if (program.family == MpiFamily::none) {
-        program = recognise_by_script(found.path, directory, env);
-        program.guessed = true;
-        best.interpreter |= program.interpreter;
-        best.hidden |= program.hidden;
-      }
-      if (program.family > best.family) best = std::move(program);
+      take(std::move(program));
     }
     if (best.family > MpiFamily::none) break;
   }

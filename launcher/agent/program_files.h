@@ -27,12 +27,4 @@ std::string first_line(const std::string& path);  // 256 bytes at most
 // It starts ranks of its own, which find each other by it.
 bool is_launcher(const std::string& word);
 
-// What a script for a shell may run.
-std::vector<std::string> words_of_script(const std::string& path);
-
-// Whether what this text tells a shell to run is known to that shell alone: a variable names it, or it is
-// meant from a directory that is entered first. "$@" and "$1" are words of the command line.
-bool hides_a_program(std::string_view text, const std::string& directory);
-bool script_hides_a_program(const std::string& path, const std::string& directory);
-
 }  // namespace trainrun::agent

@@ -84,12 +84,34 @@ TEST_CASE("where the text only names it, or hides what runs, the interpreter's o
   folder.write("plain.py", "import torch\n");
   folder.write("job.sh", "#!/bin/sh\ncd / && exec python3 $SCRIPT\n");
   folder.write("inner.sh", "#!/bin/sh\nexec mpirun -np 2 python3 $SCRIPT\n");
-  const Words hidden[] = {{"python3", "lazy.py"}, {"./job.sh"}, {"sh", "-c", "exec python3 $SCRIPT"}};
+  folder.write("chosen.py", "import json, importlib\nimportlib.import_module(json.load(open('c'))['b'])\n");
+  folder.write("package/user.py", "__import__('backends.' + name)\n");
+  folder.write("deep.py", "from package.user import go\n");
+  const Words hidden[] = {{"python3", "lazy.py"},
+                          {"python3", "chosen.py"},
+                          {"python3", "deep.py"},
+                          {"./job.sh"},
+                          {"sh", "-c", "exec python3 $SCRIPT"}};
   for (const auto& words : hidden) CHECK_FALSE(folder.is_horovod(words));
   folder.write("venv/lib/python3.11/site-packages/horovod/__init__.py", "");
   for (const auto& words : hidden) CHECK(folder.is_horovod(words));
   CHECK_FALSE(folder.is_horovod({"python3", "plain.py"}));
   CHECK_FALSE(folder.is_horovod({"./inner.sh"}));
+}
+
+TEST_CASE("a script that a shell is told to run is looked into") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("train.py", "import horovod.torch\n");
+  folder.write("plain.py", "import torch\n");
+  folder.write("go.sh", "exec python3 train.py\n");
+  folder.write("outer.sh", "#!/bin/sh\nset -e\nsh go.sh\n");
+  folder.write("plain.sh", "#!/bin/sh\nexec python3 plain.py\n");
+  for (const auto& words :
+       {Words{"sh", "go.sh"}, Words{"bash", "-e", "go.sh", "3"}, Words{"sh", "-c", "sh go.sh"},
+        Words{"./outer.sh"}, Words{"bash", "outer.sh"}, Words{"./go.sh"}})
+    CHECK(folder.is_horovod(words));
+  CHECK_FALSE(folder.is_horovod({"sh", "plain.sh"}));
 }
 
 TEST_CASE("modules in PYTHONPATH are followed") {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "launcher/agent/elf.h"
-#include "launcher/agent/program_files.h"
+#include "launcher/agent/shell_text.h"
 #include "tests/unit/agent/elf_bytes.h"
 
 namespace trainrun::agent {
@@ -112,6 +112,31 @@ TEST_SUITE("mpi program") {
     CHECK_FALSE(recognise({"solver", "3"}, "/", env).guessed);
   }
 
+  TEST_CASE("a script that a shell is told to run is looked into, and so are those that it starts") {
+    const Folder folder;
+    folder.put("solver", elf({"libmpi.so.40"}));
+    folder.put("run.sh", "#!/bin/sh\nexec ./solver \"$@\"\n");
+    folder.put("bare", "./solver 3\n");
+    folder.put("outer.sh", "#!/bin/sh\nset -e\nbash run.sh\n");
+    folder.put("outermost.sh", "#!/bin/bash\n./outer.sh\n");
+    folder.put("loop.sh", "#!/bin/sh\n./loop.sh; ./outer.sh\n");
+    folder.put("inner.sh", "#!/bin/sh\nexec mpirun -np 2 ./solver\n");
+    const wire::EnvPairs env{{"PATH", "/usr/bin:/bin"}};
+    using Words = std::vector<std::string>;
+    for (const auto& words :
+         {Words{"bash", "run.sh"}, Words{"sh", "-e", folder.path + "/run.sh"}, Words{"bash", "bare"},
+          Words{"./bare"}, Words{"/bin/bash", "-o", "pipefail", "run.sh", "3"},
+          Words{"env", "A=1", "sh", "run.sh"}, Words{"sh", "-c", "bash run.sh"}, Words{"bash", "outer.sh"},
+          Words{"./outermost.sh"}, Words{"./loop.sh"}, Words{"timeout", "5", "bash", "run.sh"}}) {
+      CAPTURE(words.back());
+      const auto found = recognise(words, folder.path, env);
+      CHECK(found.family == MpiFamily::open_mpi);
+      CHECK(found.guessed);
+    }
+    for (const auto& words : {Words{"bash", "inner.sh"}, Words{"echo", "bare"}, Words{"bash", "missing.sh"}})
+      CHECK(recognise(words, folder.path, env).family == MpiFamily::none);
+  }
+
   TEST_CASE("a script that alone knows what it runs is told as such") {
     for (const auto* text :
          {"EXE=./hello; exec $EXE", "D=$(dirname $0)\nexec $D/hello", "source env.sh; time $EXE -n 3",
@@ -124,6 +149,8 @@ TEST_SUITE("mpi program") {
       CAPTURE(text);
       CHECK_FALSE(hides_a_program(text, "/"));
     }
+    for (const auto* text : {"bash $HERE/run.sh", "sh -e \"$D\"/run.sh 3"}) CHECK(hides_a_program(text, "/"));
+    for (const auto* text : {"bash run.sh", "sh run.sh; echo $A"}) CHECK_FALSE(hides_a_program(text, "/"));
     CHECK(recognise({"bash", "-c", "$EXE 3"}, "/", {{"PATH", "/usr/bin:/bin"}}).hidden);
     CHECK_FALSE(recognise({"bash", "-c", "echo $EXE"}, "/", {{"PATH", "/usr/bin:/bin"}}).hidden);
   }
