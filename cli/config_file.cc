@@ -27,6 +27,7 @@ struct TomlAssertion {};
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/core/shown_words.h"
 
 namespace trainrun::cli {
 
@@ -248,6 +249,11 @@ class Reader {
     for (const auto& item : *items) {
       auto word = scalar(item);
       if (!word) return wrong(at(item.source()), "command", "an array of strings", item);
+      if (word->ends_with(core::redacted)) {
+        return fail(Code::config,
+                    fmt::format("{}: what --print-config has left out is missing here", at(item.source())),
+                    fmt::format("write the credential instead of {}", core::redacted));
+      }
       if (word->find('\0') != std::string::npos) {
         return fail(Code::config, fmt::format("{}: a word of command holds a NUL byte", at(item.source())));
       }

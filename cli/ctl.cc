@@ -84,7 +84,7 @@ CtlAnswer several(const std::vector<RunningJob>& meant, const std::string& prefi
   const Error error{Code::usage,
                     fmt::format("{} jobs run here{}, so --job must say which", meant.size(),
                                 prefix.empty() ? "" : fmt::format(" whose id begins with {}", prefix)),
-                    fmt::format("trainrun ctl --job {} world", meant.front().id)};
+                    fmt::format("write trainrun ctl --job {}, and the same command", meant.front().id)};
   const auto jobs = describe(meant);
   CtlAnswer answer{{}, exit_code_of(error.code)};
   if (json) {

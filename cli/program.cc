@@ -8,6 +8,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
 #include "launcher/core/script.h"
+#include "launcher/core/shown_words.h"
 
 namespace trainrun::cli {
 
@@ -138,7 +139,7 @@ std::string hint_for_word(const std::string& name) {
     return "write the program and its arguments without quotes around all of them";
   const auto equals = name.find('=');
   if (equals == 0 || equals == std::string::npos) return {};
-  return fmt::format("a variable for the ranks is -x {}", printable(name));
+  return fmt::format("a variable for the ranks is -x {}=...", printable(name.substr(0, equals)));
 }
 
 }  // namespace
@@ -152,8 +153,10 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     if (const auto link = dangling_in_path(name, path, inputs); !link.empty())
       return dangling("program", link, lost_target(link, inputs));
     const bool here = inputs.is_file(path_under(program.directory, name));
-    if (const auto hint = hint_for_word(name); !here && !hint.empty())
-      return fail(Code::not_found, fmt::format("program {} not found", trainrun::quoted(name)), hint);
+    if (const auto hint = hint_for_word(name); !here && !hint.empty()) {
+      const auto shown = core::shown_words({name}).front();
+      return fail(Code::not_found, fmt::format("program {} not found", trainrun::quoted(shown)), hint);
+    }
     if (!here && name.ends_with(".py")) {
       return fail(Code::not_found,
                   fmt::format("program {} not found: it is neither in {} nor in PATH", trainrun::quoted(name),

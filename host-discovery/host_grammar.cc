@@ -143,8 +143,11 @@ Result<void> check_user(std::string_view user) {
   const auto allowed = [](char c) { return is_word(c) || c == '.'; };
   if (user.empty() || user.size() > longest_user || user.starts_with('-') || user.starts_with('.') ||
       !std::all_of(user.begin(), user.end(), allowed)) {
+    // Behind a colon stands what somebody takes for a place of a password.
+    const auto colon = user.find(':');
     return bad(
-        user, "not a user name",
+        colon == std::string_view::npos ? std::string(user) : std::string(user.substr(0, colon)) + ":...",
+        "not a user name",
         "a user name has 1 to 32 letters, digits, '.', '-' and '_', and begins with neither '.' nor '-'");
   }
   return {};

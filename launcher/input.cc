@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -41,7 +42,7 @@ struct Input::Source {
       if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))
         own = Fd(::open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
       kind = own ? Kind::reopened : Kind::aside;
-      if (S_ISREG(info.st_mode)) start = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+      file = S_ISREG(info.st_mode);
     }
   }
   [[nodiscard]] int fd() const { return own ? own.get() : STDIN_FILENO; }
@@ -50,9 +51,11 @@ struct Input::Source {
   io::ReadAside aside;
   Kind kind = Kind::unknown;
   Fd own;
-  off_t start = -1;  // of a file: where it stood when we came
+  // Of a file: where we read, and where our last read has left it. It is moved on only when the bytes are
+  // here: a read that is under way when the job ends takes nothing from those who come after us.
+  off_t at = -1;
   std::uint64_t taken = 0;
-  bool waiting = false, ended = false;
+  bool waiting = false, ended = false, file = false;
 };
 
 Input::Input(io::Loop& loop, std::function<void(WorkerId, const std::string&, bool)> give)
@@ -64,7 +67,10 @@ bool Input::can_be_inherited() {
   return ::fstat(STDIN_FILENO, &info) == 0 && ::isatty(STDIN_FILENO) == 0;
 }
 
-void Input::add(WorkerId worker) { windows_[worker] = 0; }
+void Input::add(WorkerId worker) {
+  windows_[worker] = 0;
+  parts_[worker] = {source_->taken, source_->taken};
+}
 
 void Input::remove(WorkerId worker) {
   windows_.erase(worker);
@@ -81,19 +87,22 @@ void Input::wanted(WorkerId worker, std::uint32_t bytes) {
 }
 
 void Input::taken(WorkerId worker, std::uint64_t bytes) {
-  const auto known = given_.extract(worker);
+  const auto known = parts_.extract(worker);
+  windows_.erase(worker);  // it has ended
   if (known.empty()) return;
-  const auto left = known.mapped() - std::min(known.mapped(), bytes);
-  left_ = left_ ? std::min(*left_, left) : left;
+  const auto [begin, end] = known.mapped();
+  reached_ = std::max(reached_, begin + std::min(bytes, end - begin));
 }
 
 std::uint64_t Input::give_back() {
-  const auto left = std::exchange(left_, std::nullopt).value_or(0);
-  if (left == 0 || !windows_.empty() || ::isatty(STDIN_FILENO) != 0) return 0;
+  for (const auto& [worker, part] : parts_) reached_ = std::max(reached_, part.end);  // its host was lost
+  parts_.clear();
+  windows_.clear();
+  const auto left = source_->taken - reached_;
+  if (left == 0 || ::isatty(STDIN_FILENO) != 0) return 0;
   // Where another process that has the same file has read too, the place is not ours.
-  const off_t now = source_->start < 0 ? -1 : ::lseek(STDIN_FILENO, 0, SEEK_CUR);
-  if (now < 0 || static_cast<std::uint64_t>(now - source_->start) != source_->taken) return left;
-  return ::lseek(STDIN_FILENO, now - static_cast<off_t>(left), SEEK_SET) < 0 ? left : 0;
+  if (!source_->file || ::lseek(STDIN_FILENO, 0, SEEK_CUR) != source_->at) return left;
+  return ::lseek(STDIN_FILENO, source_->at - static_cast<off_t>(left), SEEK_SET) < 0 ? left : 0;
 }
 
 void Input::look() {
@@ -121,8 +130,10 @@ void Input::read() {
   for (const auto& [worker, window] : windows_) most = std::min(most, window);
   if (source_->kind == Source::Kind::aside) {
     source_->waiting = true;
+    std::optional<off_t> at;
+    if (source_->file) at = source_->at = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
     const int error =
-        source_->aside.start(loop_, STDIN_FILENO, most, [this](const std::string& bytes, int why) {
+        source_->aside.start(loop_, STDIN_FILENO, most, at, [this](const std::string& bytes, int why) {
           source_->waiting = false;
           take(bytes, why);
         });
@@ -141,13 +152,16 @@ void Input::read() {
 
 void Input::take(const std::string& bytes, int error) {
   if (error == EINTR || error == EAGAIN || (error == EIO && !in_foreground())) return look();
+  if (source_->file) {
+    if (windows_.empty()) return;                                          // it ended while that was read
+    if (::lseek(STDIN_FILENO, 0, SEEK_CUR) != source_->at) return look();  // somebody else has read it
+    source_->at = ::lseek(STDIN_FILENO, static_cast<off_t>(bytes.size()), SEEK_CUR);
+  }
   if (bytes.empty()) return finish();
   source_->taken += bytes.size();
-  if (windows_.empty()) left_ = left_.value_or(0) + bytes.size();  // it ended while that was read
   for (auto& [worker, window] : windows_) {
-    left_.reset();
     window -= std::min<std::uint64_t>(window, bytes.size());
-    given_[worker] += bytes.size();
+    parts_[worker].end = source_->taken;
     give_(worker, bytes, false);
   }
   look();

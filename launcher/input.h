@@ -7,8 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "launcher/base/id.h"
 #include "launcher/io/loop.h"
@@ -37,6 +35,9 @@ class Input {
 
  private:
   struct Source;
+  struct Part {  // of all that was read, what a worker was given
+    std::uint64_t begin = 0, end = 0;
+  };
   void look();
   void later();
   void read();
@@ -46,8 +47,10 @@ class Input {
   io::Loop& loop_;
   std::function<void(WorkerId, const std::string&, bool)> give_;
   std::unique_ptr<Source> source_;
-  std::map<WorkerId, std::uint64_t> windows_, given_;  // given: also of one that has closed its stdin
-  std::optional<std::uint64_t> left_;  // by the last ranks that had bytes; nothing: that is not known
+  std::map<WorkerId, std::uint64_t> windows_;
+  std::map<WorkerId, Part>
+      parts_;                  // of those, too, that have closed their stdin, until they say what they took
+  std::uint64_t reached_ = 0;  // of all that was read: up to here a rank that ended has taken it
   io::Timer background_;
 };
 

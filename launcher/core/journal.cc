@@ -5,6 +5,7 @@
 #include "launcher/base/hash.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/record_decoder.h"
+#include "launcher/core/shown_words.h"
 #include "launcher/core/spec_record.h"
 
 namespace trainrun::core::journal {
@@ -50,7 +51,10 @@ std::uint64_t hash_of(const JobActions& actions) { return fnv1a(encode(actions))
 
 std::string begin(Header header) {
   drop_values(header.job.env);
-  for (auto& program : header.job.programs) drop_values(program.env);
+  for (auto& program : header.job.programs) {
+    drop_values(program.env);
+    program.argv = shown_words(program.argv);
+  }
   return first_line() + framed(encode(Entry{std::move(header)}));
 }
 

@@ -66,13 +66,17 @@ std::optional<std::string> StallWatch::line(std::uint32_t number, Group& group,
   if (waiting.empty() || behind.empty() || now - longest < limit_) return std::nullopt;
 
   std::string late;
-  std::size_t told = 0;
+  std::size_t told = 0, others = 0;
   for (const auto& [sequence, who] : behind) {
-    if (++told > most_told) break;
+    if (++told > most_told) {
+      others += who.size();
+      continue;
+    }
     const auto count = furthest->sequence - sequence;
     late += fmt::format("{}{} {} {} operation{} behind", late.empty() ? "" : ", ", ranks_text(who),
                         who.size() == 1 ? "is" : "are", count, count == 1 ? "" : "s");
   }
+  if (others > 0) late += fmt::format(", {} more {}", others, others == 1 ? "is" : "are");
   return fmt::format("{}: {} {} waited {} in {} number {}{}", late, ranks_text(waiting),
                      waiting.size() == 1 ? "has" : "have", format_duration(now - longest), furthest->name,
                      furthest->sequence, size_text(furthest->bytes));

@@ -23,11 +23,12 @@ ReadAside::~ReadAside() {
   shared_->over = true;
 }
 
-int ReadAside::start(Loop& loop, int fd, std::size_t most,
+int ReadAside::start(Loop& loop, int fd, std::size_t most, std::optional<off_t> at,
                      std::function<void(std::string bytes, int error)> done) {
-  const auto work = [shared = shared_, &loop, fd, most, done = std::move(done)] {
+  const auto work = [shared = shared_, &loop, fd, most, at, done = std::move(done)] {
     std::string bytes(most, '\0');
-    const ssize_t n = ::read(fd, bytes.data(), bytes.size());
+    const ssize_t n =
+        at ? ::pread(fd, bytes.data(), bytes.size(), *at) : ::read(fd, bytes.data(), bytes.size());
     const int error = n < 0 ? errno : 0;
     bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     const std::lock_guard lock(shared->mutex);

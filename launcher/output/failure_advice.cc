@@ -40,7 +40,7 @@ int signal_in(const ExitStatus& status) {
 std::string describe_exit(const ExitStatus& status) {
   const int signal = signal_in(status);
   if (signal == 0) return status.describe();
-  return fmt::format("{} (something in it was killed by {})", status.describe(), signal_name(signal));
+  return fmt::format("{} (as if something in it was killed by {})", status.describe(), signal_name(signal));
 }
 
 constexpr std::string_view against_memory =

@@ -253,8 +253,9 @@ class LocalTest(EndToEndTest):
     """Jobs on this host. Each test has its own temporary folder, home and mark."""
 
     # In /dev/shm. Our jobs have a TMPDIR: a job's directory in memory is that of somebody else on this machine, and what
-    # MPI programs share there is looked at by their own tests (mpi.MpiTest), which run alone.
-    NOT_OURS = ("trainrun.", "trainrun-test-", "ucx_shm_posix_", "vader_segment.", "sm_segment.", "mpich_shar")
+    # MPI programs share there is looked at by their own tests (mpi.MpiTest), which run alone. Python's semaphores
+    # (sem.mp-*) may outlive their processes for a moment: a tracker removes them.
+    NOT_OURS = ("sem.mp-", "trainrun.", "trainrun-test-", "ucx_shm_posix_", "vader_segment.", "sm_segment.", "mpich_shar")
 
     def setUp(self):
         super().setUp()

@@ -108,7 +108,7 @@ TEST_CASE("several jobs: --job says which, by the beginning of its id") {
   CHECK(all->complaint[3].starts_with("0b2e "));
   CHECK(all->complaint[4].starts_with("0b2e77 "));
   CHECK(all->complaint[4].find("./train") != std::string::npos);
-  CHECK(all->complaint[5] == "  try: trainrun ctl --job 0a1f world");
+  CHECK(all->complaint[5] == "  try: write trainrun ctl --job 0a1f, and the same command");
   const auto told = ctl_answer({"--json", "world"}, places);
   REQUIRE(told.has_value());
   CHECK(told->code == ExitCode::usage);

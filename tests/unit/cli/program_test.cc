@@ -111,5 +111,5 @@ TEST_CASE("a program that this host has to run and has not is found out before a
   CHECK(world.read({"-H", "gpu1", "./nope"}).has_value());  // only gpu1 knows
   CHECK(world.read({"-np", "1", "python3 train.py"}).error().hint ==
         "write the program and its arguments without quotes around all of them");
-  CHECK(world.read({"-np", "1", "LR=1", "python3"}).error().hint == "a variable for the ranks is -x LR=1");
+  CHECK(world.read({"-np", "1", "LR=1", "python3"}).error().hint == "a variable for the ranks is -x LR=...");
 }

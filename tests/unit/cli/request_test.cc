@@ -228,6 +228,9 @@ TEST_CASE("--print-config keeps the variables of each program") {
   REQUIRE(masked);
   CHECK(masked->text.find("hunter2") == std::string::npos);
   CHECK(masked->text.find("\"--api-key\", \"<redacted>\"]") != std::string::npos);
+  world.files["/home/u/masked.toml"] = masked->text;
+  CHECK(error_of(world, {"--config", "masked.toml"}).find("write the credential instead of <redacted>") !=
+        std::string::npos);
   CHECK(secret->text.find("hunter2") == std::string::npos);
 }
 

@@ -187,9 +187,9 @@ TEST_CASE("an env file has NAME=VALUE lines and errors name the line") {
   const std::vector<EnvVar> expected = {{"A", "2"}, {"B", "x y"}, {"C", "#"}, {"D", ""}};
   REQUIRE(read.has_value());
   CHECK(*read == expected);
-  CHECK(read_env_file("A=1\nnonsense\n", "e").error().message ==
-        "e:2: expected NAME=VALUE, found 'nonsense'...");
-  for (const std::string line : {"MY-KEY=sekret", "KEY = sekret", "KEY: sekret", "KEY\tsekret"})
+  CHECK(read_env_file("A=1\nnonsense\n", "e").error().message == "e:2: the line is not NAME=VALUE");
+  for (const std::string line :
+       {"MY-KEY=sekret", "KEY = sekret", "KEY: sekret", "KEY\tsekret", "sekret", "+sekret="})
     CHECK(read_env_file(line, "e").error().message.find("sekret") == std::string::npos);
   CHECK_FALSE(read_env_file(std::string("A=\0", 3), "e").has_value());
   CHECK_FALSE(read_env_file("1A=2", "e").has_value());

@@ -197,6 +197,15 @@ TEST_SUITE("core.journal") {
     CHECK(encode(reader->header()) == encode(told));
   }
 
+  TEST_CASE("what looks like a credential among a program's words is not in the file") {
+    auto told = header();
+    told.job.programs.front().argv = {"./train", "--api-key", "hunter2", "--password=hunter3", "--lr", "0.1"};
+    const auto bytes = journal::begin(told);
+    for (const auto* word : {"--api-key", "--password=<redacted>", "0.1"})
+      CHECK(bytes.find(word) != std::string::npos);
+    CHECK(bytes.find("hunter") == std::string::npos);
+  }
+
   TEST_CASE("no value of a variable is in the file; their names are, and the words of the program") {
     const auto bytes = journal::begin(header());
     for (const auto* name : {"TOKEN", "API_KEY", "PATH", "--lr"})

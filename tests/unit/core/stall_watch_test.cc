@@ -50,6 +50,18 @@ TEST_CASE("one who never called any is behind as well, and different ranks by di
                                          "has waited 1m00s in allreduce number 5 (8 MiB)"});
 }
 
+TEST_CASE("many that are unequally far behind are counted") {
+  StallWatch watch{seconds(60)};
+  std::vector<std::pair<Rank, WorkerId>> ranks;
+  for (std::uint32_t rank = 0; rank < 8; ++rank) {
+    ranks.push_back({Rank{rank}, {rank}});
+    watch.operated({rank}, {"allreduce", 20 - rank, 0, rank == 0}, start);
+  }
+  const auto lines = watch.look(ranks, start + seconds(60));
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("rank 4 is 4 operations behind, 3 more are: rank 0 has waited") != std::string::npos);
+}
+
 TEST_CASE("nobody is blamed who is not late") {
   Scene scene;
   SUBCASE("all are in the operation") {

@@ -1,6 +1,7 @@
 #include "launcher/io/read_aside.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,7 +21,7 @@ TEST_SUITE("read aside") {
     std::string got;
     bool ended = false;
     const std::function<void()> ask = [&] {
-      CHECK(reader.start(loop, ends->first.get(), 3, [&](const std::string& bytes, int error) {
+      CHECK(reader.start(loop, ends->first.get(), 3, std::nullopt, [&](const std::string& bytes, int error) {
         CHECK(error == 0);
         got += bytes;
         ended = bytes.empty();
@@ -39,13 +40,31 @@ TEST_SUITE("read aside") {
     CHECK(got == "five5");
   }
 
+  TEST_CASE("a file is read where one says, and stands where it stood") {
+    Fd file(::memfd_create("digits", MFD_CLOEXEC));
+    REQUIRE(write_all(file.get(), "0123456789"));
+    REQUIRE(::lseek(file.get(), 2, SEEK_SET) == 2);
+    io::Loop loop;
+    io::Timer limit(loop);
+    limit.arm(io::Loop::now() + seconds(20), [&] { loop.stop(); });
+    ReadAside reader;
+    std::string got;
+    CHECK(reader.start(loop, file.get(), 3, 5, [&](const std::string& bytes, int) {
+      got = bytes;
+      loop.stop();
+    }) == 0);
+    loop.run();
+    CHECK(got == "567");
+    CHECK(::lseek(file.get(), 0, SEEK_CUR) == 2);
+  }
+
   TEST_CASE("an error is told as errno") {
     io::Loop loop;
     ReadAside reader;
     int told = 0;
     io::Timer limit(loop);
     limit.arm(io::Loop::now() + seconds(20), [&] { loop.stop(); });
-    CHECK(reader.start(loop, -1, 3, [&](const std::string&, int error) {
+    CHECK(reader.start(loop, -1, 3, std::nullopt, [&](const std::string&, int error) {
       told = error;
       loop.stop();
     }) == 0);
@@ -60,7 +79,8 @@ TEST_SUITE("read aside") {
     io::Loop loop;
     {
       ReadAside reader;
-      CHECK(reader.start(loop, shared, 3, [](const std::string&, int) { FAIL("it was told"); }) == 0);
+      CHECK(reader.start(loop, shared, 3, std::nullopt,
+                         [](const std::string&, int) { FAIL("it was told"); }) == 0);
     }
     ends->second.reset();  // it returns, to nobody
     loop.run();

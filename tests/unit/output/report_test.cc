@@ -107,7 +107,7 @@ TEST_SUITE("report") {
     auto outcome = failed(ExitStatus::exited(137));
     outcome.cause->out_of_memory = "the kernel has just killed 1 process";
     CHECK(text(outcome).starts_with(
-        "trainrun: rank 3 on gpu2 exited with code 137 (something in it was killed by "
+        "trainrun: rank 3 on gpu2 exited with code 137 (as if something in it was killed by "
         "SIGKILL), perhaps by the kernel: out of memory, 3.0 s after the start\n" +
         first + "\n  evidence    the kernel has just killed 1 process\n"));
     CHECK(text(outcome).ends_with("or a larger memory limit"));
