@@ -271,7 +271,7 @@ enum class Deadline : std::uint8_t {
   hosts,    // look at the hosts again: a rest ends, or one is to be dialled again
   settle,   // changes that are no failures are considered
   world,    // hosts that can hold a world must be there
-  join,     // all members must be in the rendezvous
+  join,     // all members must be in the rendezvous, or ask for their next place as others do
   leave,    // workers on a host that leaves must be gone
   inspect,  // the evidence must be there
   notice,   // the end takes so long that it is worth a line

@@ -243,6 +243,8 @@ class JobMachine {
   // members
   [[nodiscard]] bool world_stands() const;
   void reform_if_all_wait();
+  void await_askers();
+  void askers_late();
   void members_late();
   [[nodiscard]] std::pair<Duration, Limit> time_to_load() const;
 

@@ -68,7 +68,8 @@ void JobMachine::disrupt(const Disruption& disruption) {
   using Decision = RestartPolicy::Decision;
   const bool as_well = decision == Decision::same_restart;
   if (decision == Decision::restart || decision == Decision::out_of_restarts) {
-    if (world_.begun() || !unfinished_) last_cause_.reset();
+    // Of a world that never met the failure before it may yet be the reason for the end.
+    if (!unfinished_ || (world_.begun() && decision == Decision::out_of_restarts)) last_cause_.reset();
     if (decision == Decision::out_of_restarts) {
       verdict_.out_of_restarts = true;
       verdict_.why = disruption.what;

@@ -49,7 +49,7 @@ void JobMachine::finish_without(const Disruption& disruption) {
     if (!disruption.planned) tell(notice::HostLost{lost->host, lost->reason, false, true});
     return after_worker_change();
   }
-  if (world_.begun() || !unfinished_) last_cause_.reset();
+  if (!unfinished_) last_cause_.reset();
   if (!disruption.planned && !owed_) owed_ = disruption;
   blaming_ = false;
   survivors_stay_ = somebody_left_well_ = true;

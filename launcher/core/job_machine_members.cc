@@ -76,10 +76,13 @@ void JobMachine::reform_if_all_wait() {
   if (policy != OnFailure::in_place && policy != OnFailure::automatic) return;
   if (!world_stands()) return;
   const auto& counts = world_.counts();
-  if (counts.members_that_wait == 0) return;
+  if (counts.members_that_wait == 0) return met_ ? disarm(Deadline::join) : void();
   const int alive = counts.members_that(WorkerState::ordered) + counts.members_that(WorkerState::spawned);
   const bool ending = somebody_finished_well();
-  if (counts.members_that_wait < alive) return program_ends() ? await_others(std::nullopt) : void();
+  if (counts.members_that_wait < alive) {
+    if (program_ends()) await_others(std::nullopt);
+    return await_askers();
+  }
   world_elastic_ = true;  // perhaps it never met, but who lives has shown it
   if (announced_ && !broken_) return disrupt(planned_change_);
   // Each time one less asks.
@@ -90,6 +93,27 @@ void JobMachine::reform_if_all_wait() {
                     .planned = true});
   // Nobody told them to: without a price they could ask for ever.
   disrupt({Outcome::Kind::hung, cause::WorldBroken{broken_}, CauseKind::world_broken, false});
+}
+
+// Those that do not ask may be busy, or stuck for ever: a rank that saves a checkpoint, or one that is
+// frozen.
+void JobMachine::await_askers() {
+  if (!met_ || spec_.elastic.hang_timeout || armed_.contains(Deadline::join)) return;
+  arm(Deadline::join, now_ + time_to_load().first);
+}
+
+void JobMachine::askers_late() {
+  std::vector<RankRef> late;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.member || worker.state != WorkerState::spawned || worker.waits) continue;
+    world_.doom(id, Fate::condemned);
+    late.push_back(who(worker));
+  }
+  const auto [waited, limit] = time_to_load();
+  const Generation next{world_.generation().value + 1};
+  disrupt({.kind = Outcome::Kind::hung,
+           .what = cause::MembersMissing{std::move(late), next, waited, limit},
+           .cause = CauseKind::member_missing});
 }
 
 // One that starts anew reads its data first: how long that may take is not what --start-timeout is for. It
@@ -104,6 +128,7 @@ std::pair<Duration, Limit> JobMachine::time_to_load() const {
 
 void JobMachine::members_late() {
   if (!world_stands()) return ignore("join deadline", "the world is ending");
+  if (met_) return askers_late();
   const auto [time_to_load, why] = this->time_to_load();
   std::vector<RankRef> late;
   bool all_live = true, loading = false;

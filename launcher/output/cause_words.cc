@@ -134,8 +134,9 @@ std::string hint(const Cause& cause) {
   if (std::holds_alternative<cause::MpiMixed>(cause))
     return "build both with one MPI, or start them as two jobs";
   if (std::holds_alternative<cause::MembersMissing>(cause))
-    return "give --start-timeout more: a rank that lives has so long to come to the next generation, one "
-           "that starts anew ten times as long, or with --hang-timeout as long as that allows";
+    return "give --start-timeout more: survivors have that time to join a generation; a new rank, and one "
+           "that "
+           "others wait for before it, ten times as long, or with --hang-timeout as long as that allows";
   if (std::holds_alternative<cause::RankFinished>(cause))
     return "see that all ranks leave their training loop after the same step; --min-np allows the others to "
            "go "

@@ -98,6 +98,7 @@ class Judge {
   void check_host_view(const core::HostView& view);
   void check_prompt(const core::JobMachine& machine);
   [[nodiscard]] bool all_ask() const;
+  [[nodiscard]] bool some_ask() const;
   void check_draining();
   void check_gathering();
   void check_cooling();

@@ -127,6 +127,18 @@ bool Judge::all_ask() const {
   return live > 0;
 }
 
+// Some of a world that has met want the next one, and others do not.
+bool Judge::some_ask() const {
+  bool asks = false, others = false;
+  for (const auto& [id, worker] : workers_) {
+    if (!is_member(worker)) continue;
+    const bool asked = worker.asked_in == worker.generation;
+    asks = asks || (asked && lives(worker));
+    others = others || (!asked && !ended(worker));
+  }
+  return scenario_.in_place() && !scenario_.spec.elastic.hang_timeout && asks && others;
+}
+
 // Those on whose end the drain waits: all, or those alone that are to end.
 void Judge::check_draining() {
   const bool sweeps = std::any_of(hosts_.begin(), hosts_.end(),
@@ -174,7 +186,7 @@ void Judge::check_cooling() {
 }
 
 void Judge::check_waits(Phase phase) {
-  const bool late = world_ && !over_ && kept_ && met_ != world_->placement.generation;
+  const bool late = world_ && !over_ && (met_ == world_->placement.generation ? some_ask() : kept_);
   // One that withstands SIGKILL keeps its slot while its host has ranks.
   static constexpr Duration after_kill = seconds(5);
   const bool dismissed = std::any_of(workers_.begin(), workers_.end(), [this](const auto& it) {

@@ -34,6 +34,7 @@ Duration Waits::gathering() const {
 void Waits::event(const JobEvent& event, Instant now) {
   now_ = now;
   begins_ = std::holds_alternative<Begin>(event);
+  asks_ = std::holds_alternative<MemberWaits>(event);
   if (begins_) began_ = now;
   user_asked_ = user_asked_ || std::holds_alternative<UserSignal>(event);
   const auto* passed = std::get_if<DeadlinePassed>(&event);
@@ -112,7 +113,8 @@ bool Waits::suits(Deadline deadline, Instant at) const {
       return at == (phase_ == Phase::gathering ? std::max(now_, began_ + spec.elastic.timeout)
                                                : now_ + spec.elastic.timeout);
     case Deadline::join:
-      return world_begins_ ? wait == spec.start_timeout : wait > Duration::zero();
+      if (world_begins_) return wait == spec.start_timeout;
+      return wait > Duration::zero() && (!asks_ || wait >= 10 * spec.start_timeout);
     case Deadline::leave:
       return wait == spec.grace || wait == after_kill;
     case Deadline::inspect:

@@ -22,7 +22,8 @@ class Waits {
 
   void event(const core::JobEvent& event, Instant now);
   void action(const core::JobAction& action, Instant now);
-  // `members_late`: some were there before, and not all have met. `dismissed`: somebody lives who has no
+  // `members_late`: some were there before, and not all have met, or some want the next
+  // world, and not all. `dismissed`: somebody lives who has no
   // place.
   void after_step(core::JobPhase phase, bool members_late, bool dismissed);
   [[nodiscard]] bool armed(core::Deadline deadline) const { return armed_.contains(deadline); }
@@ -43,6 +44,7 @@ class Waits {
   std::map<core::Deadline, Instant> armed_;
   core::JobPhase phase_ = core::JobPhase::gathering;  // after the step before
   bool begins_ = false, world_begins_ = false;        // in this step
+  bool asks_ = false;                                 // the latest event: a member wants its next place
   std::set<core::Deadline> passed_;                   // since the phase, or the world, began
   std::optional<Instant> told_at_;                    // the world that runs came up
   std::optional<Instant> ends_at_;                    // no other generation follows

@@ -255,4 +255,22 @@ TEST_SUITE("core.elastic finish") {
   }
 }
 
+TEST_CASE("a failure stays the cause of what ends before the next world has met, also after that one hung") {
+  Bench bench(1, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.hang_timeout = seconds(30); });
+  bench.all_running(true);
+  bench.end(bench.at(1), ExitStatus::killed(SIGKILL, false));
+  bench.form();
+  bench.tell(MemberJoined{Generation{2}, Rank{0}});
+  bench.tell(WorldSilent{seconds(30)});
+  bench.tell(InspectionDone{HostIndex{0}});
+  bench.end(bench.at(1), ExitStatus::killed(SIGKILL, false));
+  bench.pass(Deadline::backoff);
+  bench.end(bench.at(0), ExitStatus::exited(0));
+  bench.drained();
+  bench.all_stopped();
+  REQUIRE(bench.outcome);
+  CHECK(bench.outcome->exit_code == 128 + SIGKILL);
+  REQUIRE(bench.outcome->cause);
+  CHECK(bench.outcome->cause->rank == Rank{1});
+}
 }  // namespace trainrun::core

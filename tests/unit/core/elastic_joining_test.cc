@@ -80,6 +80,46 @@ TEST_SUITE("core.elastic joining") {
     }
   }
 
+  TEST_CASE("in place: who asks for the next world waits for the others as long as a checkpoint may take") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.start_timeout = seconds(4); });
+    bench.all_running(true);
+    const auto stuck = bench.at(3);
+    const auto asks = [&](std::uint32_t rank) { bench.tell(MemberWaits{Generation{1}, bench.at(rank)}); };
+    asks(0);
+    const auto first = bench.now;
+    for (const std::uint32_t rank : {1u, 2u}) asks(rank);
+    REQUIRE(bench.armed.contains(Deadline::join));
+    CHECK(bench.armed.at(Deadline::join) == first + seconds(40));
+    SUBCASE("one is stuck: it alone ends, and the others go on") {
+      bench.pass(Deadline::join);
+      CHECK(bench.has_said(
+          "rank 3 on gpu1 did not join generation 2 within 40.0 s (ten times --start-timeout)"));
+      CHECK(bench.signalled[stuck].contains(SIGKILL));
+      CHECK(bench.signals(SIGKILL) == 1);
+      bench.end(stuck, ExitStatus::killed(SIGKILL, false));
+      if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
+      bench.form(true);
+      CHECK(bench.machine->restarts() == 1);
+    }
+    SUBCASE("it comes") {
+      asks(3);
+      CHECK_FALSE(bench.armed.contains(Deadline::join));
+      CHECK(bench.signals(SIGKILL) == 0);
+    }
+    SUBCASE("those that asked have finished, and nobody waits for it") {
+      for (const std::uint32_t rank : {0u, 1u, 2u}) bench.end(bench.at(rank), ExitStatus::exited(0));
+      CHECK_FALSE(bench.armed.contains(Deadline::join));
+      CHECK(bench.phase() == Phase::running);
+    }
+  }
+
+  TEST_CASE("in place: with --hang-timeout that alone ends one that the others wait for") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.hang_timeout = seconds(30); });
+    bench.all_running(true);
+    bench.tell(MemberWaits{Generation{1}, bench.at(0)});
+    CHECK_FALSE(bench.armed.contains(Deadline::join));
+  }
+
   TEST_CASE("in place: the first generation's time counts twice, when it was long") {
     Bench bench(2, OnFailure::in_place, [](JobSpec& spec) { spec.start_timeout = seconds(1); });
     bench.all_running();
