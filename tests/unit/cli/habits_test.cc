@@ -27,26 +27,26 @@ TEST_CASE("words of mpirun, srun and torchrun that mean nothing here are answere
        "for "
        "sbatch or salloc"},
       {{"-p", "0", "./train"}, "-p: '0' is not a whole number from 1 to 65535"},
-      {{"--map-by", "socket:PE=2", "./train"},
+      {{"--compat-cli", "none", "--map-by", "socket:PE=2", "./train"},
        "--map-by: 'socket:PE=2' is not slot, host or ppr:N:PART | write --cpus-per-rank N for PE=N"},
-      {{"--map-by", "slot:OVERSUBSCRIBE", "./train"},
+      {{"--compat-cli", "none", "--map-by", "slot:OVERSUBSCRIBE", "./train"},
        "--map-by: 'slot:OVERSUBSCRIBE' is not slot, host or ppr:N:PART | write --oversubscribe beside "
        "--map-by "
        "slot or host"},
       {{"--map-by", "ppr:1:board", "./train"},
        "--map-by: 'ppr:1:board' is not slot, host or ppr:N:PART | write N, from 1, and host, socket, numa, "
        "l3cache or core, as in ppr:2:socket"},
-      {{"--map-by", "l3cache", "./train"},
+      {{"--compat-cli", "none", "--map-by", "l3cache", "./train"},
        "--map-by: 'l3cache' is not slot, host or ppr:N:PART | write --map-by slot or host, and --bind-to "
        "core, "
        "numa or socket for the place on a host"},
       {{"--map-by", "nothing", "./train"}, "--map-by: 'nothing' is not slot, host or ppr:N:PART"},
-      {{"--bind-to", "hwthread", "./train"},
+      {{"--compat-cli", "none", "--bind-to", "hwthread", "./train"},
        "--bind-to: 'hwthread' is not one of none, core, l3cache, numa, socket, auto | write --bind-to core: "
        "a rank "
        "has all "
        "hardware threads of its core"},
-      {{"--bind-to", "l2cache", "./train"},
+      {{"--compat-cli", "none", "--bind-to", "l2cache", "./train"},
        "--bind-to: 'l2cache' is not one of none, core, l3cache, numa, socket, auto | write --bind-to l3cache "
        "or "
        "core, or --cpus-per-rank N"},

@@ -79,12 +79,6 @@ void check_all(const Listed (&lists)[n]) {
   }
 }
 
-World called(const std::string& name) {
-  World world;
-  world.called_as = name;
-  return world;
-}
-
 }  // namespace
 
 TEST_CASE("beside Open MPI's host file each mention of a host is one slot of it") {
@@ -118,34 +112,6 @@ TEST_CASE("a row says what becomes of its option, and two of one name read the s
       CHECK(flag->name == row.names.front());
     }
   }
-}
-
-TEST_CASE("the name, --compat-cli, the flags and the program say whose line it is") {
-  const auto ways = [](World world, Words words) {
-    const auto request = world.read(std::move(words));
-    REQUIRE(request.has_value());
-    return request->job.bind_to == BindTo::automatic ? "openmpi"
-           : request->job.oversubscribe              ? "hydra"
-                                                     : "ours";
-  };
-  CHECK(ways(called("trainrun"), {"./train"}) == std::string("ours"));
-  CHECK(ways(called("mpirun"), {"./train"}) == std::string("openmpi"));
-  CHECK(ways(called("mpiexec"), {"./train"}) == std::string("hydra"));
-  CHECK(ways(called("mpiexec.openmpi"), {"./train"}) == std::string("openmpi"));
-  CHECK(ways(called("mpirun.mpich"), {"./train"}) == std::string("hydra"));
-  CHECK(ways(called("mpirun"), {"-genv", "A", "1", "./train"}) == std::string("hydra"));
-  CHECK(ways(called("mpiexec"), {"--mca", "btl", "tcp,self", "./train"}) == std::string("openmpi"));
-  CHECK(ways(called("trainrun"), {"--compat-cli", "hydra", "./train"}) == std::string("hydra"));
-  CHECK(ways(called("mpirun"), {"--compat-cli=none", "./train"}) == std::string("ours"));
-  World world = called("trainrun");
-  world.environment.push_back({"TRAINRUN_COMPAT_CLI", "openmpi"});
-  CHECK(ways(world, {"./train"}) == std::string("openmpi"));
-  world = called("mpirun");
-  world.mpi.family = wire::MpiFamily::mpich;
-  CHECK(ways(world, {"./train"}) == std::string("hydra"));
-  CHECK(error_of({"-np", "2", "--compat-cli", "hydra", "./train"}).find("write it first") !=
-        std::string::npos);
-  CHECK(error_of({"--compat-cli", "mpd", "./train"}).find("not one of auto") != std::string::npos);
 }
 
 TEST_CASE("lines of Open MPI's mpirun") {

@@ -10,12 +10,10 @@ using namespace trainrun::cli;
 
 namespace {
 
-World called(std::string name, std::vector<EnvVar> variables = {}) {
-  World world;
-  world.called_as = std::move(name);
+World with_files(const std::string& name, std::vector<EnvVar> variables = {}) {
+  auto world = called(name, std::move(variables));
   world.files["/home/u/nodes"] = "node1\nnode1\nnode2\nnode2\n";
   world.files["/home/u/plain"] = "node1\nnode2\n";
-  for (auto& one : variables) world.environment.push_back(std::move(one));
   return world;
 }
 
@@ -34,17 +32,17 @@ std::string places_of(const JobSpec& job) {
 }  // namespace
 
 TEST_CASE("in a host file under mpirun a host named once has its cores, and one named again a slot a line") {
-  auto world = called("mpirun");
+  auto world = with_files("mpirun");
   CHECK(shown(job_of(world, {"-machinefile", "nodes", "/bin/true"})) == "node1:2 node2:2 np 4");
   CHECK(shown(job_of(world, {"-np", "4", "-hostfile", "nodes", "/bin/true"})) == "node1:2 node2:2 np 4");
   CHECK(shown(job_of(world, {"-machinefile", "plain", "/bin/true"})) == "node1:4 node2:4 np 8");
   CHECK(error_of(world, {"-np", "5", "-machinefile", "nodes", "/bin/true"}) ==
         "-np 5 needs 5 slots, the hosts have 4: node1 2, node2 2 | write slots=3 for node1 in nodes, or add "
         "--oversubscribe");
-  auto named = called("trainrun");
+  auto named = with_files("trainrun");
   CHECK(shown(job_of(named, {"--compat-cli", "openmpi", "-machinefile", "nodes", "/bin/true"})) ==
         "node1:2 node2:2 np 4");
-  auto hydra = called("mpiexec.hydra");
+  auto hydra = with_files("mpiexec.hydra");
   CHECK(shown(job_of(hydra, {"-f", "nodes", "/bin/true"})) == "node1:2 node2:2 np 4");
 }
 
@@ -78,10 +76,10 @@ TEST_CASE("parameters of mpirun that have an option are obeyed as that, by --mca
     with_parameter.insert(with_parameter.end(), {"--mca", row.name, row.value, "/bin/true"});
     plain.emplace_back("/bin/true");
     with_option.emplace_back("/bin/true");
-    auto world = called("mpirun.openmpi");
+    auto world = with_files("mpirun.openmpi");
     const auto expected = job_of(world, with_option);
     for (const std::string prefix : {"", "OMPI_MCA_", "PRTE_MCA_"}) {
-      auto set = called("mpirun.openmpi");
+      auto set = with_files("mpirun.openmpi");
       if (!prefix.empty()) set.environment.emplace_back(prefix + row.name, row.value);
       const auto job = job_of(set, prefix.empty() ? with_parameter : plain);
       CHECK(shown(job) == shown(expected));
@@ -97,27 +95,27 @@ TEST_CASE("parameters of mpirun that have an option are obeyed as that, by --mca
 }
 
 TEST_CASE("variables of mpiexec that have an option are obeyed as that") {
-  auto world = called("mpiexec", {{"HYDRA_HOST_FILE", "/home/u/plain"},
-                                  {"MPIEXEC_TIMEOUT", "7"},
-                                  {"HYDRA_IFACE", "eth1"},
-                                  {"I_MPI_HYDRA_BOOTSTRAP", "ssh"}});
+  auto world = with_files("mpiexec", {{"HYDRA_HOST_FILE", "/home/u/plain"},
+                                      {"MPIEXEC_TIMEOUT", "7"},
+                                      {"HYDRA_IFACE", "eth1"},
+                                      {"I_MPI_HYDRA_BOOTSTRAP", "ssh"}});
   auto job = job_of(world, {"-n", "4", "/bin/true"});
   CHECK(shown(job) == "node1:1 node2:1 np 4");
   CHECK(job.timeout == seconds(7));
   CHECK(job.network_interface == "eth1");
   CHECK(shown(job_of(world, {"/bin/true"})) == "node1:1 node2:1 np 2");
-  auto open_mpi = called("mpirun", {{"MPIEXEC_TIMEOUT", "7"}, {"HYDRA_HOST_FILE", "/home/u/plain"}});
+  auto open_mpi = with_files("mpirun", {{"MPIEXEC_TIMEOUT", "7"}, {"HYDRA_HOST_FILE", "/home/u/plain"}});
   job = job_of(open_mpi, {"-np", "1", "/bin/true"});
   CHECK(job.timeout == seconds(7));
   CHECK(shown(job) == "localhost:1 np 1");
 }
 
 TEST_CASE("options and TRAINRUN_ variables go before parameters and variables of other launchers") {
-  auto hydra = called("mpiexec", {{"HYDRA_HOST_FILE", "/home/u/plain"}, {"MPIEXEC_TIMEOUT", "7"}});
+  auto hydra = with_files("mpiexec", {{"HYDRA_HOST_FILE", "/home/u/plain"}, {"MPIEXEC_TIMEOUT", "7"}});
   CHECK(shown(job_of(hydra, {"-n", "2", "-hosts", "a,b", "/bin/true"})) == "a:1 b:1 np 2");
   hydra.environment.emplace_back("TRAINRUN_TIMEOUT", "9");
   CHECK(job_of(hydra, {"-n", "2", "/bin/true"}).timeout == seconds(9));
-  auto open_mpi = called("mpirun", {{"OMPI_MCA_hwloc_base_binding_policy", "none"}});
+  auto open_mpi = with_files("mpirun", {{"OMPI_MCA_hwloc_base_binding_policy", "none"}});
   CHECK(job_of(open_mpi, {"-np", "1", "--bind-to", "core", "/bin/true"}).bind_to == BindTo::core);
   CHECK(job_of(open_mpi,
                {"-np", "1", "--bind-to", "core", "--mca", "hwloc_base_binding_policy", "socket", "/bin/true"})
@@ -127,49 +125,49 @@ TEST_CASE("options and TRAINRUN_ variables go before parameters and variables of
 }
 
 TEST_CASE("what the environment asks of another launcher and is not to be had has a line that names it") {
-  auto hydra = called("mpiexec", {{"I_MPI_HYDRA_BOOTSTRAP", "slurm"}, {"I_MPI_PERHOST", "allcores"}});
+  auto hydra = with_files("mpiexec", {{"I_MPI_HYDRA_BOOTSTRAP", "slurm"}, {"I_MPI_PERHOST", "allcores"}});
   const auto notes = notes_of(hydra, {"-n", "2", "/bin/true"});
   CHECK(notes.find("I_MPI_HYDRA_BOOTSTRAP=slurm has no effect here: hosts are reached by ssh") !=
         std::string::npos);
   CHECK(notes.find("I_MPI_PERHOST=allcores has no effect here") != std::string::npos);
-  auto missing = called("mpiexec", {{"HYDRA_HOST_FILE", "/nowhere"}});
+  auto missing = with_files("mpiexec", {{"HYDRA_HOST_FILE", "/nowhere"}});
   CHECK(error_of(missing, {"-n", "2", "/bin/true"}).find("HYDRA_HOST_FILE: /nowhere: No such file") == 0);
-  auto trainrun = called("trainrun", {{"HYDRA_HOST_FILE", "/nowhere"}});
+  auto trainrun = with_files("trainrun", {{"HYDRA_HOST_FILE", "/nowhere"}});
   CHECK(shown(job_of(trainrun, {"-np", "1", "/bin/true"})) == "localhost:1 np 1");
 }
 
 TEST_CASE("in an allocation Open MPI's default host file is not read") {
-  auto world = called("mpirun", {{"OMPI_MCA_orte_default_hostfile", "/home/u/plain"},
-                                 {"PBS_JOBID", "1.server"},
-                                 {"PBS_NODEFILE", "/home/u/pbs"}});
+  auto world = with_files("mpirun", {{"OMPI_MCA_orte_default_hostfile", "/home/u/plain"},
+                                     {"PBS_JOBID", "1.server"},
+                                     {"PBS_NODEFILE", "/home/u/pbs"}});
   world.files["/home/u/pbs"] = "p1\np2\np2\n";
   CHECK(shown(job_of(world, {"/bin/true"})) == "p1:1 p2:2 np 3");
 }
 
 TEST_CASE("mpiexec -ppn deals so many consecutive ranks a host, round and round") {
-  auto world = called("mpiexec");
+  auto world = with_files("mpiexec");
   CHECK(places_of(job_of(world, {"-n", "4", "-ppn", "1", "-hosts", "a,b", "/bin/true"})) == "a b a b ");
   CHECK(places_of(job_of(world, {"-n", "7", "-ppn", "2", "-hosts", "a,b", "/bin/true"})) == "a a b b a a b ");
   CHECK(job_of(world, {"-n", "4", "-ppn", "2", "-hosts", "a,b", "/bin/true"}).rank_file.empty());
-  auto open_mpi = called("mpirun.openmpi");
+  auto open_mpi = with_files("mpirun.openmpi");
   CHECK(error_of(open_mpi, {"-np", "4", "-npernode", "1", "-host", "a,b", "/bin/true"}) ==
         "4 ranks, and -npernode 1 on 2 hosts makes 2 | write -npernode 2, name more hosts, or add "
         "--oversubscribe");
 }
 
 TEST_CASE("overload-allowed alone says nothing") {
-  auto world = called("mpirun");
+  auto world = with_files("mpirun");
   CHECK(notes_of(world, {"-np", "1", "--bind-to", "core:overload-allowed", "/bin/true"}).empty());
 }
 
 TEST_CASE("a pair without its second half needs a name and a value") {
-  auto world = called("mpirun");
+  auto world = with_files("mpirun");
   CHECK(error_of(world, {"--mca", "btl"}) == "--mca needs a name and a value | write --mca 'btl' VALUE");
 }
 
 TEST_CASE("who names no program reads the name that was called") {
   for (const std::string name : {"mpirun", "horovodrun"}) {
-    auto world = called(name);
+    auto world = with_files(name);
     CHECK(error_of(world, {}).find("write " + name + " [options] program") != std::string::npos);
   }
 }

@@ -18,6 +18,42 @@ using Set = std::set<std::string>;
 
 }  // namespace
 
+TEST_CASE("the name, --compat-cli, the flags and the program say whose line it is") {
+  const auto ways = [](World world, Words words) {
+    const auto request = world.read(std::move(words));
+    REQUIRE(request.has_value());
+    return request->job.bind_to == BindTo::automatic ? "openmpi"
+           : request->job.oversubscribe              ? "hydra"
+                                                     : "ours";
+  };
+  CHECK(ways(called("trainrun"), {"./train"}) == std::string("ours"));
+  CHECK(ways(called("mpirun"), {"./train"}) == std::string("openmpi"));
+  CHECK(ways(called("mpiexec"), {"./train"}) == std::string("hydra"));
+  CHECK(ways(called("mpiexec.openmpi"), {"./train"}) == std::string("openmpi"));
+  CHECK(ways(called("mpirun.mpich"), {"./train"}) == std::string("hydra"));
+  CHECK(ways(called("mpirun"), {"-genv", "A", "1", "./train"}) == std::string("hydra"));
+  CHECK(ways(called("mpiexec"), {"--mca", "btl", "tcp,self", "./train"}) == std::string("openmpi"));
+  CHECK(ways(called("trainrun"), {"--compat-cli", "hydra", "./train"}) == std::string("hydra"));
+  for (const auto* way : {"core", "socket", "node:OVERSUBSCRIBE", "L3cache"})
+    CHECK(ways(called("trainrun"), {"--map-by", way, "./train"}) == std::string("openmpi"));
+  for (const auto* way : {"slot", "node", "ppr:1:node"})
+    CHECK(ways(called("trainrun"), {std::string("--map-by=") + way, "./train"}) == std::string("ours"));
+  World ours = called("trainrun");
+  CHECK(job_of(ours, {"--bind-to", "hwthread", "./train"}).bind_to == BindTo::core);
+  CHECK(job_of(ours, {"--map-by", "ppr:1:node:PE=2", "./train"}).cpus_per_rank == 2);
+  CHECK(error_of({"--map-by", "nothing", "./train"}).find("is not slot, host") != std::string::npos);
+  CHECK(ways(called("mpirun"), {"--compat-cli=none", "./train"}) == std::string("ours"));
+  World world = called("trainrun");
+  world.environment.push_back({"TRAINRUN_COMPAT_CLI", "openmpi"});
+  CHECK(ways(world, {"./train"}) == std::string("openmpi"));
+  world = called("mpirun");
+  world.mpi.family = wire::MpiFamily::mpich;
+  CHECK(ways(world, {"./train"}) == std::string("hydra"));
+  CHECK(error_of({"-np", "2", "--compat-cli", "hydra", "./train"}).find("write it first") !=
+        std::string::npos);
+  CHECK(error_of({"--compat-cli", "mpd", "./train"}).find("not one of auto") != std::string::npos);
+}
+
 TEST_CASE("under an alias an option that only horovodrun has says whose line it is") {
   World plain;  // called by our own name
   CHECK(tuned(plain, {"-np", "2", "--cycle-time-ms", "2.5", "--autotune"}) ==

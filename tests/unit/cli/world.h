@@ -122,3 +122,11 @@ inline std::set<std::string> tuned(World world, Words words) {
   add(job.programs.front().env);
   return set;
 }
+
+// Started by that name, as by a link.
+inline World called(const std::string& name, std::vector<trainrun::EnvVar> variables = {}) {
+  World world;
+  world.called_as = name;
+  for (auto& one : variables) world.environment.push_back(std::move(one));
+  return world;
+}
