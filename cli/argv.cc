@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 
 #include "cli/foreign_flags.h"
 #include "cli/parse.h"
+#include "cli/value.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::cli {
@@ -36,6 +38,42 @@ bool is_tee(const LeftOut& left_out) {
   if (left_out.spelled == "PET_TEE") return true;  // torch_environment.h
   const auto* flag = find_flag(job_line(), left_out.spelled);
   return flag != nullptr && (flag->name == "--tee" || flag->name == "-t");
+}
+
+// Of one local rank: what `list` says of it, else of all.
+Redirect of(const std::vector<Redirect>& list, std::int32_t local_rank) {
+  Redirect found{.local_rank = local_rank};
+  for (const auto& one : list) {
+    if (one.local_rank != local_rank && one.local_rank != -1) continue;
+    found.out = one.out;
+    found.err = one.err;
+    if (one.local_rank == local_rank) break;
+  }
+  return found;
+}
+
+std::vector<Redirect> without(const std::vector<Redirect>& hidden, const std::vector<Redirect>& shown) {
+  std::set<std::int32_t> ranks{-1};
+  for (const auto* list : {&hidden, &shown})
+    for (const auto& one : *list) ranks.insert(one.local_rank);
+  std::vector<Redirect> out;
+  for (const auto rank : ranks) {
+    const auto hides = of(hidden, rank), shows = of(shown, rank);
+    out.push_back({rank, hides.out && !shows.out, hides.err && !shows.err});
+  }
+  return out;
+}
+
+// "3", or "3,0:0", which begins with what is so for all others.
+std::string text_of(const std::vector<Redirect>& list) {
+  std::string text;
+  for (const auto& one : list) {
+    const int streams = (one.out ? 1 : 0) + (one.err ? 2 : 0);
+    text += one.local_rank < 0 ? fmt::format("{}", streams) : fmt::format(",{}:{}", one.local_rank, streams);
+  }
+  const bool none =
+      std::none_of(list.begin(), list.end(), [](const auto& one) { return one.out || one.err; });
+  return none ? "0" : text;
 }
 
 }  // namespace
@@ -77,13 +115,22 @@ Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part) {
                 hint_for_unknown_flag(given.spelled));
   // Inside an allocation of Slurm this host alone must be asked for.
   if (flag.name == "--standalone") part.settings.push_back({Option::hosts_from, "none", given.spelled});
-  part.left_out.push_back({std::move(given.spelled), why});
+  part.left_out.push_back({std::move(given.spelled), why, std::move(given.value)});
   return {};
 }
 
+// As torchrun does: what a rank tees is shown, whatever it redirects.
 void show_what_is_teed(ArgvPart& part) {
-  if (std::any_of(part.left_out.begin(), part.left_out.end(), is_tee))
-    std::erase_if(part.settings, [](const Setting& it) { return it.option == Option::redirects; });
+  const auto tee = std::find_if(part.left_out.rbegin(), part.left_out.rend(), is_tee);
+  if (tee == part.left_out.rend()) return;
+  const auto shown = parse_redirects(tee->value);
+  if (!shown) return;
+  for (auto& setting : part.settings) {
+    if (setting.option != Option::redirects) continue;
+    if (const auto hidden = parse_redirects(setting.value)) setting.value = text_of(without(*hidden, *shown));
+  }
+  std::erase_if(part.settings,
+                [](const Setting& it) { return it.option == Option::redirects && it.value == "0"; });
 }
 
 Result<std::vector<ArgvPart>> split_argv(const std::vector<std::string>& words) {

@@ -32,6 +32,7 @@ struct Setting {
 struct LeftOut {
   std::string spelled;
   std::string_view why;
+  std::string value{};
   friend bool operator==(const LeftOut&, const LeftOut&) = default;
 };
 

@@ -249,7 +249,7 @@ class Reader {
     for (const auto& item : *items) {
       auto word = scalar(item);
       if (!word) return wrong(at(item.source()), "command", "an array of strings", item);
-      if (word->ends_with(core::redacted)) {
+      if (word->find(core::redacted) != std::string::npos) {
         return fail(Code::config,
                     fmt::format("{}: what --print-config has left out is missing here", at(item.source())),
                     fmt::format("write the credential instead of {}", core::redacted));

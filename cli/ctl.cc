@@ -62,7 +62,7 @@ std::vector<RunningJob> fitting(const control::RunningJobs& running, const std::
 }
 
 Error nobody(const control::RunningJobs& running, const std::string& prefix) {
-  std::string message = prefix.empty() ? "you have no job that runs from this host"
+  std::string message = prefix.empty() ? "no running job of yours was started on this host"
                                        : fmt::format("no job with the id {} runs on this host", prefix);
   for (const auto& problem : running.problems) message += fmt::format("; {}", problem);
   return {Code::unreachable, std::move(message),
@@ -105,7 +105,7 @@ Result<CtlAnswer> list(const control::RunningJobs& running, bool json) {
   const auto jobs = describe(running.jobs);
   if (json) return CtlAnswer{fmt::format("{{\"ok\":true,\"jobs\":{}}}\n", json_rows(jobs))};
   if (!jobs.empty()) return CtlAnswer{jobs_text(jobs, local_time)};
-  std::string text = "you have no job that runs from this host\n";
+  std::string text = "no running job of yours was started on this host\n";
   for (const auto& problem : running.problems) text += problem + "\n";
   return CtlAnswer{std::move(text)};
 }

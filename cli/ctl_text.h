@@ -11,7 +11,7 @@ namespace trainrun::cli {
 
 std::string world_text(const control::WorldView& world);
 
-// What is known of a host after it was added, behind "NAME is added": empty when it is there, or is not
+// What is known of a host after it was added, behind "NAME added": empty when it is there, or is not
 // needed. Nothing is given as long as it is being reached.
 std::optional<std::string> after_adding(const control::WorldView& world, const std::string& name);
 

@@ -98,7 +98,7 @@ Result<CtlWords> parse_ctl(const std::vector<std::string>& words) {
   if (rest.size() > most) return wrong(fmt::format("{} is one word too many", quoted(rest[most])));
   if (rest.size() < least) return wrong(fmt::format("{} needs {}", name, verb->argument));
   if (name == "list") {
-    if (out.command.force) return wrong("--force goes with remove and stop, not with list");
+    if (out.command.force) return wrong("--force goes with remove, stop and restart, not with list");
     if (!out.job.empty()) return wrong("list shows every job: --job does not go with it");
     out.action = CtlWords::Action::list;
     return out;
@@ -106,8 +106,9 @@ Result<CtlWords> parse_ctl(const std::vector<std::string>& words) {
   auto command = command_of(name, rest);
   if (!command) return tl::unexpected(command.error());
   command->force = out.command.force;
-  if (command->force && command->kind != Kind::remove_host && command->kind != Kind::stop_worker)
-    return wrong(fmt::format("--force goes with remove and stop, not with {}", name));
+  if (command->force && command->kind != Kind::remove_host && command->kind != Kind::stop_worker &&
+      command->kind != Kind::restart_world)
+    return wrong(fmt::format("--force goes with remove, stop and restart, not with {}", name));
   out.command = std::move(*command);
   return out;
 }

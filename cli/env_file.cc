@@ -33,7 +33,7 @@ Result<std::vector<EnvVar>> read_env_file(std::string_view content, std::string_
         line.find('\0') != std::string_view::npos) {
       // Nothing of the line: it may be a secret, or one that goes on here, and logs keep what we say.
       return fail(Code::config, fmt::format("{}:{}: the line is not NAME=VALUE", path, number),
-                  "a name has letters, digits and _, and no blanks stand beside the =");
+                  "a name has letters, digits and _, with no spaces around the =");
     }
     found.insert_or_assign(std::string(line.substr(0, equals)),
                            std::string(unquoted(line.substr(equals + 1))));

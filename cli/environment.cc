@@ -57,7 +57,7 @@ EnvironmentLayer read_environment(const std::vector<EnvVar>& environment) {
     if (known) continue;
     if (is_told(name, environment)) continue;
     const auto near = nearest(std::string_view(name).substr(prefix.size()), names);
-    out.notes.push_back(fmt::format("{} is no setting of trainrun{}", printable(name),
+    out.notes.push_back(fmt::format("{} is not a trainrun setting{}", printable(name),
                                     near ? fmt::format(" (did you mean {}{}?)", prefix, *near) : ""));
   }
   return out;

@@ -30,8 +30,10 @@ Error unknown_flag(std::string_view word) {
   if (!names.empty())
     return {Code::usage, fmt::format("{} may be {}", quoted(word, 40), fmt::join(names, " or ")),
             "write more of it"};
+  const auto near = nearest_flag(horovod_line(), word.substr(0, word.find('=')));
   return {Code::usage, fmt::format("horovodrun has no option {}", quoted(word, 40)),
-          "man trainrun-horovod lists them; trainrun's own may be given as well"};
+          near ? fmt::format("did you mean {}?", *near)
+               : "man trainrun-horovod lists them; trainrun's own may be given as well"};
 }
 
 // `by_name`: its -v asks for the version; else that is ours.
@@ -299,8 +301,13 @@ bool has_option_of_horovodrun(const std::vector<std::string>& words) {
     if (word == "--") return false;
     const auto equals = word.find('=');
     const auto* own = find_flag(job_line(), word.substr(0, equals));
-    const bool of_horovod = is_spelled_out(word.substr(0, equals));
-    if (own == nullptr && of_horovod) return true;
+    const auto name = word.substr(0, equals);
+    const bool of_horovod = is_spelled_out(name);
+    // As argparse does, it takes the beginning of a name.
+    constexpr std::size_t long_enough = 6;
+    if (own == nullptr &&
+        (of_horovod || (name.size() >= long_enough && !flags_cut_to(horovod_line(), name).empty())))
+      return true;
     if (own == nullptr || !own->takes_value()) continue;
     const bool has_value = equals != std::string::npos || at + 1 < words.size();
     const auto value = equals != std::string::npos ? word.substr(equals + 1)

@@ -66,10 +66,10 @@ Result<void> check_host_words(const ArgvPart& part, const Inputs& inputs) {
   }
   if (count == 0) return {};
   return fail(Code::usage,
-              fmt::format("{} {} {}: a blank between two hosts", flag.origin, quoted(flag.value),
+              fmt::format("{} {} {}: a space between two hosts", flag.origin, quoted(flag.value),
                           quoted(part.program.front())),
-              count > most_shown ? "commas stand between hosts; for names with numbers: node[01-32]"
-                                 : fmt::format("commas stand between hosts: {} {}", flag.origin,
+              count > most_shown ? "separate hosts with commas; for names with numbers: node[01-32]"
+                                 : fmt::format("separate hosts with commas: {} {}", flag.origin,
                                                printable(shell_quote(list))));
 }
 

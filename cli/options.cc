@@ -117,6 +117,8 @@ std::string hint_for_unknown_flag(std::string_view spelled) {
     if (const auto advice = advice_for_foreign_flag(spelled.substr(0, 2)); !advice.empty())
       return std::string(advice);
   }
+  if (spelled.starts_with("-x") && spelled.find('=', 3) != std::string_view::npos)
+    return "write -x NAME=VALUE";
   std::vector<std::string> candidates;
   for (const auto& row : option_table()) {
     if (row.hidden) continue;

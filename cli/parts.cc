@@ -113,7 +113,7 @@ Result<std::vector<Setting>> take_common(std::vector<ArgvPart>& parts) {
 std::vector<std::string> notes_on_needless(const std::vector<ArgvPart>& parts) {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> reasons;
   for (const auto& part : parts) {
-    for (const auto& [spelled, why] : part.left_out) {
+    for (const auto& [spelled, why, value] : part.left_out) {
       auto known =
           std::find_if(reasons.begin(), reasons.end(), [&](const auto& one) { return one.first == why; });
       if (known == reasons.end()) known = reasons.insert(known, {why, {}});

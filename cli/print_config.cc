@@ -1,6 +1,7 @@
 #include "cli/print_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -144,6 +145,11 @@ class Printer {
         names.push_back(by_url ? host_url(host) : fmt::format("{}:{}", login_text(host), host.slots));
       }
     }
+    // What is so on this machine alone is not for the file: another one has its own name and cores.
+    if (resolved_.hosts_origin == "default") {
+      out_ += fmt::format("{:<48}  # default\n", fmt::format("# {}: {}", key, fmt::join(names, ", ")));
+      return;
+    }
     line(key, toml_array(names), resolved_.hosts_origin);
     for (const auto& host : hosts) {
       if (host.port == 0 && host.identity.empty()) continue;
@@ -183,6 +189,12 @@ class Printer {
            });
   }
 
+  [[nodiscard]] bool has_directory(const std::vector<Setting>& own) const {
+    return settings_.has(Option::wdir) || std::any_of(own.begin(), own.end(), [](const Setting& setting) {
+             return setting.option == Option::wdir;
+           });
+  }
+
   void programs() {
     const auto& programs = resolved_.job.programs;
     for (std::size_t i = 0; i < programs.size(); ++i) {
@@ -191,7 +203,9 @@ class Printer {
         if (!program.argv.empty()) line("command", command(program.argv), resolved_.program_origin);
         continue;
       }
-      out_ += fmt::format("\n[[program]]\nnp = {}\nwdir = {}\n", program.np, toml_string(program.directory));
+      out_ += fmt::format("\n[[program]]\nnp = {}\n", program.np);
+      if (has_directory(parts_[i].settings))
+        out_ += fmt::format("wdir = {}\n", toml_string(program.directory));
       if (!program.argv.empty()) out_ += fmt::format("command = {}\n", command(program.argv));
       own_hosts(parts_[i].settings);
       forwarded("forward", parts_[i].settings);

@@ -175,12 +175,13 @@ std::optional<Complaint> complaint(const OptionInfo& row, std::string_view text)
     case Type::map_by:
       return parse_map_by(text) ? std::nullopt : std::optional(about_mapping(text));
     case Type::ranks:
-      return parse_ranks(text) ? std::nullopt : std::optional(Complaint{"ranks such as 0,2-3"});
+      return parse_ranks(text) ? std::nullopt : std::optional(Complaint{"a list of ranks such as 0,2-3"});
     case Type::stdin_to:
       return parse_stdin(text) ? std::nullopt : std::optional(Complaint{"a rank, all or none"});
     case Type::port_range:
-      return parse_port_range(text) ? std::nullopt
-                                    : std::optional(Complaint{"ports such as 20000-20100, from 1 to 65535"});
+      return parse_port_range(text)
+                 ? std::nullopt
+                 : std::optional(Complaint{"a range of ports such as 20000-20100, from 1 to 65535"});
     case Type::export_name:
       return check_export(text);
     case Type::host_range:
@@ -356,6 +357,10 @@ std::optional<std::vector<Redirect>> parse_redirects(std::string_view text) {
   std::vector<Redirect> out;
   for (const auto word : split(text, ',')) {
     const auto colon = word.find(':');
+    if (Redirect others; colon == std::string_view::npos && out.empty() && streams(word, others)) {
+      out.push_back(others);
+      continue;
+    }
     if (colon == std::string_view::npos) return std::nullopt;
     const auto rank = parse_unsigned<std::uint16_t>(word.substr(0, colon));
     Redirect one;

@@ -39,7 +39,8 @@ std::optional<StdinWish> parse_stdin(std::string_view text);
 
 std::optional<PreloadSpec> parse_preload(std::string_view text);  // "auto", "torch,torch.distributed"
 
-// torchrun's: "3" for all, or "0:1,1:3" by local rank: 1 stdout, 2 stderr, 3 both.
+// torchrun's: "3" for all, or "0:1,1:3" by local rank: 1 stdout, 2 stderr, 3 both; here
+// "3,0:0" as well, which begins with what is so for all others.
 std::optional<std::vector<Redirect>> parse_redirects(std::string_view text);
 
 std::optional<std::uint16_t> parse_descriptor(std::string_view text);  // "fd:3"

@@ -75,8 +75,8 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
     auto more = parse_host_item(item);
     const auto listed = more ? std::string() : with_commas(item);
     if (listed.find(',') != std::string::npos) {
-      return fail(Code::config, fmt::format("{}: {}: a blank between two hosts", origin, quoted(item)),
-                  fmt::format("commas stand between hosts: {}", listed));
+      return fail(Code::config, fmt::format("{}: {}: a space between two hosts", origin, quoted(item)),
+                  fmt::format("separate hosts with commas: {}", listed));
     }
     if (!more) {
       return fail(more.error().code, fmt::format("{}: {}", origin, more.error().message), more.error().hint);

@@ -84,6 +84,7 @@ class Controller {
   void perform(const core::AbandonHost&);
   void perform(const core::Arm&);
   void perform(const core::Disarm&);
+  void forget_survived_errors();
   void perform(const core::Tell&);
   void perform(const core::Finish&);
 
@@ -136,9 +137,10 @@ class Controller {
   core::HangWatch hang_;
   io::Timer life_;  // of its next look
   core::StallWatch stall_;
-  io::Timer stalled_;            // of its next look
-  std::set<Rank> want_another_;  // world: of the current one
-  io::Timer wanted_;             // it is told who does not
+  io::Timer stalled_;                  // of its next look
+  std::set<WorkerId> members_before_;  // of the latest generation that came up
+  std::set<Rank> want_another_;        // world: of the current one
+  io::Timer wanted_;                   // it is told who does not
   std::map<WorkerId, Instant> last_stderr_;
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
   std::map<WorkerId, std::string> stacks_;              // that an inspection found, until they are shown

@@ -171,6 +171,17 @@ void Controller::perform(const core::Tell& order) {
   if (const auto* seen = std::get_if<core::notice::RankInspected>(&order.notice))
     if (const auto stack = stacks_.extract(seen->who.worker))
       console_.show_stack(seen->who.rank, stack.mapped());
+  if (std::holds_alternative<core::notice::GenerationFormed>(order.notice)) forget_survived_errors();
+}
+
+// What survivors wrote when they lost a peer says nothing of what ends them later.
+void Controller::forget_survived_errors() {
+  std::set<WorkerId> members;
+  for (const auto& view : machine_.workers()) {
+    members.insert(view.worker);
+    if (members_before_.contains(view.worker)) console_.forget_words(view.worker);
+  }
+  members_before_ = std::move(members);
 }
 
 }  // namespace trainrun

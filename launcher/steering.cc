@@ -66,7 +66,7 @@ std::optional<int> known_host(const core::JobMachine& machine, Host& wanted) {
 }
 
 std::string words_of_adding(std::optional<int> slots_before, const Host& host) {
-  if (!slots_before) return host.name + " is added";
+  if (!slots_before) return host.name + " added";
   if (*slots_before == host.slots)
     return fmt::format("nothing changes: {} is there, with {}", host.name, slots(host.slots));
   return fmt::format("{} has {} now", host.name, slots(host.slots));
@@ -214,6 +214,11 @@ std::string Steering::answer(const control::Command& command) {
     case Kind::restart_world: {
       if (!machine.may_restart()) return not_now("ask again when a generation runs");
       const bool in_place = machine.restarts_alone();
+      if (in_place && !command.force)
+        return control::error_reply({Code::try_again,
+                                     "all ranks would lose the state that they hold in memory",
+                                     "restart one of them: trainrun ctl restart RANK, or give --force"});
+      controller_.say("trainrun ctl restart: restarting all ranks");
       controller_.event(core::RestartWorld{});
       return control::ok_reply(
           in_place ? "restarting all ranks from the program's own checkpoint: no rank keeps its state"
@@ -229,8 +234,10 @@ std::string Steering::answer(const control::Command& command) {
         return control::error_reply(
             {Code::usage, fmt::format("rank {} has ended", command.rank), "see `trainrun ctl world`"});
       if (command.kind == Kind::stop_worker && !command.force && !machine.holds_with_a_slot_less())
-        return control::error_reply(too_few("with a slot less"));
+        return control::error_reply(too_few("with one slot less"));
       const bool alone = machine.restarts_alone();
+      controller_.say(fmt::format("trainrun ctl {}: rank {}",
+                                  command.kind == Kind::restart_worker ? "restart" : "stop", command.rank));
       if (command.kind == Kind::restart_worker)
         controller_.event(core::RestartWorker{rank});
       else
@@ -243,7 +250,7 @@ std::string Steering::answer(const control::Command& command) {
     }
     case Kind::end:
       controller_.event(core::UserSignal{SIGTERM, true});
-      return control::ok_reply("the job ends");
+      return control::ok_reply("ending the job");
   }
   return control::error_reply({Code::internal, "an unknown command", {}});
 }

@@ -206,9 +206,8 @@ void Job::make_directory(const wire::OpenJob& order, wire::Prepared& answer) {
     // Only the hosts of an elastic job are dialled a second time.
     if (elastic_) tell_cleared(clear_after_predecessors(place, order.job_id, order.host));
     if (const auto ended = clear_after_dead_jobs(place, order.job_id).processes; ended > 0)
-      link_.send(wire::Note{"of an earlier job, whose agent was killed, " +
-                            counted(static_cast<std::int64_t>(ended), "process") +
-                            (ended == 1 ? " was" : " were") + " left here and ended now"});
+      link_.send(wire::Note{"ended " + counted(static_cast<std::int64_t>(ended), "process") +
+                            " left here by an earlier job whose agent was killed"});
   }
   const int error = directory_.make(places, order.job_id, order.key);
   if (error != 0) answer.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
@@ -245,7 +244,7 @@ void Job::restore_directory() {
 
 void Job::tell_cleared(const Cleared& cleared) {
   if (cleared.directories == 0) return;
-  link_.send(wire::Note{"what an earlier agent of this job left here has been cleaned up: its directory" +
+  link_.send(wire::Note{"cleaned up what an earlier agent of this job left here: its directory" +
                         (cleared.processes == 0
                              ? ""
                              : " and " + counted(static_cast<std::int64_t>(cleared.processes), "process"))});

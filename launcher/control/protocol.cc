@@ -31,7 +31,7 @@ constexpr Verb verbs[] = {
     {"world", Kind::world, ""},
     {"remove-host", Kind::remove_host, "host", true},
     {"add-host", Kind::add_host, "host"},
-    {"restart", Kind::restart_world, ""},
+    {"restart", Kind::restart_world, "", true},
     {"restart-worker", Kind::restart_worker, "rank"},
     {"stop-worker", Kind::stop_worker, "rank", true},
     {"end", Kind::end, ""},

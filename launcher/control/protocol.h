@@ -6,7 +6,7 @@
 //   {"do":"add-host","host":"gpu9:8"}         one host, written as for -H
 //   {"do":"restart"}                          a new generation
 //   {"do":"restart-worker","rank":3}          {"do":"stop-worker","rank":3}
-//                                             remove-host and stop-worker take "force":true too
+//                                             remove-host, stop-worker and restart take "force":true too
 //   {"do":"end"}                              the job, as SIGTERM would
 //   {"do":"version"}                          answered by the server itself: see Identity
 //
@@ -44,7 +44,8 @@ struct Command {
   Kind kind = Kind::world;
   Host host{};         // of add_host; of remove_host the name alone
   int rank = 0;        // of restart_worker and stop_worker; not checked against the world
-  bool force = false;  // of remove_host and stop_worker: also when the rest cannot hold the smallest world
+  bool force = false;  // of remove_host and stop_worker: also when the rest cannot hold the smallest world;
+                       // of restart_world: also when state in memory is lost
 
   friend bool operator==(const Command&, const Command&) = default;
 };

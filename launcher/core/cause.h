@@ -140,7 +140,8 @@ struct MembersMissing {
 struct RankFinished {
   RankRef who;
   std::vector<RankRef> unfinished{};
-  TRAINRUN_RECORD("rank finished") { who.fields(v), v("unfinished", unfinished); }
+  int least = 0;  // of --min-np, where fewer are left
+  TRAINRUN_RECORD("rank finished") { who.fields(v), v("unfinished", unfinished), v("least", least); }
 };
 struct Hung {
   Duration silence{};

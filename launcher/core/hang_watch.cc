@@ -57,7 +57,8 @@ std::string HangWatch::seen(Rank rank, const wire::Inspected& found, Instant now
   const auto frame = innermost_frame(found.stack);
   if (const auto& name = frame.mpi.empty() ? frame.name : frame.mpi; !name.empty()) words += ", in " + name;
   const bool busy = found.state == "R" || found.cpu_ms > sample_ms / 4;
-  looks_.push_back({rank, busy, operation, silent, frame, found.waits_in});
+  const bool stopped = found.state.starts_with('T') || found.state.starts_with('t');
+  looks_.push_back({rank, busy, operation, silent, frame, found.waits_in, stopped});
   return words;
 }
 

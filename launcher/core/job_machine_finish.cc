@@ -95,8 +95,9 @@ bool JobMachine::may_go_on_without() {
   const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
   const bool state =
       std::any_of(some.begin(), some.end(), [](const Worker* worker) { return worker->has_state; });
-  if ((state_exists_ && !state) || static_cast<int>(some.size()) < least) {
-    end_unfinished();
+  const bool too_few = static_cast<int>(some.size()) < least;
+  if ((state_exists_ && !state) || too_few) {
+    end_unfinished(too_few ? least : 0);
     return false;
   }
   const auto owed = std::exchange(owed_, std::nullopt);
@@ -118,9 +119,9 @@ bool JobMachine::may_go_on_without() {
 }
 
 // Those that are left did not finish, and nothing can be done for them. What failed before is to blame.
-void JobMachine::end_unfinished() {
+void JobMachine::end_unfinished(int least) {
   auto why = unfinished_ && !unfinished_->planned ? unfinished_ : why_unfinished();
-  cause::RankFinished unfinished{finished_.value_or(RankRef{}), had_not_finished_};
+  cause::RankFinished unfinished{finished_.value_or(RankRef{}), had_not_finished_, least};
   for (const auto& [id, worker] : world_.all())
     if (worker.member && (worker.alive() || !worker.status.success()))
       unfinished.unfinished.push_back(who(worker));

@@ -99,6 +99,7 @@ void JobMachine::reform_if_all_wait() {
 // frozen.
 void JobMachine::await_askers() {
   if (!met_ || spec_.elastic.hang_timeout || armed_.contains(Deadline::join)) return;
+  first_asked_ = now_;
   arm(Deadline::join, now_ + time_to_load().first);
 }
 
@@ -113,7 +114,8 @@ void JobMachine::askers_late() {
   const Generation next{world_.generation().value + 1};
   disrupt({.kind = Outcome::Kind::hung,
            .what = cause::MembersMissing{std::move(late), next, waited, limit},
-           .cause = CauseKind::member_missing});
+           .cause = CauseKind::member_missing,
+           .since = first_asked_});
 }
 
 // One that starts anew reads its data first: how long that may take is not what --start-timeout is for. It
@@ -165,6 +167,7 @@ void JobMachine::on(const RanksAbsent& event) {
   if (event.generation != world_.generation() || phase_ != Phase::running)
     return ignore("ranks absent", "it is another generation, or ending");
   notice::RanksAbsent told{world_.generation(), world_.size(), {}, event.waits_in};
+  if (met_ && armed_.contains(Deadline::join)) told.ended_in = first_asked_ + time_to_load().first - now_;
   for (const auto& [worker, last_words] : event.absent) {
     const auto* known = world_.find(worker);
     if (known != nullptr && known->member)

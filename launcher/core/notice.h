@@ -246,8 +246,10 @@ struct RanksAbsent {
   int ranks = 0;  // in the world
   std::vector<AbsentFromStore> absent;
   std::string waits_in{};
+  std::optional<Duration> ended_in{};  // nothing: they are waited for without a limit
   TRAINRUN_RECORD("ranks absent") {
     v("generation", generation), v("ranks", ranks), v("absent", absent), v("waits_in", waits_in);
+    v("ended_in", ended_in);
   }
 };
 struct RanksSilent {

@@ -55,11 +55,14 @@ std::optional<std::string> odd_one_out(const std::vector<Look>& looks) {
     std::vector<std::string> others;
     for (const auto& look : looks)
       if (&look != &looks[odd]) others.push_back(std::to_string(look.rank.value));
-    return fmt::format("rank {} does something else than the others: it {} ({}), and each of ranks {} {}",
-                       looks[odd].rank.value, describe(looks[odd]), last_output(looks[odd]),
-                       list_names(others), describe(looks[odd == 0 ? 1 : 0]));
+    return fmt::format(
+        "rank {} is doing something different from the others: it {} ({}), and each of ranks {} {}",
+        looks[odd].rank.value, describe(looks[odd]), last_output(looks[odd]), list_names(others),
+        describe(looks[odd == 0 ? 1 : 0]));
   };
-  const Trait work = [](const Look& look) { return look.busy ? "uses its CPU" : "sleeps"; };
+  const Trait work = [](const Look& look) {
+    return look.stopped ? "is stopped" : look.busy ? "is running" : "sleeps";
+  };
   if (const auto odd = different(looks, work)) return sentence(*odd, work);
   const Trait operation = [](const Look& look) {
     return look.operation.empty() ? "is in no collective" : "is " + look.operation;

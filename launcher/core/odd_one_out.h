@@ -14,11 +14,12 @@ namespace trainrun::core {
 // What was seen of one rank within a short time.
 struct Look {
   Rank rank;
-  bool busy = false;                 // it used a good part of a core
+  bool busy = false;                 // it runs, or used a good part of a core
   std::string operation{};           // of a program on `comm`: what it does, or did last
   std::optional<Duration> silent{};  // since its last output; nothing: it has printed nothing
   InnermostFrame frame{};            // of its stack, if one was shown
   std::string waits_in{};            // the kernel's name of the place, if it sleeps and that is shown
+  bool stopped = false;              // by a signal or a debugger
 };
 
 // One sentence with what tells it from the others, which are alike in that. Nothing if there is no such rank.

@@ -1,14 +1,91 @@
 #include "launcher/core/shown_words.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "launcher/core/env_forward.h"
 
 namespace trainrun::core {
 namespace {
 
+// What tokens of well-known services begin with, before at least so many letters and digits.
+constexpr std::string_view tokens[] = {"hf_",         "ghp_",   "gho_", "ghu_",  "ghs_",
+                                       "github_pat_", "glpat-", "sk-",  "xoxb-", "xoxp-",
+                                       "AKIA",        "ASIA",   "AIza", "npm_",  "pypi-"};
+constexpr std::size_t least_of_token = 16;
+
 bool is_number(std::string_view text) {
   return text.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+bool is_of_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+}
+
+// A name that people give has no such mixture: hf_transformer_training, sk-learn-pipeline.
+bool is_token(std::string_view text) {
+  const auto* const begin = std::find_if(std::begin(tokens), std::end(tokens),
+                                         [&](std::string_view it) { return text.starts_with(it); });
+  if (begin == std::end(tokens)) return false;
+  const auto rest = text.substr(begin->size());
+  const bool digit = rest.find_first_of("0123456789") != std::string_view::npos;
+  const bool letter = std::any_of(rest.begin(), rest.end(),
+                                  [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; });
+  const bool joined = rest.find_first_of(begin->ends_with('-') || *begin == "github_pat_" ? "." : "._-") !=
+                      std::string_view::npos;
+  return rest.size() >= least_of_token && digit && letter && !joined;
+}
+
+bool is_secret(std::string name) {
+  name.erase(0, name.find_first_not_of('-'));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return is_secret_name(name);
+}
+
+// `Bearer xyz` and `Basic xyz` of an HTTP header.
+bool is_scheme(std::string_view name) { return name == "Bearer" || name == "Basic" || name == "bearer"; }
+
+// Where the value begins that belongs to the name before `at`, as in `name=xyz`, `name: xyz`, `"name":
+// "xyz"`; npos: none.
+std::size_t value_behind(std::string_view word, std::size_t at, bool scheme) {
+  if (at < word.size() && (word[at] == '"' || word[at] == '\'')) ++at;
+  const bool joined = at < word.size() && (word[at] == '=' || word[at] == ':');
+  if (!joined && !scheme) return std::string_view::npos;
+  if (joined) ++at;
+  if (word.substr(at).starts_with("//")) return std::string_view::npos;
+  while (at < word.size() && (word[at] == ' ' || word[at] == '"' || word[at] == '\'')) ++at;
+  return at;
+}
+
+// A word that may hold several things: a header, a piece of JSON or of shell, a connection string.
+std::string without_secrets(std::string_view word) {
+  std::string out;
+  for (std::size_t at = 0; at < word.size();) {
+    std::size_t end = at;
+    while (end < word.size() && is_of_name(word[end])) ++end;
+    if (end == at) {
+      out += word[at++];
+      continue;
+    }
+    const auto name = word.substr(at, end - at);
+    at = end;
+    if (is_token(name)) {
+      out += redacted;
+      continue;
+    }
+    out += name;
+    const bool scheme = is_scheme(name);
+    if (!scheme && !is_secret(std::string(name))) continue;
+    const auto value = value_behind(word, end, scheme);
+    if (value == std::string_view::npos) continue;
+    const auto behind = std::min(word.find_first_of(" \t\n\"';&,}", value), word.size());
+    const auto text = word.substr(value, behind - value);
+    if (text.empty() || is_number(text) || is_scheme(text)) continue;
+    out += word.substr(end, value - end);
+    out += redacted;
+    at = behind;
+  }
+  return out;
 }
 
 }  // namespace
@@ -18,16 +95,13 @@ std::vector<std::string> shown_words(const std::vector<std::string>& argv) {
   bool secret_next = false;
   for (const auto& word : argv) {
     const auto equals = word.find('=');
-    auto name = word.substr(0, equals);
-    name.erase(0, name.find_first_not_of('-'));
-    std::replace(name.begin(), name.end(), '-', '_');
-    const bool secret = is_secret_name(name);
+    const bool secret = is_secret(word.substr(0, equals));
     if ((secret_next && !word.starts_with('-') && !is_number(word)) || has_password(word)) {
       out.emplace_back(redacted);
     } else if (secret && equals != std::string::npos && !is_number(word.substr(equals + 1))) {
       out.push_back(word.substr(0, equals + 1) + std::string(redacted));
     } else {
-      out.push_back(word);
+      out.push_back(without_secrets(word));
     }
     secret_next = secret && equals == std::string::npos && word.starts_with('-');
   }

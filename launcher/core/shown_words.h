@@ -9,8 +9,10 @@ namespace trainrun::core {
 
 constexpr std::string_view redacted = "<redacted>";
 
-// `--api-key=xyz` and `--api-key xyz` lose the xyz, and a URL with a password all of it; `--max-tokens 512`
-// is no secret. By names alone: env_forward.h knows those of credentials.
+// `--api-key=xyz`, `--api-key xyz`, `{"api_key": "xyz"}` and `Authorization: Bearer xyz` lose the xyz, a URL
+// with a password all of it, and so do words like tokens of well-known services (hf_..., ghp_...);
+// `--max-tokens 512` is no secret. By names and beginnings alone, so that one under another name is shown:
+// env_forward.h knows the names of credentials.
 std::vector<std::string> shown_words(const std::vector<std::string>& argv);
 
 }  // namespace trainrun::core

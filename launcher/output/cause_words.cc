@@ -62,7 +62,8 @@ struct CauseWords {
   }
   std::string operator()(const cause::RankFinished& it) const {
     if (it.unfinished.empty()) return name(it.who) + " finished";
-    return fmt::format("{} finished, {} did not", name(it.who), list_names(names(it.unfinished)));
+    return fmt::format("{} finished, {} did not{}", name(it.who), list_names(names(it.unfinished)),
+                       it.least > 0 ? fmt::format(", and --min-np is {}", it.least) : "");
   }
   std::string operator()(const cause::Hung& it) const {
     auto out = fmt::format("no sign of life from any rank for {}", format_duration(it.silence));
@@ -107,7 +108,7 @@ struct CauseWords {
   }
   std::string operator()(const cause::OutputClosed&) const { return "nobody reads the output any more"; }
   std::string operator()(const cause::TimeLimit& it) const {
-    return fmt::format("--timeout {} is over", format_duration(it.limit));
+    return fmt::format("--timeout {} has expired", format_duration(it.limit));
   }
 };
 

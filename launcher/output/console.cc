@@ -145,6 +145,10 @@ std::vector<std::string> Console::last_words(WorkerId worker) const {
   return it == lanes_.end() ? std::vector<std::string>{} : mux_.last_words(it->second.number);
 }
 
+void Console::forget_words(WorkerId worker) {
+  if (const auto it = lanes_.find(worker); it != lanes_.end()) mux_.forget_words(it->second.number);
+}
+
 std::vector<std::string> Console::last_output(WorkerId worker) const {
   const auto it = lanes_.find(worker);
   return it == lanes_.end() ? std::vector<std::string>{} : mux_.last_output(it->second.number);

@@ -50,6 +50,7 @@ class Console {
   [[nodiscard]] std::size_t backlog() const;
   // Of a worker of the current world.
   [[nodiscard]] std::vector<std::string> last_words(WorkerId worker) const;
+  void forget_words(WorkerId worker);  // of an error that it has survived
   [[nodiscard]] std::vector<std::string> last_output(WorkerId worker) const;  // the same of stdout
   [[nodiscard]] bool raised(WorkerId worker) const;  // these are the exception of a traceback
   // The status line goes, and everything that workers wrote is shown: a reader that takes nothing is given a

@@ -17,7 +17,7 @@ Result<Fd> open_events(const std::string& target) {
   if (const auto number = side_descriptor(target)) return take_descriptor(option, target, *number);
   // A pipe with a name that nobody reads must not keep us waiting.
   Fd file(::open(target.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
-  if (!file) return cannot_write(option, target, errno_text(errno));
+  if (!file) return cannot_open(option, target, errno);
   return file;
 }
 

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -46,12 +48,18 @@ bool is_special(const std::string& path) {
 
 Result<Fd> open_journal(const std::string& target, const std::string& job_id) {
   if (const auto number = side_descriptor(target)) return take_descriptor(option, target, *number);
-  const auto path = is_directory(target) ? fmt::format("{}/{}.journal", target, job_id) : target;
+  if (target.ends_with('/')) {
+    std::error_code failed;
+    std::filesystem::create_directories(target, failed);
+    if (failed) return cannot_write(option, target, failed.message());
+  }
+  const auto path =
+      is_directory(target) ? (std::filesystem::path(target) / (job_id + ".journal")).string() : target;
   // A pipe with a name that nobody reads must not keep us waiting.
   const bool special = is_special(path);
   const int how = special ? O_WRONLY : O_RDWR | O_CREAT | O_APPEND;
   Fd file(::open(path.c_str(), how | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600));
-  if (!file) return cannot_write(option, path, errno_text(errno));
+  if (!file) return cannot_open(option, path, errno);
   if (special) return file;
   if (const auto emptied = empty_it(file, path); !emptied) return tl::unexpected(emptied.error());
   return file;

@@ -69,6 +69,7 @@ class Mux {
   // characters.
   [[nodiscard]] std::vector<std::string> last_words(std::uint32_t rank) const;
   [[nodiscard]] bool raised(std::uint32_t rank) const { return tails_[rank].raised(); }
+  void forget_words(std::uint32_t rank) { tails_[rank] = {}; }
   // The same of stdout: a few lines, for programs that print even their errors there.
   [[nodiscard]] std::vector<std::string> last_output(std::uint32_t rank) const;
 

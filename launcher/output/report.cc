@@ -89,10 +89,15 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   auto words = facts.last_words;
   if (facts.recorded) words.insert(words.end(), facts.recorded->what.begin(), facts.recorded->what.end());
   const auto advice = advise(job, cause, host, words, facts.raised || facts.recorded);
-  // Nobody else failed before: what it lost had ended well.
+  // Nobody else failed before: what it lost had ended well, or lives and does not answer.
   const bool lost_finished = cause.lost_peer && outcome.others.finished > 0;
+  const bool in_vain =
+      cause.lost_peer && !lost_finished && outcome.also_failed.empty() && job.world_size() > 1;
   lines.push_back(fmt::format("trainrun: rank {} on {} {}{}, {} after the start", cause.rank.value, host,
-                              advice.how, lost_finished ? ", having lost a peer" : "",
+                              advice.how,
+                              lost_finished ? ", having lost a peer"
+                              : in_vain     ? ", having lost a peer or waited for one in vain"
+                                            : "",
                               format_duration(outcome.after)));
   lines.push_back(fmt::format("  first       rank {}  host {}{}{}", cause.rank.value, host,
                               cause.pid != 0 ? fmt::format("  pid {}", cause.pid) : "",
@@ -109,7 +114,9 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
       lost_finished
           ? fmt::format("see why {} ended with code 0 before the others: do all ranks take as many steps?",
                         finished_text(outcome))
-          : advice.hint);
+      : in_vain && advice.hint.empty() ? "no other rank has failed: one may be stuck or stopped; "
+                                         "--hang-timeout 1m shows what each does then"
+                                       : advice.hint);
 }
 
 // What helps many of them is said once, after the last.
@@ -127,8 +134,8 @@ void no_restart_left(std::vector<std::string>& lines, const JobSpec& job, const 
   if (!outcome.out_of_restarts) return;
   const auto& limit = job.elastic.limit;
   const auto flag = core::flag_of(limit);
-  lines.push_back(limit.count == 0 ? fmt::format("  restarts    none is allowed ({} 0)", flag)
-                                   : fmt::format("  restarts    none is left: {} {} ({})", limit.count,
+  lines.push_back(limit.count == 0 ? fmt::format("  restarts    none allowed ({} 0)", flag)
+                                   : fmt::format("  restarts    none left: {} {} ({})", limit.count,
                                                  core::describe_window(limit), flag));
 }
 
@@ -223,7 +230,8 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       lines.push_back(fmt::format(
           "trainrun: ended by {} {} after the start{}{}", core::who_asked(outcome.signal, outcome.by_ctl),
           format_duration(outcome.after),
-          outcome.took < seconds(1) ? "" : fmt::format(", {} after it came", format_duration(outcome.took)),
+          outcome.took < seconds(1) ? ""
+                                    : fmt::format(", {} after the signal", format_duration(outcome.took)),
           then));
       break;
     case Outcome::Kind::output_closed:

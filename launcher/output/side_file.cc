@@ -20,6 +20,10 @@ tl::unexpected<Error> cannot_write(std::string_view option, const std::string& t
                                         quoted(target, 300), why));
 }
 
+tl::unexpected<Error> cannot_open(std::string_view option, const std::string& target, int error) {
+  return cannot_write(option, target, error == ENXIO ? "nobody reads that pipe" : errno_text(error));
+}
+
 std::optional<int> side_descriptor(const std::string& target) {
   if (!target.starts_with(by_number)) return std::nullopt;
   const auto number = parse_unsigned<std::uint16_t>(std::string_view(target).substr(by_number.size()));

@@ -24,6 +24,7 @@ Result<Fd> take_descriptor(std::string_view option, const std::string& target, i
 // "--events: cannot write to 'x': ...; the job goes on without it"
 tl::unexpected<Error> cannot_write(std::string_view option, const std::string& target,
                                    const std::string& why);
+tl::unexpected<Error> cannot_open(std::string_view option, const std::string& target, int error);
 
 class SideFile {
  public:

@@ -37,7 +37,7 @@ const char* words_of(Follows follows) {
 
 // A number that is skipped must not look like a line that was lost.
 std::string not_up(Generation generation) {
-  return fmt::format("generation {} did not start: ", generation.value);
+  return fmt::format("generation {} was not up yet: ", generation.value);
 }
 
 // "dialling gpu2; gpu3 cools down for 4.0 s; ", or nothing.
@@ -95,8 +95,8 @@ struct NoticeWords {
   }
   Lines operator()(const notice::Restarting& it) const {
     if (it.as_well)
-      return {fmt::format("{} as well; {} (still restart {})", words(it.cause), words_of(it.follows),
-                          it.restart)};
+      return {fmt::format("{}{} as well; {} (still restart {})", it.was_up ? "" : not_up(it.generation),
+                          words(it.cause), words_of(it.follows), it.restart)};
     return {fmt::format("{}{}; {} (restart {} of {} {})", it.was_up ? "" : not_up(it.generation),
                         words(it.cause), words_of(it.follows), it.restart, it.limit,
                         describe_window({it.limit, it.window}))};
@@ -122,8 +122,9 @@ struct NoticeWords {
                         counted(it.wanted, "slot"), format_duration(it.wait), to_string(it.limit))};
   }
   Lines operator()(const notice::Connecting& it) const {
-    return {fmt::format("waiting for hosts: {} (connecting, {}); giving up in {} ({})", list_names(it.hosts),
-                        format_duration(it.waited), format_duration(it.wait), to_string(it.limit))};
+    return {fmt::format("waiting for hosts: {} (connecting, {}); giving up within {} ({})",
+                        list_names(it.hosts), format_duration(it.waited), format_duration(it.wait),
+                        to_string(it.limit))};
   }
   Lines operator()(const notice::WaitingForHosts& it) const {
     return {fmt::format(
@@ -227,8 +228,10 @@ struct NoticeWords {
                       "itself for a world of one (try: Accelerate and HF Trainer want use_cpu=True where "
                       "there is no GPU; other scripts call torch.distributed.init_process_group)",
                       counted(it.ranks, "rank"), it.waits_in)};
-    return {fmt::format("{} of {} wait in {}; not there yet: {}", came, counted(it.ranks, "rank"),
-                        it.waits_in, list_names(absent, most))};
+    return {
+        fmt::format("{} of {} wait in {}; not there yet: {}{}", came, counted(it.ranks, "rank"), it.waits_in,
+                    list_names(absent, most),
+                    it.ended_in ? "; whoever is missing is ended in " + format_duration(*it.ended_in) : "")};
   }
   Lines operator()(const notice::RanksAlive&) const {
     return {"a rank showed a sign of life meanwhile: the job goes on"};

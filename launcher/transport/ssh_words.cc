@@ -61,7 +61,7 @@ Error unknown_host_key(const std::string& host, const KnownHosts& where, const H
           fmt::format("{}: its host key is not known: {} {}", host, key.type, key.fingerprint),
           fmt::format(
               "compare that fingerprint with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` "
-              "there), then: ssh-keyscan -H {}-t {} {} >> {}   or once: --ssh-accept-new",
+              "there), then pass --ssh-accept-new once, or: ssh-keyscan -H {}-t {} {} >> {}",
               ssh_flags(where.port, "-p"), key.type, where.host, where.file)};
 }
 
@@ -81,7 +81,7 @@ Error nothing_accepted(const Host& host, const std::string& user, std::uint16_t 
   return {
       Code::auth,
       fmt::format(
-          "{}: no key of ours was accepted for user {} (tried: {}; the host takes: {})", host.name, user,
+          "{}: none of your keys was accepted for user {} (tried: {}; the host takes: {})", host.name, user,
           tried.empty() ? std::string("nothing, there is no key") : fmt::format("{}", fmt::join(tried, "; ")),
           methods.empty() ? "nothing it would name" : methods),
       fmt::format("ssh-copy-id {}{}@{}   or name the key with -i, or load it: ssh-add", ssh_flags(port, "-p"),

@@ -34,7 +34,7 @@ class Control(ElasticTest):
                         r"^ *0 +\S+ +0 +\d+ +running", r"^\S+ +ready +\d+ +2")
         for words in (("restart",), ("restart", 0), ("stop", 0), ("add", "beta:1"), ("remove", "localhost")):
             self.assertIn("the job is not elastic", self.ctl(*words, rc=2))
-        self.assertIn("the job ends", self.ctl("end"))
+        self.assertIn("ending the job", self.ctl("end"))
         job.wait_for("got TERM", count=2)
         self.assertEqual(self.assertEnds(job.wait(), 143).died_by, 0)  # no signal came
 
@@ -70,7 +70,7 @@ class Control(ElasticTest):
         self.await_generation(job, 2, size=1)
         self.assertIn("cannot hold --min-np", self.ctl("remove", "alpha", rc=75))
         self.assertIn("cannot hold --min-np", self.ctl("stop", 0, rc=75))
-        self.assertIn("beta is added", self.ctl("add", "beta:1"))
+        self.assertIn("beta added", self.ctl("add", "beta:1"))
         self.await_generation(job, 3, size=2)
         self.finish()
         done = self.assertEnds(job.wait(), 0)
@@ -93,7 +93,7 @@ class Control(ElasticTest):
         job = self.start(*TWO_HOSTS, "--discover", f"file:{self.folder}/hosts", "--discovery-interval", "100ms", "-np", 2,
                          "--min-np", 1, "--max-np", 3, *RESTARTS, "--start-timeout", 1, *self.train())
         self.await_generation(job, 1, size=1)
-        self.assertIn("beta is added", self.ctl("add", "beta:1"))
+        self.assertIn("beta added", self.ctl("add", "beta:1"))
         self.await_generation(job, 2, size=2)
         self.write("hosts", "alpha:2\n")
         self.await_generation(job, 3, size=3)
@@ -114,7 +114,7 @@ class Control(ElasticTest):
     def test_end(self):
         job = self.start("-np", 2, *RESTARTS, *self.train())
         self.await_generation(job, 1)
-        self.assertIn("the job ends", self.ctl("end"))
+        self.assertIn("ending the job", self.ctl("end"))
         self.assertSays(self.assertEnds(job.wait(), 143), "ended by ctl end")
 
     def test_what_comes_too_late_is_refused(self):

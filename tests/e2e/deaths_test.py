@@ -81,7 +81,7 @@ class Deaths(LocalTest):
         job.wait()
         self.assertNotEqual(self.workers(), [])
         done = self.assertEnds(self.run_job("-np", 1, "true"), 0)
-        self.assertSays(done, r"^trainrun: \S+: of an earlier job, whose agent was killed, (1 process was|\d+ processes were) left here and ended now$")
+        self.assertSays(done, r"^trainrun: \S+: ended (1 process|\d+ processes) left here by an earlier job whose agent was killed$")
         self.assertAllGone()
 
     def test_kill_9_of_agent_and_watcher_leaves_nothing_that_ranks_had_started(self):

@@ -54,7 +54,7 @@ class Restart(ElasticLabTest):
         self.assertEndsOn("node2", daemons, "the daemons of generation 1")
         self.assertNotIn(directory, self.on("node2", "ls -d /dev/shm/trainrun.*").split())
         self.end([0, 1, 1], r"node2 lost", "generation 2: 4 ranks on 2 hosts",
-                 "node2: what an earlier agent of this job left here has been cleaned up: its directory and 2 processes",
+                 "node2: cleaned up what an earlier agent of this job left here: its directory and 2 processes",
                  "generation 3: 6 ranks on 3 hosts")
 
     def test_an_agent_that_stands_still(self):

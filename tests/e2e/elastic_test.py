@@ -83,7 +83,7 @@ class Restarts(ElasticTest):
                                     "wait")
                 self.assertEnds(done, rc)
                 self.assertInOrder(done.err, "restart 1 of 1 in 1h00m", "generation 2",
-                                   rf"^trainrun: rank 1 on \S+ {words}", "none is left: 1 in 1h00m",
+                                   rf"^trainrun: rank 1 on \S+ {words}", "none left: 1 in 1h00m",
                                    "2 generations; 1 restart")
                 self.assertAllGone(timeout=5)
 
@@ -160,8 +160,8 @@ class Restarts(ElasticTest):
         done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", 1, WORKER, "exit", 0,
                             env={"TRAINRUN_FAULT": "agent.port=fail:98"})
         self.assertInOrder(self.assertEnds(done, 75).err,
-                           "generation 1 did not start: .*MASTER_PORT: Address already in use; trying again .restart 1 of 1",
-                           "cannot reserve a port for MASTER_PORT", "try +widen --port-range", "none is left: 1")
+                           "generation 1 was not up yet: .*MASTER_PORT: Address already in use; trying again .restart 1 of 1",
+                           "cannot reserve a port for MASTER_PORT", "try +widen --port-range", "none left: 1")
 
 
 class Hangs(ElasticTest):
@@ -182,8 +182,8 @@ class Hangs(ElasticTest):
         done = self.run_job("-np", 3, "--hang-timeout", "1s", "sh", "-c",
                             "echo up; [ $RANK = 1 ] && exec sleep 600; while :; do :; done")
         self.assertInOrder(self.assertEnds(done, 124).err, "no sign of life from any rank for",
-                           r"rank 1 does something else than the others: it sleeps .last output \S+ s ago., "
-                           "and each of ranks 0 and 2 uses its CPU")
+                           r"rank 1 is doing something different from the others: it sleeps .last output \S+ s ago., "
+                           "and each of ranks 0 and 2 is running")
         self.assertSays(done, r"rank 2 on \S+: state R, .*, last output \S+ s ago")
 
     def test_one_that_sleeps_elsewhere_is_named_first_and_ranks_are_told_in_order(self):
@@ -191,7 +191,7 @@ class Hangs(ElasticTest):
                             "time.sleep(600) if os.environ['RANK'] == '2' else threading.Event().wait()\n")
         done = self.run_job("-np", 4, "--hang-timeout", "1s", "/usr/bin/python3", script)
         self.assertInOrder(self.assertEnds(done, 124).err, "inspecting all ranks",
-                           r"rank 2 does something else than the others: it .* and each of ranks 0, 1 and 3 ",
+                           r"rank 2 is doing something different from the others: it .* and each of ranks 0, 1 and 3 ",
                            r"  rank 0 on \S+: state S", r"  rank 1 on \S+: state S", r"  rank 2 on \S+: state S",
                            r"  rank 3 on \S+: state S", "no sign of life from any rank for .* after the start")
 
@@ -206,7 +206,7 @@ class Hangs(ElasticTest):
                             "  atoi(getenv(\"RANK\")) ? MPI_Barrier() : MPI_Recv(); }\n")
         subprocess.run(["cc", "-O0", "-o", program, source], check=True)
         done = self.run_job("-np", 3, "--hang-timeout", "1s", program)
-        self.assertSays(self.assertEnds(done, 124), r"rank 0 does something else than the others: it is in MPI_Recv "
+        self.assertSays(self.assertEnds(done, 124), r"rank 0 is doing something different from the others: it is in MPI_Recv "
                         r".*, and each of ranks 1 and 2 is in MPI_Barrier", r"rank 1 on .*, in MPI_Barrier")
 
     def test_with_no_restart_left_a_hang_ends_the_job(self):

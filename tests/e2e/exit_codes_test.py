@@ -128,7 +128,7 @@ class ExitCodes(LocalTest):
     def test_a_host_that_does_not_answer_is_named_while_it_is_waited_for(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             job = self.start("--transport", "ssh", "--ssh-port", silent.getsockname()[1], "-H", "127.0.0.1", "true")
-            job.wait_for(r"^trainrun: waiting for hosts: 127.0.0.1 .connecting, [5-9]\.\d s.; giving up in .*--start-timeout",
+            job.wait_for(r"^trainrun: waiting for hosts: 127.0.0.1 .connecting, [5-9]\.\d s.; giving up within .*--start-timeout",
                          stream="err")
             job.signal(signal.SIGINT)
             self.assertEnds(job.wait(), 130)

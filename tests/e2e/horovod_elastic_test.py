@@ -80,7 +80,7 @@ class HorovodElastic(harness.LocalTest):
         second = self.await_world(2, 3)
         os.kill(second[1][2], signal.SIGKILL)
         done = self.assertEnds(self.job.wait(), 137)
-        self.assertSays(done, "none is left")
+        self.assertSays(done, "none left")
 
     def test_a_world_that_is_to_start_anew_does(self):
         self.job = self.start("--compat", "horovod", "--on-failure", "restart-world", PYTHON, "-c",

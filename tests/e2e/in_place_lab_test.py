@@ -57,7 +57,7 @@ fi; exec "$@"
         self.begin("--max-restarts", 2, program=("sh", "-c", script, "sh", *self.digits(pace=60)))
         self.strike(self.first["node2"][0])
         done = self.assertEnds(self.job.wait(), 1)
-        self.assertInOrder(done.err, "restart 1 of 2", "restart 2 of 2", r"restarts .*none is left",
+        self.assertInOrder(done.err, "restart 1 of 2", "restart 2 of 2", r"restarts .*none left",
                            r"2 restarts \(rank failed 2x\), which took (?!0\.0)[\d.]+ s in all$")
         self.assertQuietOn(done, "still restart", "generation [34]: ")
 
@@ -177,7 +177,7 @@ class Hosts(InPlaceTest):
     def test_a_restart_of_all_that_the_user_asks_for(self):
         self.begin(program=self.digits("--checkpoint", self.folder + "/checkpoint"))
         self.await_epoch(self.job, 2)  # so the checkpoint of the first is written
-        self.ctl("restart")
+        self.ctl("--force", "restart")
         self.await_world(self.job, 2, 6)
         done = self.end("generation 2: 6 ranks on 3 hosts; the user asked for a restart$", "2 generations; 1 change")
         self.assertIn("going on after epoch", done.out)

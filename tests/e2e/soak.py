@@ -213,7 +213,7 @@ class Soak(ElasticLabTest):
         return self.ctl("remove", host)
 
     def fault_restart_asked_for(self, _):
-        return self.ctl("restart")
+        return self.ctl("--force", "restart")
 
     def list_hosts(self, come=None, go=None):
         self.listed = (self.listed | {come}) - {None, go}

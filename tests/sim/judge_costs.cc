@@ -82,7 +82,9 @@ void Judge::check_costs(const JobMachine& machine) {
     charged_ = true;
     drains_for_charge_ = !program_ends();
     crashes_at_ = crashes_.size();
-    if (!restart_since_) restart_since_ = now_;
+    // The others stood still since the first of them asked.
+    const bool asked = join_passed_ && world_ && met_ == world_->placement.generation;
+    if (!restart_since_) restart_since_ = asked ? waits_.asked_at() : now_;
     for (const auto& [id, worker] : workers_) {
       if (!world_ || worker.generation != world_->placement.generation) continue;
       if (lives(worker)) there_.insert(id);

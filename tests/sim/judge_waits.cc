@@ -81,6 +81,7 @@ void Waits::arms(Deadline deadline, Instant at) {
                       to_string(deadline), format_duration(at - now_)));
   if (armed_.contains(deadline) && std::find(once.begin(), once.end(), deadline) != once.end())
     fail_(fmt::format("deadline {} is put off", to_string(deadline)));
+  if (deadline == Deadline::join && asks_) asked_at_ = now_;
   armed_[deadline] = at;
   passed_.erase(deadline);
 }

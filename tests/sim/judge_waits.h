@@ -26,6 +26,7 @@ class Waits {
   // world, and not all. `dismissed`: somebody lives who has no
   // place.
   void after_step(core::JobPhase phase, bool members_late, bool dismissed);
+  [[nodiscard]] Instant asked_at() const { return asked_at_; }  // the first who wants the next world
   [[nodiscard]] bool armed(core::Deadline deadline) const { return armed_.contains(deadline); }
 
  private:
@@ -40,7 +41,7 @@ class Waits {
 
   const Scenario& scenario_;
   std::function<void(std::string)> fail_;
-  Instant now_{}, began_{};
+  Instant now_{}, began_{}, asked_at_{};
   std::map<core::Deadline, Instant> armed_;
   core::JobPhase phase_ = core::JobPhase::gathering;  // after the step before
   bool begins_ = false, world_begins_ = false;        // in this step

@@ -18,8 +18,9 @@ TEST_CASE("no job: said, with 69") {
   const auto answer = ctl_answer({"world"}, {place / "trainrun"});
   REQUIRE_FALSE(answer.has_value());
   CHECK(exit_code_of(answer.error().code) == ExitCode::unreachable);
-  CHECK(answer.error().message == "you have no job that runs from this host");
-  CHECK(ctl_answer({"list"}, {place / "trainrun"})->text == "you have no job that runs from this host\n");
+  CHECK(answer.error().message == "no running job of yours was started on this host");
+  CHECK(ctl_answer({"list"}, {place / "trainrun"})->text ==
+        "no running job of yours was started on this host\n");
   CHECK(ctl_answer({"list", "--json"}, {place / "trainrun"})->text == "{\"ok\":true,\"jobs\":[]}\n");
 }
 
@@ -30,18 +31,19 @@ TEST_CASE("--json: one object, also when nobody can be asked") {
   CHECK(answer->code == ExitCode::unreachable);
   const auto json = nlohmann::json::parse(answer->text);
   CHECK(json["ok"] == false);
-  CHECK(json["error"] == "you have no job that runs from this host");
+  CHECK(json["error"] == "no running job of yours was started on this host");
 }
 
-TEST_CASE("--force goes with remove and stop alone") {
+TEST_CASE("--force goes with remove, stop and a restart of all") {
   const Place place;
   Running job(place / "trainrun", "0a1f");
   CHECK(ctl_answer({"remove", "gpu2", "--force"}, {place / "trainrun"}).has_value());
   CHECK(ctl_answer({"--force", "stop", "1"}, {place / "trainrun"}).has_value());
   CHECK(job.told() == std::vector<control::Command>{{Kind::remove_host, {.name = "gpu2"}, 0, true},
                                                     {Kind::stop_worker, {}, 1, true}});
-  for (const auto* verb : {"end", "list", "restart"})
+  for (const auto* verb : {"end", "list"})
     CHECK(ctl_answer({"--force", verb}, {place / "trainrun"}).error().code == Code::usage);
+  CHECK(ctl_answer({"--force", "restart", "3"}, {place / "trainrun"}).error().code == Code::usage);
 }
 
 TEST_CASE("a place that is not trusted is why no job is seen") {

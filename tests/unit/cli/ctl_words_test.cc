@@ -25,6 +25,7 @@ TEST_CASE("every command of ctl, and its flags anywhere") {
       {{"remove", "gpu2"}, asks({Kind::remove_host, {.name = "gpu2"}})},
       {{"add", "gpu9:8", "--job=0a"}, asks({Kind::add_host, gpu9}, "0a")},
       {{"restart"}, asks({Kind::restart_world})},
+      {{"--force", "restart"}, asks({Kind::restart_world, {}, 0, true})},
       {{"restart", "3"}, asks({Kind::restart_worker, {}, 3})},
       {{"stop", "0"}, asks({Kind::stop_worker, {}, 0})},
       {{"list", "--json"}, {Action::list, {}, "", true}},

@@ -71,6 +71,9 @@ TEST_CASE("streams that are redirected go to files only") {
   CHECK(shown(torch_job(four + "--log-dir l --redirects=0:1,11:2").redirects) == "0o 11e ");
   CHECK(torch_job(four + "-r 0").redirects.empty());
   CHECK(torch_job(four + "-r 3 -t 3").redirects.empty());  // what is teed is shown
+  CHECK(shown(torch_job(four + "--log-dir l -r 0:1,1:2 -t 0:3").redirects) == "-1 0 1e ");
+  CHECK(shown(torch_job(four + "--log-dir l -r 3 -t 1:1").redirects) == "-1oe 1e ");
+  CHECK(shown(torch_job(four + "--log-dir l -r 1 -t 2").redirects) == "-1o ");
   World teed;
   teed.environment.insert(teed.environment.end(), {{"PET_REDIRECTS", "3"}, {"PET_TEE", "3"}});
   CHECK(job_of(teed, {"-np", "2", "./train"}).redirects.empty());

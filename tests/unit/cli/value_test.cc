@@ -177,9 +177,9 @@ TEST_CASE("a variable of ours that is no setting is told, with the nearest one")
                                        {"TRAINRUN_REQUIRE", "1"}});
   CHECK(layer.settings.empty());
   CHECK(layer.notes ==
-        std::vector<std::string>{"TRAINRUN_GRCE is no setting of trainrun (did you mean TRAINRUN_GRACE?)",
-                                 "TRAINRUN_HOST is no setting of trainrun (did you mean TRAINRUN_HOSTS?)",
-                                 "TRAINRUN_SOMETHING_ELSE is no setting of trainrun"});
+        std::vector<std::string>{"TRAINRUN_GRCE is not a trainrun setting (did you mean TRAINRUN_GRACE?)",
+                                 "TRAINRUN_HOST is not a trainrun setting (did you mean TRAINRUN_HOSTS?)",
+                                 "TRAINRUN_SOMETHING_ELSE is not a trainrun setting"});
 }
 
 TEST_CASE("an env file has NAME=VALUE lines and errors name the line") {

@@ -63,6 +63,12 @@ TEST_CASE("under an alias an option that only horovodrun has says whose line it 
   CHECK(tuned(plain, {"--mpi"}) == Set{"CONTROLLER=mpi", "CPU_OPERATIONS=mpi"});
   CHECK(tuned(plain, {"--mpi=pmi2"}).empty());  // srun's
   CHECK(job_of(plain, {"--gloo", "./train"}).compat == Compat::horovod);
+  // argparse takes the beginning of a name
+  CHECK(tuned(plain, {"--fusion-thresh", "2"}) == Set{"FUSION_THRESHOLD=2097152"});
+  CHECK(error_of(plain, {"--autotun", "./train"}).find("'--autotun' may be --autotune or") !=
+        std::string::npos);
+  CHECK(error_of(plain, {"--gloo", "--tieline-filename", "x", "./train"})
+            .find("did you mean --timeline-filename?") != std::string::npos);
   CHECK(job_of(plain, {"-np", "2", "./train", "--autotune"}).compat != Compat::horovod);  // the program's own
   CHECK(job_of(plain, {"-vv", "--gloo", "./train"}).verbose == 2);
   CHECK(error_of(plain, {"--cycle-time-ms", "fast", "./train"})

@@ -99,7 +99,8 @@ TEST_SUITE("core.elastic finish") {
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->kind == Kind::unfinished);
     REQUIRE(bench.outcome->why);
-    CHECK(output::words(*bench.outcome->why) == "rank 0 on gpu0 finished, rank 1 on gpu0 did not");
+    CHECK(output::words(*bench.outcome->why) ==
+          "rank 0 on gpu0 finished, rank 1 on gpu0 did not, and --min-np is 2");
   }
 
   TEST_CASE("a survivor finishes when the world was formed around it: the others do not wait for it") {

@@ -94,6 +94,7 @@ TEST_SUITE("core.elastic joining") {
       bench.pass(Deadline::join);
       CHECK(bench.has_said(
           "rank 3 on gpu1 did not join generation 2 within 40.0 s (ten times --start-timeout)"));
+      CHECK(bench.has_said("restart 1 of"));
       CHECK(bench.signalled[stuck].contains(SIGKILL));
       CHECK(bench.signals(SIGKILL) == 1);
       bench.end(stuck, ExitStatus::killed(SIGKILL, false));

@@ -59,7 +59,7 @@ TEST_SUITE("core.elastic words") {
     bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
     const auto worker = bench.ordered.at(0);
     bench.tell(WorkerNotStarted{worker, ExitStatus::not_started(SpawnStage::exec, ENOENT)});
-    CHECK(bench.has_said("generation 1 did not start: rank 0 on gpu0 "));
+    CHECK(bench.has_said("generation 1 was not up yet: rank 0 on gpu0 "));
     CHECK(bench.has_said("; restarting all ranks (restart 1 of 10"));
   }
 

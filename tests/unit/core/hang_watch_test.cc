@@ -85,7 +85,7 @@ TEST_SUITE("hang watch") {
     watch.seen(Rank{1}, found(2), start);
     const auto odd = watch.compare(3);
     REQUIRE(odd);
-    CHECK(odd->starts_with("rank 1 does something else than the others: it sleeps"));
+    CHECK(odd->starts_with("rank 1 is doing something different from the others: it sleeps"));
     CHECK_FALSE(watch.compare(3));
     SUBCASE("an earlier inspection's looks do not count") {
       watch.seen(Rank{1}, found(2), start);

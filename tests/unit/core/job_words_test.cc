@@ -21,7 +21,7 @@ TEST_SUITE("core.job_words") {
     bench.tell(HostReady{HostIndex{0}});
     bench.pass(Deadline::notice);
     CHECK(bench.said() == std::vector<std::string>{"waiting for hosts: gpu1 and gpu2 (connecting, 5.0 s); "
-                                                   "giving up in 55.0 s (--start-timeout)"});
+                                                   "giving up within 55.0 s (--start-timeout)"});
     CHECK_FALSE(bench.armed.contains(Deadline::notice));
   }
 
@@ -68,7 +68,7 @@ TEST_SUITE("core.job_words") {
     SUBCASE("the time is over") {
       bench.pass(Deadline::job);
       bench.pass(Deadline::notice);
-      CHECK(last_said() == "--timeout 1m00s is over; ending 4 ranks: SIGKILL in 9.0 s");
+      CHECK(last_said() == "--timeout 1m00s has expired; ending 4 ranks: SIGKILL in 9.0 s");
     }
     SUBCASE("a signal is answered at once") {
       bench.tell(UserSignal{SIGINT});

@@ -33,12 +33,13 @@ TEST_SUITE("odd one out") {
   TEST_CASE("one that sleeps while the others spin, and the other way round") {
     auto spins = look(0), spins_too = look(2);
     spins.busy = spins_too.busy = true;
-    CHECK(odd_one_out({spins, look(1), spins_too}) ==
-          "rank 1 does something else than the others: it sleeps (last output 5.0 s ago), and each of "
-          "ranks 0 and 2 uses its CPU");
+    CHECK(
+        odd_one_out({spins, look(1), spins_too}) ==
+        "rank 1 is doing something different from the others: it sleeps (last output 5.0 s ago), and each of "
+        "ranks 0 and 2 is running");
     CHECK(odd_one_out({look(1), spins, look(2)})
-              ->starts_with("rank 0 does something else than the others: it "
-                            "uses its CPU"));
+              ->starts_with("rank 0 is doing something different from the others: it "
+                            "is running"));
   }
 
   TEST_CASE("one that is in another collective") {
@@ -55,7 +56,8 @@ TEST_SUITE("odd one out") {
       looks[i].busy = true;
       looks[i].frame = {i == 0 ? "MPI_Recv" : "MPI_Barrier", i == 2 ? inside[0] : inside[1], true};
     }
-    CHECK(odd_one_out(looks)->find("rank 0 does something else than the others: it is in MPI_Recv") == 0);
+    CHECK(odd_one_out(looks)->find(
+              "rank 0 is doing something different from the others: it is in MPI_Recv") == 0);
     CHECK(odd_one_out(looks)->ends_with("each of ranks 1 and 2 is in MPI_Barrier"));
     looks[0].frame.mpi.clear();
     CHECK(odd_one_out(looks)->find("it is in no MPI function") != std::string::npos);
@@ -76,14 +78,14 @@ TEST_SUITE("odd one out") {
     looks[3].waits_in = "futex_do_wait";  // of another kernel
     CHECK_FALSE(odd_one_out(looks));
     looks[2].waits_in = "hrtimer_nanosleep";
-    CHECK(
-        odd_one_out(looks) ==
-        "rank 2 does something else than the others: it waits in hrtimer_nanosleep (last output 5.0 s ago), "
-        "and each of ranks 0, 1 and 3 waits in a lock (futex)");
+    CHECK(odd_one_out(looks) ==
+          "rank 2 is doing something different from the others: it waits in hrtimer_nanosleep (last output "
+          "5.0 s ago), "
+          "and each of ranks 0, 1 and 3 waits in a lock (futex)");
     for (auto& it : looks) it.frame = {"", "wait (threading.py:320)", true};
     looks[2].frame.name = "<module> (a.py:4)";
     CHECK(odd_one_out(looks)->find(
-              "rank 2 does something else than the others: it is in <module> (a.py:4)") == 0);
+              "rank 2 is doing something different from the others: it is in <module> (a.py:4)") == 0);
     looks[0].waits_in.clear();
     for (auto& it : looks) it.frame = {};
     CHECK_FALSE(odd_one_out(looks));

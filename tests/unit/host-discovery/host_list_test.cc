@@ -138,8 +138,8 @@ TEST_CASE("an error says where the list came from, which item is wrong and what 
        "write 'node[01-04]:2'"},
       {"a,node{1,3}", "braces are expanded by some shells", "write 'a,node[1,3]'"},
       {"node{a,b}", "'{' cannot be in a host name", "letters"},
-      {"node1 node2:2", "'node1 node2:2': a blank between two hosts",
-       "commas stand between hosts: node1,node2:2"},
+      {"node1 node2:2", "'node1 node2:2': a space between two hosts",
+       "separate hosts with commas: node1,node2:2"},
   };
   for (const auto& row : table) {
     CAPTURE(row.text);

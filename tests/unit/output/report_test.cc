@@ -170,11 +170,11 @@ TEST_SUITE("report") {
     auto outcome = failed(ExitStatus::exited(1));
     outcome.out_of_restarts = true;
     job.elastic.limit = {2, std::chrono::hours(24 * 365 * 10)};
-    CHECK(text(outcome, {}, job).ends_with("none is left: 2 in the whole job (--max-restarts)"));
+    CHECK(text(outcome, {}, job).ends_with("none left: 2 in the whole job (--max-restarts)"));
     job.elastic.limit.count = 0;
-    CHECK(text(outcome, {}, job).ends_with("none is allowed (--max-restarts 0)"));
+    CHECK(text(outcome, {}, job).ends_with("none allowed (--max-restarts 0)"));
     job.elastic.limit = {2, seconds(60)};
-    CHECK(text(outcome, {}, job).ends_with("none is left: 2 in 1m00s (--reset-limit)"));
+    CHECK(text(outcome, {}, job).ends_with("none left: 2 in 1m00s (--reset-limit)"));
   }
 
   TEST_CASE("many hosts with one error are one line") {
@@ -256,14 +256,16 @@ TEST_SUITE("report") {
     outcome.signal = SIGINT;
     CHECK(text(outcome) == "trainrun: ended by SIGINT 3.0 s after the start; 4 ranks ended by SIGTERM");
     outcome.took = milliseconds(2500);
-    CHECK(text(outcome) ==
-          "trainrun: ended by SIGINT 3.0 s after the start, 2.5 s after it came; 4 ranks ended by SIGTERM");
+    CHECK(
+        text(outcome) ==
+        "trainrun: ended by SIGINT 3.0 s after the start, 2.5 s after the signal; 4 ranks ended by SIGTERM");
     outcome.by_ctl = true;
     outcome.others.left = 1;
-    CHECK(text(outcome) ==
-          "trainrun: ended by ctl end 3.0 s after the start, 2.5 s after it came; 4 ranks ended by SIGTERM "
-          "and 1 rank "
-          "left for its agent to end");
+    CHECK(
+        text(outcome) ==
+        "trainrun: ended by ctl end 3.0 s after the start, 2.5 s after the signal; 4 ranks ended by SIGTERM "
+        "and 1 rank "
+        "left for its agent to end");
     outcome.others.left = 0;
     outcome.kind = Outcome::Kind::output_closed;
     CHECK(text(outcome) ==

@@ -93,10 +93,13 @@ TEST_SUITE("output.words") {
     CHECK(lines(it) == Lines{"gpu2 lost (gone); the others go on without it (restart 2 of 10 in 1h00m)"});
     it.was_up = false;
     it.follows = Follows::all_start_anew;
-    CHECK(lines(it) == Lines{"generation 2 did not start: gpu2 lost (gone); restarting all ranks (restart 2 "
+    CHECK(lines(it) == Lines{"generation 2 was not up yet: gpu2 lost (gone); restarting all ranks (restart 2 "
                              "of 10 in 1h00m)"});
     it.as_well = true;
-    CHECK(lines(it) == Lines{"gpu2 lost (gone) as well; restarting all ranks (still restart 2)"});
+    CHECK(
+        lines(it) ==
+        Lines{
+            "generation 2 was not up yet: gpu2 lost (gone) as well; restarting all ranks (still restart 2)"});
   }
 
   TEST_CASE("hosts that are waited for are told by what they wait for") {

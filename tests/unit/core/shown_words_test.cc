@@ -1,0 +1,38 @@
+#include "launcher/core/shown_words.h"
+
+#include <doctest/doctest.h>
+
+using namespace trainrun::core;
+
+TEST_SUITE("core.shown_words") {
+  TEST_CASE("what an option names as a credential is not shown") {
+    const std::vector<std::string> shown = {
+        "./train", "--api-key", "<redacted>", "--password=<redacted>", "--max-tokens", "512", "--lr", "0.1"};
+    CHECK(shown_words({"./train", "--api-key", "hunter2", "--password=hunter3", "--max-tokens", "512", "--lr",
+                       "0.1"}) == shown);
+  }
+
+  TEST_CASE("nor is one in the middle of a word, or one that looks like a token") {
+    const std::pair<std::string, std::string> rows[] = {
+        {"X-Api-Key: hunter2", "X-Api-Key: <redacted>"},
+        {R"({"api_key": "hunter2", "lr": 3})", R"({"api_key": "<redacted>", "lr": 3})"},
+        {"--opt=db_password=hunter2", "--opt=db_password=<redacted>"},
+        {"Server=x;Password=hunter2;", "Server=x;Password=<redacted>;"},
+        {"Authorization: Bearer hunter2hunter", "Authorization: Bearer <redacted>"},
+        {"wandb.api_key=hunter2", "wandb.api_key=<redacted>"},
+        {"https://me:hunter2@host/x", "<redacted>"},
+        {"hf_abcdefghij0123456789ABCDEFGHIJ0123", "<redacted>"},
+        {"--hub=ghp_0123456789abcdefghij0123456789abcdef", "--hub=<redacted>"},
+        {"sk-proj-abc0123456789_abcdefghi", "<redacted>"},
+        {"AKIAIOSFODNN7EXAMPLE", "<redacted>"},
+    };
+    for (const auto& [word, shown] : rows) CHECK(shown_words({word}) == std::vector{shown});
+  }
+
+  TEST_CASE("what only looks alike is shown") {
+    for (const std::string word : {"hf_transformer_training_script", "sk-learn-pipeline-of-mine",
+                                   "/data/hf_model_0123456789abcdef.bin", "max_tokens: 512", "file://tmp/x",
+                                   "tokenizer=bpe", "https://host/x?y=1", "a:b", "lr=0.1", ""})
+      CHECK(shown_words({word}) == std::vector{word});
+  }
+}
