@@ -90,8 +90,9 @@ std::vector<std::string> StallWatch::look(const std::vector<std::pair<Rank, Work
     auto found = late ? std::nullopt : line(number, group, ranks, now);
     for (auto& [worker, one] : group.last) {
       if (!one.inside) continue;
-      due_ = now + limit_;
       if (late) one.since = now;
+      const auto next = one.since + limit_ > now ? one.since + limit_ : now + limit_;
+      due_ = due_ ? std::min(*due_, next) : next;
       if (found) group.told = std::max(group.told, one.sequence);
     }
     if (found) lines.push_back(std::move(*found));

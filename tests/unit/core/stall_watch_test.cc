@@ -62,6 +62,17 @@ TEST_CASE("many that are unequally far behind are counted") {
   CHECK(lines[0].find("rank 4 is 4 operations behind, 3 more are: rank 0 has waited") != std::string::npos);
 }
 
+TEST_CASE("a look that comes too early is followed by one in time") {
+  Scene scene;
+  for (const std::uint32_t rank : {0, 1, 2, 3}) scene.says(rank, 1, true);
+  scene.now = start + seconds(2);
+  for (const std::uint32_t rank : {1, 2, 3}) scene.says(rank, 9, false);
+  scene.says(0, 10, true);
+  CHECK(scene.look(seconds(60)).empty());
+  CHECK(scene.watch.next_look() == start + seconds(62));
+  CHECK(scene.look(seconds(62)).size() == 1);
+}
+
 TEST_CASE("nobody is blamed who is not late") {
   Scene scene;
   SUBCASE("all are in the operation") {
