@@ -295,6 +295,16 @@ class Reader {
 
 }  // namespace
 
+// As argparse does, horovodrun takes the beginning of a name. Of one that we have as well it is a slip.
+static bool is_beginning_of_theirs(std::string_view name) {
+  constexpr std::size_t long_enough = 6;
+  const auto flags =
+      name.size() < long_enough ? std::vector<const Flag*>{} : flags_cut_to(horovod_line(), name);
+  return !flags.empty() && std::all_of(flags.begin(), flags.end(), [](const Flag* flag) {
+    return find_flag(job_line(), flag->name) == nullptr;
+  });
+}
+
 bool has_option_of_horovodrun(const std::vector<std::string>& words) {
   for (std::size_t at = 0; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
     const auto& word = words[at];
@@ -303,11 +313,7 @@ bool has_option_of_horovodrun(const std::vector<std::string>& words) {
     const auto* own = find_flag(job_line(), word.substr(0, equals));
     const auto name = word.substr(0, equals);
     const bool of_horovod = is_spelled_out(name);
-    // As argparse does, it takes the beginning of a name.
-    constexpr std::size_t long_enough = 6;
-    if (own == nullptr &&
-        (of_horovod || (name.size() >= long_enough && !flags_cut_to(horovod_line(), name).empty())))
-      return true;
+    if (own == nullptr && (of_horovod || is_beginning_of_theirs(name))) return true;
     if (own == nullptr || !own->takes_value()) continue;
     const bool has_value = equals != std::string::npos || at + 1 < words.size();
     const auto value = equals != std::string::npos ? word.substr(equals + 1)

@@ -81,7 +81,7 @@ class Control(ElasticTest):
         job = self.start("-np", 2, "--min-np", 1, "--max-np", 4, *RESTARTS, *self.train())
         self.await_generation(job, 1, size=2)
         self.assertRegex(self.ctl("add", "nowhere.invalid:2"),
-                         r"^nowhere.invalid is added; not reached yet: cannot connect: .*, tried again in [\d.]+ s$")
+                         r"^nowhere.invalid added; not reached yet: cannot connect: .*, tried again in [\d.]+ s$")
         self.assertRegex(self.ctl("world"), r"(?m)^nowhere.invalid +absent +2 +0 +[\d.]+ s +cannot connect: ")
         self.assertIn("leaves", self.ctl("remove", "nowhere.invalid"))
         self.assertNotIn("nowhere", self.ctl("world"))

@@ -168,7 +168,7 @@ class SshAgents(LoginTest):
     def test_it_is_told_when_no_key_is_left(self):
         self.on("head", "rm ~/.ssh/second")
         done = self.refused(*self.words, env={"SSH_AUTH_SOCK": "/tmp/none"})
-        self.assertSays(done, "node1: no key of ours was accepted .*the ssh agent is of no use: /tmp/none: No such file")
+        self.assertSays(done, "node1: none of your keys was accepted .*the ssh agent is of no use: /tmp/none: No such file")
 
 
 class Machines(LoginTest):
