@@ -48,8 +48,8 @@ class Input {
   std::function<void(WorkerId, const std::string&, bool)> give_;
   std::unique_ptr<Source> source_;
   std::map<WorkerId, std::uint64_t> windows_;
-  std::map<WorkerId, Part>
-      parts_;                  // of those, too, that have closed their stdin, until they say what they took
+  // Of those, too, that have closed their stdin, until they say what they took.
+  std::map<WorkerId, Part> parts_;
   std::uint64_t reached_ = 0;  // of all that was read: up to here a rank that ended has taken it
   io::Timer background_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "launcher/core/env_forward.h"
 
@@ -42,8 +43,12 @@ bool is_secret(std::string name) {
   return is_secret_name(name);
 }
 
-// `Bearer xyz` and `Basic xyz` of an HTTP header.
-bool is_scheme(std::string_view name) { return name == "Bearer" || name == "Basic" || name == "bearer"; }
+// `Bearer xyz` and `Basic xyz` of an HTTP header; the second is plain English as well.
+bool is_bearer(std::string_view name) { return name == "Bearer" || name == "bearer"; }
+bool is_scheme(std::string_view name) { return is_bearer(name) || name == "Basic"; }
+
+// Shorter names are those of code: sorted(x, key=len).
+constexpr std::size_t least_of_name = 4;
 
 // Where the value begins that belongs to the name before `at`, as in `name=xyz`, `name: xyz`, `"name":
 // "xyz"`; npos: none.
@@ -60,6 +65,7 @@ std::size_t value_behind(std::string_view word, std::size_t at, bool scheme) {
 // A word that may hold several things: a header, a piece of JSON or of shell, a connection string.
 std::string without_secrets(std::string_view word) {
   std::string out;
+  bool authorizes = false;  // a scheme is the value of a credential's name
   for (std::size_t at = 0; at < word.size();) {
     std::size_t end = at;
     while (end < word.size() && is_of_name(word[end])) ++end;
@@ -74,13 +80,14 @@ std::string without_secrets(std::string_view word) {
       continue;
     }
     out += name;
-    const bool scheme = is_scheme(name);
-    if (!scheme && !is_secret(std::string(name))) continue;
+    const bool scheme = is_bearer(name) || (std::exchange(authorizes, false) && is_scheme(name));
+    if (!scheme && (name.size() < least_of_name || !is_secret(std::string(name)))) continue;
     const auto value = value_behind(word, end, scheme);
     if (value == std::string_view::npos) continue;
     const auto behind = std::min(word.find_first_of(" \t\n\"';&,}", value), word.size());
     const auto text = word.substr(value, behind - value);
-    if (text.empty() || is_number(text) || is_scheme(text)) continue;
+    authorizes = is_scheme(text);
+    if (text.empty() || is_number(text) || authorizes) continue;
     out += word.substr(end, value - end);
     out += redacted;
     at = behind;

@@ -137,7 +137,7 @@ std::string hint(const Cause& cause) {
   if (std::holds_alternative<cause::MembersMissing>(cause))
     return "give --start-timeout more: survivors have that time to join a generation; a new rank, and one "
            "that "
-           "others wait for before it, ten times as long, or with --hang-timeout as long as that allows";
+           "others wait for, ten times as long, or with --hang-timeout as long as that allows";
   if (std::holds_alternative<cause::RankFinished>(cause))
     return "see that all ranks leave their training loop after the same step; --min-np allows the others to "
            "go "

@@ -114,9 +114,9 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
       lost_finished
           ? fmt::format("see why {} ended with code 0 before the others: do all ranks take as many steps?",
                         finished_text(outcome))
-      : in_vain && advice.hint.empty() ? "no other rank has failed: one may be stuck or stopped; "
-                                         "--hang-timeout 1m shows what each does then"
-                                       : advice.hint);
+      : in_vain ? "no other rank has failed: one may be stuck or stopped; "
+                  "--hang-timeout 1m shows what each does then"
+                : advice.hint);
 }
 
 // What helps many of them is said once, after the last.

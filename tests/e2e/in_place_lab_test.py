@@ -177,6 +177,7 @@ class Hosts(InPlaceTest):
     def test_a_restart_of_all_that_the_user_asks_for(self):
         self.begin(program=self.digits("--checkpoint", self.folder + "/checkpoint"))
         self.await_epoch(self.job, 2)  # so the checkpoint of the first is written
+        self.assertIn("would lose the state that they hold in memory", self.ctl("restart"))
         self.ctl("--force", "restart")
         self.await_world(self.job, 2, 6)
         done = self.end("generation 2: 6 ranks on 3 hosts; the user asked for a restart$", "2 generations; 1 change")

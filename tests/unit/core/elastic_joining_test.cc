@@ -91,6 +91,8 @@ TEST_SUITE("core.elastic joining") {
     REQUIRE(bench.armed.contains(Deadline::join));
     CHECK(bench.armed.at(Deadline::join) == first + seconds(40));
     SUBCASE("one is stuck: it alone ends, and the others go on") {
+      bench.tell(RanksAbsent{Generation{1}, {{stuck}}, "the next rendezvous"});
+      CHECK(bench.has_said("; whoever is missing is ended in 40.0 s"));
       bench.pass(Deadline::join);
       CHECK(bench.has_said(
           "rank 3 on gpu1 did not join generation 2 within 40.0 s (ten times --start-timeout)"));
@@ -100,6 +102,7 @@ TEST_SUITE("core.elastic joining") {
       bench.end(stuck, ExitStatus::killed(SIGKILL, false));
       if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
       bench.form(true);
+      CHECK(bench.has_said("state kept by 3 survivors; after 4"));  // since the first asked: forty seconds
       CHECK(bench.machine->restarts() == 1);
     }
     SUBCASE("it comes") {

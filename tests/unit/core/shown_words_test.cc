@@ -19,6 +19,7 @@ TEST_SUITE("core.shown_words") {
         {"--opt=db_password=hunter2", "--opt=db_password=<redacted>"},
         {"Server=x;Password=hunter2;", "Server=x;Password=<redacted>;"},
         {"Authorization: Bearer hunter2hunter", "Authorization: Bearer <redacted>"},
+        {"Authorization: Basic aHVudGVyMg==", "Authorization: Basic <redacted>"},
         {"wandb.api_key=hunter2", "wandb.api_key=<redacted>"},
         {"https://me:hunter2@host/x", "<redacted>"},
         {"hf_abcdefghij0123456789ABCDEFGHIJ0123", "<redacted>"},
@@ -31,7 +32,8 @@ TEST_SUITE("core.shown_words") {
 
   TEST_CASE("what only looks alike is shown") {
     for (const std::string word : {"hf_transformer_training_script", "sk-learn-pipeline-of-mine",
-                                   "/data/hf_model_0123456789abcdef.bin", "max_tokens: 512", "file://tmp/x",
+                                   "/data/hf_model_0123456789abcdef.bin", "max_tokens: 512",
+                                   "Basic training run", "print(sorted(x, key=len))", "file://tmp/x",
                                    "tokenizer=bpe", "https://host/x?y=1", "a:b", "lr=0.1", ""})
       CHECK(shown_words({word}) == std::vector{word});
   }

@@ -129,6 +129,8 @@ TEST_SUITE("mux") {
     CHECK(mux.last_words(0) == std::vector<std::string>{umlauts.substr(0, 299)});
     mux.open(1, true, "", 1, {});
     CHECK(mux.last_output(1).empty());
+    mux.forget_words(0);  // it has survived that
+    CHECK(mux.last_words(0).empty());
   }
 
   TEST_CASE("of a rank one stream may be hidden") {

@@ -248,6 +248,22 @@ TEST_SUITE("report") {
     CHECK(text(outcome).find("\n  then        2 ranks had finished") != std::string::npos);
   }
 
+  TEST_CASE("who lost a peer while nobody else failed is no culprit: one may be stuck") {
+    auto outcome = failed(ExitStatus::exited(1));
+    JobSpec job;
+    job.hosts.hosts = {{.name = "gpu1"}, {.name = "gpu2"}};
+    job.programs.push_back({{"./train"}, 4, "/w"});
+    CHECK(text(outcome, {}, job).find("in vain") == std::string::npos);
+    outcome.cause->lost_peer = true;
+    CHECK(text(outcome, {}, job).find("code 1, having lost a peer or waited for one in vain, ") !=
+          std::string::npos);
+    CHECK(text(outcome, {}, job)
+              .find("\n  try         no other rank has failed: one may be stuck or stopped") !=
+          std::string::npos);
+    outcome.also_failed.push_back({WorkerId{1}, Rank{0}, HostIndex{1}, 1, ExitStatus::exited(1)});
+    CHECK(text(outcome, {}, job).find("in vain") == std::string::npos);
+  }
+
   TEST_CASE("the user's own endings are one line each") {
     Outcome outcome;
     outcome.after = seconds(3);
