@@ -175,8 +175,9 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
       return handle(static_cast<wire::InspectionDone*>(nullptr), [this, host](const auto& it) {
         if (!hang_.awaits(it.sequence)) return;
         // Once all were seen.
-        if (const auto odd = hang_.compare(world_.placement().seats.size())) say(*odd);
-        event(core::InspectionDone{host});
+        auto odd = hang_.compare(world_.placement().seats.size());
+        if (odd) say(core::describe(*odd));
+        event(core::InspectionDone{host, std::move(odd)});
       });
     case wire::StdinWanted::type:
       return handle(static_cast<wire::StdinWanted*>(nullptr),

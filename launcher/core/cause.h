@@ -143,10 +143,21 @@ struct RankFinished {
   int least = 0;  // of --min-np, where fewer are left
   TRAINRUN_RECORD("rank finished") { who.fields(v), v("unfinished", unfinished), v("least", least); }
 };
+// One rank does something else than all others, of whom each does the same.
+struct OddRank {
+  RankRef who;
+  std::string does, others_do;
+  std::size_t others = 0;
+  template <class V>
+  void fields(V& v) {
+    who.fields(v), v("does", does), v("others", others), v("others_do", others_do);
+  }
+};
 struct Hung {
   Duration silence{};
   std::vector<RankRef> stopped{};  // by a signal
-  TRAINRUN_RECORD("hung") { v("silence", silence), v("stopped", stopped); }
+  std::optional<OddRank> odd{};
+  TRAINRUN_RECORD("hung") { v("silence", silence), v("stopped", stopped), v("odd", odd); }
 };
 struct TooFewHosts {
   Duration waited{};

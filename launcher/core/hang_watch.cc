@@ -62,7 +62,7 @@ std::string HangWatch::seen(Rank rank, const wire::Inspected& found, Instant now
   return words;
 }
 
-std::optional<std::string> HangWatch::compare(std::size_t ranks) {
+std::optional<OddOne> HangWatch::compare(std::size_t ranks) {
   if (looks_.size() != ranks) return std::nullopt;
   std::sort(looks_.begin(), looks_.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   const auto looks = std::exchange(looks_, {});

@@ -43,7 +43,7 @@ class HangWatch {
   // What was seen of a rank, in words: what it did meanwhile, where it waits, since when it is silent.
   std::string seen(Rank rank, const wire::Inspected& found, Instant now);
   // Once all `ranks` were seen, which one does something else; with one missing nobody knows what that does.
-  std::optional<std::string> compare(std::size_t ranks);
+  std::optional<OddOne> compare(std::size_t ranks);
 
  private:
   std::optional<Duration> limit_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "launcher/base/time.h"
 #include "launcher/core/cause.h"
 #include "launcher/core/notice.h"
+#include "launcher/core/odd_one_out.h"
 
 namespace trainrun::core {
 
@@ -21,6 +23,7 @@ class Inspection {
     silence_ = silence;
     found_.clear();
     stopped_.clear();
+    odd_.reset();
   }
   // `stopped`: by somebody's SIGSTOP, or a debugger.
   void found(RankRef who, std::string evidence, bool stopped) {
@@ -28,9 +31,17 @@ class Inspection {
     found_.push_back({std::move(who), std::move(evidence)});
   }
 
+  void found(const OddOne& odd) {
+    const auto whose = [&odd](const auto& it) { return it.who.rank == odd.rank; };
+    if (const auto it = std::find_if(found_.begin(), found_.end(), whose); it != found_.end())
+      odd_ = {it->who, odd.does, odd.others_do, odd.others.size()};
+  }
+
   [[nodiscard]] Duration silence() const { return silence_; }
   // Those that are stopped: surely stuck, while of others nobody can tell who makes the rest wait.
   [[nodiscard]] const std::map<WorkerId, RankRef>& stopped() const { return stopped_; }
+  // For whom the others wait, most often.
+  [[nodiscard]] const std::optional<cause::OddRank>& odd() const { return odd_; }
   // What is told of each rank, in their order.
   [[nodiscard]] std::vector<notice::RankInspected> in_order() const {
     auto all = found_;
@@ -42,6 +53,7 @@ class Inspection {
   Duration silence_{};
   std::vector<notice::RankInspected> found_;
   std::map<WorkerId, RankRef> stopped_;
+  std::optional<cause::OddRank> odd_;
 };
 
 }  // namespace trainrun::core

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "launcher/base/id.h"
 #include "launcher/base/signal_set.h"
 #include "launcher/base/time.h"
+#include "launcher/core/odd_one_out.h"
 #include "launcher/core/record.h"
 #include "launcher/wire/facts.h"
 
@@ -226,7 +228,8 @@ struct WorkerInspected {
 };
 struct InspectionDone {
   HostIndex host;
-  TRAINRUN_RECORD("inspection done") { v("host", host); }
+  std::optional<OddOne> odd{};  // all ranks were seen, and it does something else than the others
+  TRAINRUN_RECORD("inspection done") { v("host", host), v("odd", odd); }
 };
 
 // ---- what `trainrun ctl` asks for

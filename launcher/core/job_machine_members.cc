@@ -203,13 +203,14 @@ void JobMachine::on(const WorkerInspected& event) {
 void JobMachine::on(const InspectionDone& event) {
   roster_.change(event.host, [](HostEntry& it) { it.inspecting = false; });
   if (!armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
+  if (event.odd) inspection_.found(*event.odd);
   if (roster_.counts().inspecting == 0) inspection_over();
 }
 
 void JobMachine::inspection_over() {
   for (const auto& it : inspection_.in_order()) tell(it);
   if (phase_ != Phase::running) return;
-  cause::Hung hung{inspection_.silence()};
+  cause::Hung hung{inspection_.silence(), {}, inspection_.odd()};
   for (const auto& [id, rank] : inspection_.stopped())
     if (const auto* worker = world_.find(id); worker != nullptr && worker->survives())
       hung.stopped.push_back(who(*worker));

@@ -44,30 +44,24 @@ std::string place_of(const std::string& wait_channel) {
   return wait_channel.find("futex") == wait_channel.npos ? wait_channel : "a lock (futex)";
 }
 
-std::string last_output(const Look& look) {
-  return look.silent ? "last output " + format_duration(*look.silent) + " ago" : "no output";
-}
-
 }  // namespace
 
-std::optional<std::string> odd_one_out(const std::vector<Look>& looks) {
-  const auto sentence = [&](std::size_t odd, const Trait& describe) {
-    std::vector<std::string> others;
-    for (const auto& look : looks)
-      if (&look != &looks[odd]) others.push_back(std::to_string(look.rank.value));
-    return fmt::format(
-        "rank {} is doing something different from the others: it {} ({}), and each of ranks {} {}",
-        looks[odd].rank.value, describe(looks[odd]), last_output(looks[odd]), list_names(others),
-        describe(looks[odd == 0 ? 1 : 0]));
+std::optional<OddOne> odd_one_out(const std::vector<Look>& looks) {
+  const auto found = [&](std::size_t odd, const Trait& trait) {
+    const auto& look = looks[odd];
+    OddOne out{look.rank, trait(look), trait(looks[odd == 0 ? 1 : 0]), look.silent, {}};
+    for (const auto& other : looks)
+      if (&other != &look) out.others.push_back(other.rank);
+    return out;
   };
   const Trait work = [](const Look& look) {
     return look.stopped ? "is stopped" : look.busy ? "is running" : "sleeps";
   };
-  if (const auto odd = different(looks, work)) return sentence(*odd, work);
+  if (const auto odd = different(looks, work)) return found(*odd, work);
   const Trait operation = [](const Look& look) {
     return look.operation.empty() ? "is in no collective" : "is " + look.operation;
   };
-  if (const auto odd = different(looks, operation)) return sentence(*odd, operation);
+  if (const auto odd = different(looks, operation)) return found(*odd, operation);
   // Ranks of MPI spin while they wait, and inside of it no two are alike.
   const bool frames =
       std::all_of(looks.begin(), looks.end(), [](const auto& look) { return look.frame.seen; });
@@ -75,21 +69,31 @@ std::optional<std::string> odd_one_out(const std::vector<Look>& looks) {
     return look.frame.mpi.empty() ? "is in no MPI function" : "is in " + look.frame.mpi;
   };
   if (frames)
-    if (const auto odd = different(looks, mpi)) return sentence(*odd, mpi);
+    if (const auto odd = different(looks, mpi)) return found(*odd, mpi);
   const Trait silence = [](const Look& look) {
     return look.silent ? "prints nothing since " + format_duration(*look.silent) : "has printed nothing";
   };
-  if (const auto odd = long_silent(looks)) return sentence(*odd, silence);
+  if (const auto odd = long_silent(looks)) return found(*odd, silence);
   const bool all_sleep = std::none_of(looks.begin(), looks.end(), [](const auto& look) { return look.busy; });
   const Trait frame = [](const Look& look) { return "is in " + look.frame.name; };
   if (frames && all_sleep)
-    if (const auto odd = different(looks, frame)) return sentence(*odd, frame);
+    if (const auto odd = different(looks, frame)) return found(*odd, frame);
   const bool places =
       std::none_of(looks.begin(), looks.end(), [](const auto& look) { return look.waits_in.empty(); });
   const Trait place = [](const Look& look) { return "waits in " + place_of(look.waits_in); };
   if (places && all_sleep)
-    if (const auto odd = different(looks, place)) return sentence(*odd, place);
+    if (const auto odd = different(looks, place)) return found(*odd, place);
   return std::nullopt;
+}
+
+std::string describe(const OddOne& odd) {
+  std::vector<std::string> others;
+  for (const auto rank : odd.others) others.push_back(std::to_string(rank.value));
+  return fmt::format(
+      "rank {} is doing something different from the others: it {} ({}), and each of ranks {} {}",
+      odd.rank.value, odd.does,
+      odd.silent ? "last output " + format_duration(*odd.silent) + " ago" : "no output", list_names(others),
+      odd.others_do);
 }
 
 }  // namespace trainrun::core

@@ -8,6 +8,7 @@
 #include "launcher/base/id.h"
 #include "launcher/base/time.h"
 #include "launcher/core/innermost_frame.h"
+#include "launcher/core/record.h"
 
 namespace trainrun::core {
 
@@ -22,8 +23,22 @@ struct Look {
   bool stopped = false;              // by a signal or a debugger
 };
 
-// One sentence with what tells it from the others, which are alike in that. Nothing if there is no such rank.
-// Where ranks wait is compared last: those that wait for each other may do so in several places.
-std::optional<std::string> odd_one_out(const std::vector<Look>& looks);
+// What tells it from the others, which are alike in that: "sleeps", where each of them "is running".
+struct OddOne {
+  Rank rank;
+  std::string does, others_do;
+  std::optional<Duration> silent{};
+  std::vector<Rank> others{};
+  TRAINRUN_RECORD("odd one") {
+    v("rank", rank), v("does", does), v("others_do", others_do), v("silent", silent), v("others", others);
+  }
+};
+
+// Nothing if there is no such rank. Where ranks wait is compared last: those that wait for each other may do
+// so in several places.
+std::optional<OddOne> odd_one_out(const std::vector<Look>& looks);
+
+// One sentence.
+std::string describe(const OddOne& odd);
 
 }  // namespace trainrun::core

@@ -67,7 +67,10 @@ struct CauseWords {
   }
   std::string operator()(const cause::Hung& it) const {
     auto out = fmt::format("no sign of life from any rank for {}", format_duration(it.silence));
-    if (it.stopped.empty()) return out;
+    if (it.stopped.empty() && !it.odd) return out;
+    if (it.stopped.empty())
+      return out + fmt::format(": {} {} while each of the {} others {}", name(it.odd->who), it.odd->does,
+                               it.odd->others, it.odd->others_do);
     return out + fmt::format(": {} {} stopped", list_names(names(it.stopped)),
                              it.stopped.size() == 1 ? "is" : "are");
   }

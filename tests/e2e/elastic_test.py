@@ -183,7 +183,9 @@ class Hangs(ElasticTest):
                             "echo up; [ $RANK = 1 ] && exec sleep 600; while :; do :; done")
         self.assertInOrder(self.assertEnds(done, 124).err, "no sign of life from any rank for",
                            r"rank 1 is doing something different from the others: it sleeps .last output \S+ s ago., "
-                           "and each of ranks 0 and 2 is running")
+                           "and each of ranks 0 and 2 is running",
+                           r"^trainrun: no sign of life from any rank for \S+ s: rank 1 on \S+ sleeps while each of the 2 "
+                           "others is running, .* after the start")
         self.assertSays(done, r"rank 2 on \S+: state R, .*, last output \S+ s ago")
 
     def test_one_that_sleeps_elsewhere_is_named_first_and_ranks_are_told_in_order(self):

@@ -83,6 +83,22 @@ TEST_SUITE("core.elastic words") {
     CHECK(*bench.outcome->why == Cause{cause::PortRefused{refused}});
   }
 
+  TEST_CASE("the cause of a hang names the rank that does something else, and not one of an earlier look") {
+    Bench bench(2, OnFailure::restart_world);
+    bench.all_running();
+    const OddOne odd{Rank{3}, "sleeps", "is running", {}, {Rank{0}, Rank{1}, Rank{2}}};
+    bool earlier = false;
+    SUBCASE("of this look") {}
+    SUBCASE("of an earlier one") { earlier = true; }
+    bench.tell(WorldSilent{seconds(30)});
+    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(WorkerInspected{bench.at(rank), false, "S"});
+    bench.tell(InspectionDone{HostIndex{1}, odd});
+    if (earlier) bench.tell(WorldAlive{}), bench.tell(WorldSilent{seconds(30)});
+    for (std::uint32_t i = 0; i < 2; ++i) bench.tell(InspectionDone{HostIndex{i}});
+    CHECK(bench.phase() == Phase::draining);
+    CHECK(bench.has_said("rank 3 on gpu1 sleeps while each of the 3 others is running") != earlier);
+  }
+
   TEST_CASE("members that give their world up without being told pay for it") {
     Bench bench(1, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.limit.count = 1; });
     bench.all_running(true);

@@ -132,6 +132,16 @@ TEST_SUITE("output.words") {
     CHECK(lines(notice::HostLost{gpu1, "gone", false, false}) == Lines{"gpu1 lost (gone); it had no rank"});
   }
 
+  TEST_CASE("a hang names who is stopped, else the one that does something else than the others") {
+    cause::Hung hung{seconds(30), {}, cause::OddRank{rank3, "sleeps", "is running", 7}};
+    CHECK(output::words(hung) ==
+          "no sign of life from any rank for 30.0 s: rank 3 on gpu1 sleeps while each of the 7 others is "
+          "running");
+    hung.stopped.push_back(rank3);
+    CHECK(output::words(hung) == "no sign of life from any rank for 30.0 s: rank 3 on gpu1 is stopped");
+    CHECK(output::words(cause::Hung{seconds(30)}) == "no sign of life from any rank for 30.0 s");
+  }
+
   TEST_CASE("hints go with causes that somebody can do something about") {
     CHECK(output::hint(cause::PortRefused{{Code::try_again, "taken", "widen --port-range"}}) ==
           "widen --port-range");
