@@ -45,7 +45,9 @@ struct CommandLine {
   // Of so many flags, the first, the beginning of a long name will do where no other of them begins so.
   std::size_t shortened = 0;
   Error (*unknown)(std::string_view word) = nullptr;  // what to say about a flag that is not there
-  std::string_view usage{};                           // what to try where a word is one too many
+  // What is wrong with a flag's value, as far as that is known before all flags are read.
+  std::optional<Error> (*misfit)(std::string_view spelled, const std::string& value) = nullptr;
+  std::string_view usage{};  // what to try where a word is one too many
 };
 
 // "--Num_proc" and "-num-proc" are one flag: without dashes, and `-` for `_`. A single letter keeps its dash,

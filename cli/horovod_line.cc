@@ -38,7 +38,8 @@ Error unknown_flag(std::string_view word) {
 
 // `by_name`: its -v asks for the version; else that is ours.
 CommandLine make_line(bool by_name) {
-  CommandLine line{.program = true, .shortened = horovod_flags().size(), .unknown = unknown_flag};
+  CommandLine line{
+      .program = true, .shortened = horovod_flags().size(), .unknown = unknown_flag, .misfit = misfit};
   for (const auto& row : horovod_flags()) {
     auto& flag = line.flags.emplace_back(Flag{.name = row.names.front(),
                                               .aliases = {row.names.begin() + 1, row.names.end()},

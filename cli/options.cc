@@ -4,6 +4,7 @@
 
 #include "cli/foreign_flags.h"
 #include "cli/option_table.h"
+#include "cli/value.h"
 #include "launcher/base/check.h"
 #include "launcher/base/strings.h"
 
@@ -17,7 +18,7 @@ Error unknown_flag(std::string_view word) {
 }
 
 CommandLine make_job_line() {
-  CommandLine line{.program = true, .unknown = unknown_flag};
+  CommandLine line{.program = true, .unknown = unknown_flag, .misfit = misfit};
   for (const auto& row : option_table())
     line.flags.push_back({.name = row.name,
                           .aliases = row.aliases,

@@ -241,8 +241,20 @@ Result<void> check_setting(const Setting& setting) {
   if (setting.option == Option::export_name && setting.origin == "--export") {
     if (auto ok = not_of_srun(setting.value); !ok) return ok;
   }
-  if (auto bad = complaint(row, setting.value)) return refuse(bad->expected, std::move(bad->hint));
-  return {};
+  auto bad = complaint(row, setting.value);
+  if (!bad) return {};
+  // The next word was taken for a number that was forgotten.
+  const bool forgotten = row.type == Type::integer && code == Code::usage &&
+                         setting.value.find_first_of("0123456789") == std::string::npos;
+  if (forgotten && bad->hint.empty()) bad->hint = fmt::format("write {} {}", setting.origin, row.value_name);
+  return refuse(bad->expected, std::move(bad->hint));
+}
+
+std::optional<Error> misfit(std::string_view spelled, const std::string& value) {
+  const auto* option = find_option(spelled);
+  if (option == nullptr) return std::nullopt;
+  const auto ok = check_setting({option->option, value, std::string(spelled)});
+  return ok ? std::nullopt : std::optional(ok.error());
 }
 
 std::optional<bool> parse_bool(std::string_view text) {

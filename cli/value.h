@@ -15,6 +15,9 @@ namespace trainrun::cli {
 // Host lists are checked where they are read (host-discovery), the rest is complete.
 Result<void> check_setting(const Setting& setting);
 
+// What check_setting says of the value of a flag; nothing: it fits, or the flag is none of ours.
+std::optional<Error> misfit(std::string_view spelled, const std::string& value);
+
 // Each gives nothing for a text that check_setting refuses.
 std::optional<bool> parse_bool(std::string_view text);  // true false yes no on off 1 0
 

@@ -91,6 +91,7 @@ class Walk {
   Result<void> unknown(const Typed& typed) {
     auto error = line_.unknown(typed.word);
     if (!line_.program) return tl::unexpected(std::move(error));
+    if (auto forgotten = value_was_forgotten()) return tl::unexpected(std::move(*forgotten));
     unknown_.emplace_back(typed.spelled, std::move(error));
     if (unknown_.size() == most_unknown) return tl::unexpected(unknown_flags());
     if (typed.has_value() || at_ == given_.size() || given_[at_].starts_with('-')) return {};
@@ -98,6 +99,14 @@ class Walk {
     ended_ = looks_like_a_program(given_[at_]) || (meant && !find_flag(line_, *meant)->takes_value());
     ++at_;
     return {};
+  }
+
+  // The flag before took the program for its value, as in `-np sh -c true`: the one that is unknown is the
+  // program's then.
+  [[nodiscard]] std::optional<Error> value_was_forgotten() const {
+    if (line_.misfit == nullptr || !unknown_.empty() || out_.found.empty()) return std::nullopt;
+    const auto& [flag, spelled] = out_.found.back();
+    return flag->takes_value() ? line_.misfit(spelled, out_.words.back()) : std::nullopt;
   }
 
   static bool looks_like_a_program(std::string_view word) {

@@ -196,6 +196,9 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
       {{"-np"}, "-np needs a value", "write -np N"},
       {{"-np", "-H", "a", "./t"}, "-np needs a value, but the next word is '-H'", "write -np N"},
       {{"--np=", "./t"}, "--np needs a value, but it is empty", "write --np N"},
+      {{"-np", "sh", "-c", "echo"}, "-np: 'sh' is not a whole number from 1 to 1000000", "write -np N"},
+      {{"-np", "2", "-c", "echo"}, "unknown flag '-c'", "write -np N, or --cpus-per-rank N"},
+      {{"-np", "sh", "-q", "-c"}, "unknown flag '-c'", "write -np N, or --cpus-per-rank N"},
       {{"-H", "", "./t"}, "-H needs a value, but it is empty", "write -H HOST[:SLOTS],..."},
       {{"--grace", "--", "./t"}, "--grace needs a value, but the next word is '--'", "write --grace TIME"},
   };

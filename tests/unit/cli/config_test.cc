@@ -306,7 +306,7 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{}, "no program was named | write trainrun [flags] program [arguments], or see trainrun --help"},
       {{"-np", "2"},
        "no program was named | write trainrun [flags] program [arguments], or see trainrun --help"},
-      {{"-np", "two", "./train"}, "-np: 'two' is not a whole number from 1 to 1000000"},
+      {{"-np", "two", "./train"}, "-np: 'two' is not a whole number from 1 to 1000000 | write -np N"},
       {{"-np", "2", "./train", ":", "./train"},
        "part 2 ('./train') has no -np | with several programs each says its own: -np 1 ./server : -np 7 "
        "./client"},
