@@ -349,7 +349,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
     if (i < mpi.size()) programs.back()["mpi"] = mpi_json(mpi[i]);
   }
 
-  const Json all = {{"schema", 1},
+  const Json all = {{"schema", dry_run_schema},
                     {"world_size", placement.seats.size()},
                     {"programs", programs},
                     {"hosts", hosts},

@@ -46,6 +46,8 @@ using RemoteCommand = std::function<std::string(const Host&)>;
 std::string dry_run_text(const JobSpec& job, const core::Placement& placement,
                          const RemoteCommand& remote_command, const ProgramsMpi& mpi = {});
 
+constexpr int dry_run_schema = 1;  // grows when a key changes its meaning
+
 // For programs, as above; indented, ends with a newline. Bytes that are not UTF-8 become U+FFFD.
 std::string dry_run_json(const JobSpec& job, const core::Placement& placement,
                          const RemoteCommand& remote_command, const ProgramsMpi& mpi = {});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/control/protocol.h"
 #include "launcher/core/placement.h"
+#include "launcher/output/host_check.h"
 #include "launcher/output/our_lines.h"
 #include "launcher/run.h"
 #include "launcher/transport/factory.h"
@@ -47,19 +49,27 @@ int print(const std::string& text) {
   return to_int(ExitCode::output_lost);
 }
 
-// A program that asked for JSON reads JSON, also when the words are wrong.
-int refuse(const Error& error, bool json) {
-  if (!json) return print_error(error);
-  const int printed = print(control::error_reply(error) + "\n");
+// A program that asked for JSON, whose schema this is, reads JSON, also when the words are wrong.
+int refuse(const Error& error, std::optional<int> schema) {
+  if (!schema) return print_error(error);
+  const int printed = print(control::error_reply(error, schema) + "\n");
   return printed != 0 ? printed : to_int(exit_code_of(error.code));
 }
 
 // Asked of words that could not be read; no matter that the program may have such flags of its own.
-bool wants_json(const std::vector<std::string>& argv) {
+std::optional<int> json_wanted(const std::vector<std::string>& argv) {
   const auto has = [&](std::string_view word) {
     return std::find(argv.begin(), argv.end(), word) != argv.end();
   };
-  return has("--json") && (has("--dry-run") || has("--check-hosts"));
+  if (!has("--json")) return std::nullopt;
+  return has("--check-hosts") ? std::optional(output::host_checks_schema)
+         : has("--dry-run")   ? std::optional(dry_run_schema)
+                              : std::nullopt;
+}
+
+std::optional<int> json_wanted(const Request& request) {
+  if (!request.json || request.action == Action::run) return std::nullopt;
+  return request.action == Action::check_hosts ? output::host_checks_schema : dry_run_schema;
 }
 
 bool needs_no_login(const JobSpec& job, const Host& host, const Inputs& inputs) {
@@ -78,11 +88,12 @@ int dry_run(const Request& request, const Inputs& inputs) {
   core::Placement first{Generation{1}, {}, 0};  // empty: the hosts are not known before the start
   if (!job.hosts.hosts.empty()) {
     auto placed = first_world(job);
-    if (!placed) return refuse(placed.error(), request.json);
+    if (!placed) return refuse(placed.error(), json_wanted(request));
     first = std::move(*placed);
   }
   const auto here = [&](const Host& host) { return needs_no_login(job, host, inputs); };
-  if (const auto good = decide_here(job, first, here); !good) return refuse(good.error(), request.json);
+  if (const auto good = decide_here(job, first, here); !good)
+    return refuse(good.error(), json_wanted(request));
   const RemoteCommand command = [&](const Host& host) { return remote_command(job, host, inputs); };
   ProgramsMpi mpi;
   for (const auto& program : job.programs) mpi.push_back(inputs.mpi_of(program.argv, program.directory));
@@ -139,7 +150,7 @@ bool starts_agents(Action action) {
 int perform(const Request& request, const Inputs& inputs) {
   if (starts_agents(request.action)) {
     const auto here = [&](const Host& host) { return needs_no_login(request.job, host, inputs); };
-    const bool json = request.json && request.action != Action::run;
+    const auto json = json_wanted(request);
     if (const auto good = keys_are_usable(request.job, here); !good) return refuse(good.error(), json);
     if (request.action != Action::dry_run) {
       if (const auto known = user_is_known(request.job, here); !known) return refuse(known.error(), json);
@@ -187,6 +198,6 @@ int main(int argc, char** argv) {
   }
   release_singleton(inputs->argv);
   const auto request = read_request(*inputs);
-  if (!request) return refuse(request.error(), wants_json(inputs->argv));
+  if (!request) return refuse(request.error(), json_wanted(inputs->argv));
   return perform(*request, *inputs);
 }

@@ -179,11 +179,12 @@ std::string ok_reply(std::string_view text) {
   return dumped(json);
 }
 
-std::string error_reply(const Error& error) {
+std::string error_reply(const Error& error, std::optional<int> schema) {
   Json json{{"ok", false},
             {"code", to_string(error.code)},
             {"exit_code", to_int(exit_code_of(error.code))},
             {"error", error.message}};
+  if (schema) json["schema"] = *schema;
   if (!error.hint.empty()) json["try"] = error.hint;
   return dumped(json);
 }

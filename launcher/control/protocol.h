@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -68,7 +69,8 @@ Result<Host> parse_leaving_host(std::string_view text);
 
 // Replies, without a newline.
 std::string ok_reply(std::string_view text = {});
-std::string error_reply(const Error& error);
+// `schema`: of what was asked for, where good answers tell theirs.
+std::string error_reply(const Error& error, std::optional<int> schema = {});
 
 // The text of a good reply, which may be empty, or the error that the launcher gave. A line that is no reply
 // is an error with Code::protocol.

@@ -72,7 +72,8 @@ std::string host_checks_json(const std::vector<HostCheck>& hosts) {
     list.push_back(std::move(one));
   }
   const int code = exit_code_of(hosts);
-  const Json all = {{"schema", 2}, {"ok", code == 0}, {"exit_code", code}, {"hosts", std::move(list)}};
+  const Json all = {
+      {"schema", host_checks_schema}, {"ok", code == 0}, {"exit_code", code}, {"hosts", std::move(list)}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -25,6 +25,8 @@ int exit_code_of(const std::vector<HostCheck>& hosts);
 // A line a host, and what to try.
 std::string host_checks_text(const std::vector<HostCheck>& hosts);
 
+constexpr int host_checks_schema = 2;  // of the JSON: grows when a key changes its meaning
+
 // {"schema": 2, "ok": ..., "exit_code": ..., "hosts": [...]}; the manual has the fields.
 std::string host_checks_json(const std::vector<HostCheck>& hosts);
 

@@ -29,15 +29,17 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(done.stderr, "trainrun: unknown flag '--npp'\n  try: did you mean --np?\n")
 
     def test_who_asks_for_json_gets_an_object_whatever_is_wrong(self):
-        for words, error in ((["--check-hosts", "--json", "-H", "a:x", "true"], "number of slots"),
-                             (["--check-hosts", "--json", "--hostfile", "/nope", "true"], "cannot read"),
-                             (["--dry-run", "--json", "-H", "a,b", "-np", "4", "true"], "-np 4 needs 4 slots"),
-                             (["--dry-run", "--json", "--npp", "true"], "unknown flag '--npp'"),
-                             (["ctl", "--json", "bogus"], "no command 'bogus'")):
+        for words, error, schema in (
+                (["--check-hosts", "--json", "-H", "a:x", "true"], "number of slots", 2),
+                (["--check-hosts", "--json", "--hostfile", "/nope", "true"], "cannot read", 2),
+                (["--check-hosts", "--json", "-H", "a", "-i", "/nope", "true"], "/nope", 2),
+                (["--dry-run", "--json", "-H", "a,b", "-np", "4", "true"], "-np 4 needs 4 slots", 1),
+                (["--dry-run", "--json", "--npp", "true"], "unknown flag '--npp'", 1),
+                (["ctl", "--json", "bogus"], "no command 'bogus'", None)):
             done = trainrun(*words)
             self.assertEqual((words, done.returncode, done.stderr), (words, 2, ""))
             told = json.loads(done.stdout)
-            self.assertEqual((told["ok"], told["exit_code"]), (False, 2))
+            self.assertEqual((told["ok"], told["exit_code"], told.get("schema")), (False, 2, schema))
             self.assertIn(error, told["error"])
 
     def test_a_list_behind_x_is_one_variable_and_no_value_of_it_is_told(self):
