@@ -12,6 +12,8 @@
 namespace trainrun::hosts {
 namespace {
 
+constexpr std::size_t most_failures = 5;  // a script's last words may be others at each look
+
 std::string count(std::size_t hosts) {
   return hosts == 0 ? "no host" : hosts == 1 ? "1 host" : fmt::format("{} hosts", hosts);
 }
@@ -66,7 +68,7 @@ Poller::Told Poller::answer(const Listing& listing, bool witness) {
     ++hosts_.revision;
     told.hosts = hosts_;
   }
-  if (std::exchange(failing_, false))
+  if (!std::exchange(failures_, {}).empty())
     told.say.push_back(
         fmt::format("host discovery answers{}: {}", first ? "" : " again", count(listing.hosts.size())));
   return told;
@@ -76,11 +78,15 @@ Poller::Told Poller::failure(const std::string& why) {
   for (auto& doubt : doubts_) doubt.reset();
   settled_ = false;
   Told told;
-  if (std::exchange(failing_, true)) return told;
+  const bool known = std::find(failures_.begin(), failures_.end(), why) != failures_.end();
+  if (known || failures_.size() >= most_failures) return told;
+  failures_.push_back(why);
+  const bool last = failures_.size() == most_failures;
   told.say.push_back(
-      fmt::format("host discovery: {}; {}", why,
+      fmt::format("host discovery: {}; {}{}", why,
                   answered_ ? fmt::format("the last good answer stays ({})", count(hosts_.hosts.size()))
-                            : std::string("there was no good answer yet, and it is asked again")));
+                            : std::string("there was no good answer yet, and it is asked again"),
+                  last ? "; no other failure is told before it answers" : ""));
   return told;
 }
 

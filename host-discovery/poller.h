@@ -5,7 +5,8 @@
 //   a host missing, fewer slots      when the next good look agrees (two that differ agree on the larger
 //                                    count, and a missing host has none); at once when the answer says
 //                                    `!host`
-//   a failure, garbage               the last good answer stays; said once, and once more when it is over
+//   a failure, garbage               the last good answer stays; each said once, a few at most, and once
+//                                    more when it is over
 //
 // Hosts that stay keep their order, whatever the order of the answer; new ones come last, in its order. So
 // the ranks of a running world do not shift because a script sorts by load.
@@ -43,8 +44,8 @@ class Poller {
   // that were fewer than we work with.
   std::vector<std::optional<int>> doubts_;
   bool settled_ = false;
-  bool answered_ = false;  // there was a good answer
-  bool failing_ = false;
+  bool answered_ = false;              // there was a good answer
+  std::vector<std::string> failures_;  // since then, as they were told
 };
 
 }  // namespace trainrun::hosts

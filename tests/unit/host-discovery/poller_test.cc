@@ -165,6 +165,24 @@ TEST_CASE("a failure keeps the last good answer and is said once, until it is go
   CHECK(scene.said == "host discovery: line 3: 'x y': no; the last good answer stays (2 hosts)\n");
 }
 
+TEST_CASE("a failure of another kind is said too, each once, and of ever new ones a few") {
+  Scene scene;
+  scene.look("a\n");
+  for (int i = 0; i < 2; ++i) scene.fail("it took longer than 1m00s"), scene.fail("not found");
+  CHECK(scene.said ==
+        "host discovery: it took longer than 1m00s; the last good answer stays (1 host)\n"
+        "host discovery: not found; the last good answer stays (1 host)\n");
+  for (int i = 0; i < 9; ++i) scene.fail("exited with code " + std::to_string(i));
+  CHECK(std::count(scene.said.begin(), scene.said.end(), '\n') == 5);
+  CHECK(
+      scene.said.ends_with("code 2; the last good answer stays (1 host); no other failure is told before it "
+                           "answers\n"));
+  scene.look("a\n");
+  scene.said.clear();
+  scene.fail("not found");
+  CHECK(scene.said == "host discovery: not found; the last good answer stays (1 host)\n");
+}
+
 TEST_CASE("first answers that are bad are said, and asking goes on") {
   Scene scene;
   CHECK(scene.fail() == "-");
