@@ -40,7 +40,8 @@ class Controller {
 
   // Dials every host; from here on all happens in the loop, which is stopped when the job is over.
   Result<void> start();
-  void user_signal(int number);
+  // `by_ctl`: nobody sent it, `trainrun ctl end` asks for the same.
+  void user_signal(int number, bool by_ctl = false);
   void forward_signal(int number) { fleet_.send_all(wire::Signal{{}, number, false}); }
   // ^Z: the workers and then this process stop; fg: all go on.
   void suspend();

@@ -33,10 +33,10 @@ std::string wall_clock_of(Instant at) {
 
 }  // namespace
 
-void Controller::user_signal(int number) {
+void Controller::user_signal(int number, bool by_ctl) {
   ++user_signals_;
   asked_to_end();
-  if (!finish_) event(core::UserSignal{number});
+  if (!finish_) event(core::UserSignal{number, by_ctl});
 }
 
 // Once asked the user waits for --grace, as for the ranks. Asked again he waits for nothing.

@@ -249,7 +249,7 @@ std::string Steering::answer(const control::Command& command) {
                                      : "restarting all ranks: this program cannot recover in place");
     }
     case Kind::end:
-      controller_.event(core::UserSignal{SIGTERM, true});
+      controller_.user_signal(SIGTERM, true);
       return control::ok_reply("ending the job");
   }
   return control::error_reply({Code::internal, "an unknown command", {}});

@@ -35,13 +35,15 @@ class Ending {
   // The grace passed, and ranks had to be killed: a longer one, to be advised once in a job. A checkpoint
   // that was cut short most likely needed not much more.
   std::optional<Duration> grace_to_advise(Duration grace);
+  // True once in a job: the last output is waited for.
+  bool wait_for_output() { return !std::exchange(output_waits_, true); }
 
  private:
   int requests_ = 0;
   int last_signal_ = 0;
   Instant requested_at_{}, last_at_{}, since_{};
   int signal_ = 0;
-  bool killed_ = false, advised_ = false;
+  bool killed_ = false, advised_ = false, output_waits_ = false;
 };
 
 }  // namespace trainrun::core

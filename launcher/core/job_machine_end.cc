@@ -194,7 +194,10 @@ void JobMachine::output_is_late() {
     ++late;
     if (user_waits) world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
   }
-  if (!user_waits) return arm(Deadline::kill, now_ + after_kill);
+  if (!user_waits) {
+    if (late > 0 && ending_.wait_for_output()) tell(notice::OutputUnread{late, false});
+    return arm(Deadline::kill, now_ + after_kill);
+  }
   tell(notice::OutputUnread{late});
   after_worker_change();
 }

@@ -301,9 +301,11 @@ struct Killing {
     v("longer_grace", longer_grace);
   }
 };
+// The last output of ranks that have ended waits for its reader.
 struct OutputUnread {
   int ranks = 0;
-  TRAINRUN_RECORD("output unread") { v("ranks", ranks); }
+  bool given_up = true;  // else it is waited for
+  TRAINRUN_RECORD("output unread") { v("ranks", ranks), v("given_up", given_up); }
 };
 struct ProcessesStuck {
   HostRef host;

@@ -271,7 +271,9 @@ struct NoticeWords {
         it.longer_grace ? fmt::format(" (try: --grace {})", in_whole_seconds(*it.longer_grace)) : "")};
   }
   Lines operator()(const notice::OutputUnread& it) const {
-    return {fmt::format("the last output of {} was not read in time", counted(it.ranks, "rank"))};
+    const auto whose = fmt::format("the last output of {}", counted(it.ranks, "rank"));
+    if (!it.given_up) return {"waiting until " + whose + " is read; a signal ends that"};
+    return {whose + " was not read in time"};
   }
   Lines operator()(const notice::ProcessesStuck& it) const {
     return {

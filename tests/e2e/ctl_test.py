@@ -38,6 +38,14 @@ class Control(ElasticTest):
         job.wait_for("got TERM", count=2)
         self.assertEqual(self.assertEnds(job.wait(), 143).died_by, 0)  # no signal came
 
+    def test_end_gives_a_reader_that_takes_nothing_no_more_than_a_signal_does(self):
+        job = self.start("-np", 2, "--grace", 1, "yes")
+        job.stop_reading()
+        job.wait_until(lambda: self.own_jobs() and len(self.processes("yes")) >= 2, "the job runs, and can be asked")
+        self.ctl("end")
+        os.set_blocking(job.process.stdout.fileno(), True)
+        self.assertSays(self.assertEnds(job.wait(timeout=30), 143), "nobody read it in time$", "^trainrun: ended by ctl end")
+
     @staticmethod
     def fake_result(text):
         class Said:

@@ -94,6 +94,25 @@ TEST_SUITE("core.job_words") {
     CHECK_FALSE(bench.armed.contains(Deadline::notice));
   }
 
+  TEST_CASE("last output that nobody reads is told to be waited for, once, and given up when the user asks") {
+    Bench bench(1);
+    bench.all_running();
+    bench.end(1, ExitStatus::exited(3));
+    bench.tell(WorkerExited{WorkerId{2}, ExitStatus::killed(SIGTERM, false), bench.now, {}});
+    const auto times = [&bench](const std::string& line) {
+      const auto lines = bench.said();
+      return std::count(lines.begin(), lines.end(), line);
+    };
+    bench.pass(Deadline::grace);
+    for (int i = 0; i < 3; ++i) bench.pass(Deadline::kill);
+    CHECK(times("waiting until the last output of 1 rank is read; a signal ends that") == 1);
+    CHECK(bench.machine->phase() == JobMachine::Phase::draining);
+    bench.tell(UserSignal{SIGTERM});
+    bench.pass(Deadline::kill);
+    CHECK(times("the last output of 1 rank was not read in time") == 1);
+    CHECK(bench.machine->phase() == JobMachine::Phase::closing);
+  }
+
   TEST_CASE("what ranks left in the background is told when it is ended") {
     Bench bench(1);
     bench.all_running();
