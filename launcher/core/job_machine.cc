@@ -66,6 +66,8 @@ JobMachine::Progress JobMachine::progress() const {
   p.started = counts.members - counts.members_that(WorkerState::ordered);
   p.alive = counts.members_that(WorkerState::spawned);
   p.finished = counts.members_that(WorkerState::finished);
+  p.joined = met_ ? 0 : counts.joined;
+  p.waiting = counts.members_that_wait;
   return p;
 }
 

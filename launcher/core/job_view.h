@@ -24,6 +24,8 @@ struct JobProgress {
   std::uint32_t generation = 0;
   int hosts = 0, hosts_ready = 0;
   int ranks = 0, started = 0, alive = 0, finished = 0;
+  int joined = 0;        // in the rendezvous, where others are awaited; none once all have met
+  int waiting = 0;       // they have left the world, and are ready for the next one
   int ending = 0;        // of those who must end
   Instant drained_at{};  // draining: when that began
 };

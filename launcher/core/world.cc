@@ -107,6 +107,7 @@ void World::count(const Worker& worker, int by, Counts& counts) {
   add(counts.survivors_that_wait, worker.survives() && worker.waits);
   add(counts.members_that_wait, alive && worker.waits);
   add(counts.awaited_members, worker.awaited());
+  add(counts.joined, alive && worker.joined);
   add(counts.took_part, worker.joined || worker.has_state);
   add(counts.ended_well, worker.ended_well());
   add(counts.finished_badly, worker.state == WorkerState::finished && !worker.status.success());

@@ -82,6 +82,7 @@ class World {
     int survivors_that_wait = 0;    // for their next place
     int members_that_wait = 0;      // alive
     int awaited_members = 0;        // see Worker::awaited
+    int joined = 0;                 // the generation's rendezvous, alive
     int took_part = 0;              // members that came to the rendezvous, of this generation or an earlier
     int ended_well = 0;             // see Worker::ended_well
     int finished_badly = 0;         // members

@@ -13,6 +13,14 @@ std::string whole_seconds(Duration duration) {
   return whole < seconds(60) ? fmt::format("{} s", whole.count()) : format_duration(whole);
 }
 
+// Of ranks that run: those that cannot go on without others.
+std::string who_waits(const core::JobMachine::Progress& p) {
+  const int missing = p.ranks - p.joined;
+  if (p.joined > 0)
+    return missing > 0 ? fmt::format(" {} of them waiting for {},", p.joined, counted(missing, "other")) : "";
+  return p.waiting > 0 ? fmt::format(" {} of them waiting for the next generation,", p.waiting) : "";
+}
+
 std::string activity(const core::JobMachine::Progress& p, Instant now, Duration elapsed, Duration grace) {
   using Phase = core::JobMachine::Phase;
   const auto time = whole_seconds(elapsed);
@@ -22,7 +30,8 @@ std::string activity(const core::JobMachine::Progress& p, Instant now, Duration 
     case Phase::forming:
       return fmt::format("starting: {} of {}, {}", p.started, counted(p.ranks, "rank"), time);
     case Phase::running:
-      return fmt::format("{} of {} running,{} {}", p.alive, counted(p.ranks, "rank"),
+      return fmt::format("{} of {} {},{}{} {}", p.alive, counted(p.ranks, "rank"),
+                         p.joined > 0 ? "started" : "running", who_waits(p),
                          p.finished > 0 ? fmt::format(" {} done,", p.finished) : "", time);
     case Phase::draining:
       if (p.ending > 0)

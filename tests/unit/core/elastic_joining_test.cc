@@ -13,7 +13,9 @@ TEST_SUITE("core.elastic joining") {
     bench.end(bench.at(0), ExitStatus::exited(1));
     bench.form();
     const auto stuck = bench.at(2);
+    CHECK(bench.machine->progress().joined == 0);
     for (std::uint32_t rank : {0u, 1u, 3u}) bench.tell(MemberJoined{Generation{2}, Rank{rank}});
+    CHECK(bench.machine->progress().joined == 3);
     bench.pass(Deadline::join);
     CHECK(bench.count<SignalWorkers>(
               [&](const auto& it) { return it.number == SIGKILL && it.workers == std::vector{stuck}; }) == 1);
@@ -21,6 +23,9 @@ TEST_SUITE("core.elastic joining") {
     bench.pass(Deadline::backoff);
     bench.form(true);
     CHECK(bench.generation() == 3);
+    CHECK(bench.machine->progress().joined == 0);  // all have met, and run
+    bench.tell(MemberWaits{Generation{3}, bench.at(0)});
+    CHECK(bench.machine->progress().waiting == 1);
   }
 
   TEST_CASE("in place: one that starts anew may load for longer than --start-timeout, and survivors wait") {
