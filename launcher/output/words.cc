@@ -28,9 +28,9 @@ const char* words_of(Follows follows) {
     case Follows::all_start_anew:
       return "restarting all ranks";
     case Follows::all_go_on:
-      return "all ranks go on";
+      return "all ranks go on in the next generation";
     case Follows::others_go_on:
-      return "the others go on without it";
+      return "the others go on without it in the next generation";
   }
   return "";
 }

@@ -103,7 +103,8 @@ TEST_SUITE("core.elastic words") {
     Bench bench(1, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.limit.count = 1; });
     bench.all_running(true);
     for (std::uint32_t rank : {0u, 1u}) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
-    CHECK(bench.has_said("all ranks gave up on this world; all ranks go on (restart 1 of 1"));
+    CHECK(bench.has_said(
+        "all ranks gave up on this world; all ranks go on in the next generation (restart 1 of 1"));
     bench.form(true);
     CHECK(bench.generation() == 2);
     for (std::uint32_t rank : {0u, 1u}) bench.tell(MemberWaits{Generation{2}, bench.at(rank)});
