@@ -99,10 +99,11 @@ std::optional<Request> answer(const MpiLine& line, const std::optional<ForeignLi
       Request out;
       if (setting.option == Option::help) {
         out.action = Action::help;
-        out.text = as_mpi                   ? mpi_help()
-                   : as_horovod             ? horovod_help()
-                   : setting.value == "all" ? long_help()
-                                            : short_help();
+        out.text = as_mpi                              ? mpi_help()
+                   : as_horovod                        ? horovod_help()
+                   : called_as.starts_with("torchrun") ? help_as_torchrun(setting.value == "all")
+                   : setting.value == "all"            ? long_help()
+                                                       : short_help();
         return out;
       }
       if (setting.option == Option::print_options) {

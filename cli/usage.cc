@@ -118,6 +118,11 @@ std::string long_help() {
   return out;
 }
 
+std::string help_as_torchrun(bool all) {
+  return "This torchrun is trainrun. torchrun's options that work: man trainrun-pytorch\n\n" +
+         (all ? long_help() : short_help());
+}
+
 std::string horovod_version_text() {
   return "0.28.1\ntrainrun " TRAINRUN_VERSION ", called as horovodrun: reads its command line\n";
 }

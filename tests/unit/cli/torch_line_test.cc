@@ -158,6 +158,22 @@ TEST_CASE("called as torchrun one rank a host is started unless a number is give
   CHECK(torch_job(world, "").programs[0].np == 2);
 }
 
+TEST_CASE("called as torchrun the help says whose it is first") {
+  World world;
+  const auto help = [&world](const std::vector<std::string>& words) {
+    const auto request = world.read(words);
+    REQUIRE(request);
+    return request->text;
+  };
+  const auto ours = help({"--help"}), all = help({"--help", "all"});
+  CHECK(ours.starts_with("usage: trainrun "));
+  world.called_as = "torchrun";
+  const std::string head =
+      "This torchrun is trainrun. torchrun's options that work: man trainrun-pytorch\n\n";
+  CHECK(help({"--help"}) == head + ours);
+  CHECK(help({"--help", "all"}) == head + all);
+}
+
 TEST_CASE("torchrun's variables are the weakest settings but the defaults") {
   World world;
   world.environment.insert(world.environment.end(), {{"PET_NPROC_PER_NODE", "2"},
