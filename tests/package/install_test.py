@@ -79,6 +79,11 @@ class Installed(unittest.TestCase):
         self.assert_complete(self.prefix)
         self.assert_runs(self.prefix + "/bin/trainrun")
 
+    def test_python_finds_its_part_by_the_path_that_the_manual_says(self):
+        found = self.run_program("env", f"PYTHONPATH={self.prefix}/lib/python3/dist-packages", "/usr/bin/python3", "-c",
+                                 "import importlib.util; print(importlib.util.find_spec('trainrun').origin)")
+        self.assertEqual(found.strip(), self.prefix + "/lib/python3/dist-packages/trainrun/__init__.py")
+
     def test_below_usr_local_pythons_part_is_where_python_looks(self):
         root = self.folder + "/root"
         self.run_program("env", "DESTDIR=" + root, CMAKE, "--install", BUILD, "--prefix", "/usr/local", "--component", "comm")
