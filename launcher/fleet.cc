@@ -8,6 +8,7 @@
 #include "launcher/base/fault.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
+#include "launcher/core/master_port.h"
 #include "launcher/core/preload.h"
 #include "launcher/transport/factory.h"
 #include "launcher/transport/local.h"
@@ -201,13 +202,13 @@ void Fleet::dialled(HostIndex host, std::uint32_t dial, Result<transport::Dialle
 }
 
 std::vector<wire::OpenDoor> Fleet::doors() const {
-  std::vector<wire::OpenDoor> doors{{job_.ports.first, job_.ports.last}};
+  const auto ports = core::ports_of_doors(job_);
+  std::vector<wire::OpenDoor> doors{{ports.first, ports.last}};
   if (job_.torch_store == TorchStore::trainrun) {
     const auto wanted = job_.master_port == 0 ? job_.ports : PortRange{job_.master_port, job_.master_port};
     doors.push_back({wanted.first, wanted.last, wire::DoorKind::torch_store});
   }
-  if (job_.compat == Compat::horovod)
-    doors.push_back({job_.ports.first, job_.ports.last, wire::DoorKind::horovod});
+  if (job_.compat == Compat::horovod) doors.push_back({ports.first, ports.last, wire::DoorKind::horovod});
   return doors;
 }
 

@@ -12,10 +12,18 @@
 namespace trainrun::core {
 namespace {
 
-Error refusal(const std::string& host, std::uint16_t named, const wire::PortHeld& held) {
+// "29500", "29500-29510"
+std::string words_of(const PortRange& range) {
+  return range.first == range.last ? std::to_string(range.first)
+                                   : fmt::format("{}-{}", range.first, range.last);
+}
+
+Error refusal(const std::string& host, std::uint16_t named, const PortRange& range,
+              const wire::PortHeld& held) {
   if (named == 0) {
     return {Code::try_again,
-            fmt::format("{}: cannot reserve a port for MASTER_PORT: {}", host, errno_text(held.error)),
+            fmt::format("{}: cannot reserve a port for MASTER_PORT: {}{}", host, errno_text(held.error),
+                        range.first == 0 ? "" : fmt::format(" (--port-range {})", words_of(range))),
             held.error == EMFILE || held.error == ENFILE
                 ? open_files_hint(held.error)
                 : "widen --port-range, or name a port with --master-port"};
@@ -30,6 +38,22 @@ Error refusal(const std::string& host, std::uint16_t named, const wire::PortHeld
 }
 
 }  // namespace
+
+PortRange ports_of_doors(const JobSpec& job) {
+  const PortRange any;
+  auto range = job.ports;
+  if (range.first == 0) return any;
+  const auto named = job.master_port;
+  const int doors = job.compat == Compat::horovod ? 2 : 1;
+  if (named == 0) return range.last - range.first < doors ? any : range;
+  if (named < range.first || named > range.last) return range;
+  if (named - range.first < range.last - named) {
+    range.first = static_cast<std::uint16_t>(named + 1);
+  } else {
+    range.last = static_cast<std::uint16_t>(named - 1);
+  }
+  return range.last - range.first + 1 < doors ? any : range;
+}
 
 MasterPort::MasterPort(const JobSpec& job)
     : named_(job.master_port), range_(job.ports), own_store_(job.torch_store == TorchStore::trainrun) {}
@@ -69,7 +93,7 @@ std::optional<MasterPort::Reserved> MasterPort::take(const HostSet& hosts) {
   const auto held = std::exchange(held_, std::nullopt)->answer;
   if (held.error == 0) return Reserved{wanted.generation, held.port};
   return Reserved{wanted.generation,
-                  tl::unexpected(refusal(hosts.hosts[wanted.host.value].name, named_, held))};
+                  tl::unexpected(refusal(hosts.hosts[wanted.host.value].name, named_, range_, held))};
 }
 
 }  // namespace trainrun::core

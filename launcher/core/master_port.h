@@ -15,6 +15,10 @@
 
 namespace trainrun::core {
 
+// Where doors listen, which are on loopback alone. They leave MASTER_PORT's to rank 0: a range that would
+// hold no other port beside them is its own, and theirs are of the kernel's choice.
+PortRange ports_of_doors(const JobSpec& job);
+
 class MasterPort {
  public:
   explicit MasterPort(const JobSpec& job);

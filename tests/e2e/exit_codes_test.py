@@ -246,6 +246,22 @@ class ExitCodes(LocalTest):
         self.assertEnds(job.wait(), 143)
         self.assertEnds(self.run_job(*words, "true"), 0)
 
+    def test_a_range_of_one_port_is_rank_0s_and_a_restart_has_it_again(self):
+        port = self.three_free_ports()
+        listen = ("import os, socket, sys\nlistener = socket.create_server(('', int(os.environ['MASTER_PORT'])))\n"
+                  "socket.create_connection(listener.getsockname())\nlistener.accept()\n"
+                  "print('port', os.environ['MASTER_PORT'])\nsys.exit(os.environ['TRAINRUN_GENERATION'] == sys.argv[1])\n")
+        words = ("-np", 1, "--port-range", f"{port}-{port}")
+        done = self.run_job(*words, "--max-restarts", 1, "python3", "-c", listen, 1)
+        self.assertEqual(re.findall(r"port (\d+)", self.assertEnds(done, 0).out), [str(port)] * 2)
+        for last in (port, port + 1):
+            done = self.run_job("-np", 1, "--port-range", f"{port}-{last}", "--master-port", port, "python3", "-c", listen, 0)
+            self.assertEnds(done, 0)
+        with socket.create_server(("", port)):
+            done = self.assertEnds(self.run_job(*words, "true"), 75)
+        self.assertSays(done, rf"cannot reserve a port for MASTER_PORT: Address already in use .--port-range {port}.",
+                        "try +widen --port-range")
+
     @staticmethod
     def three_free_ports():
         """Below those that the system gives out by itself."""

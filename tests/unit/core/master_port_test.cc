@@ -23,6 +23,29 @@ JobSpec job_with(std::uint16_t named = 0) {
 }  // namespace
 
 TEST_SUITE("master port") {
+  TEST_CASE("doors leave the port of rank 0 alone, and have the range where it holds more") {
+    const auto doors = [](PortRange range, std::uint16_t named, Compat compat = Compat::automatic) {
+      auto job = job_with(named);
+      job.ports = range;
+      job.compat = compat;
+      const auto ports = ports_of_doors(job);
+      return std::pair(ports.first, ports.last);
+    };
+    using Ports = std::pair<std::uint16_t, std::uint16_t>;
+    const Ports any{0, 0};
+    CHECK(doors({}, 0) == any);
+    CHECK(doors({20000, 20000}, 0) == any);
+    CHECK(doors({20000, 20001}, 0) == Ports{20000, 20001});
+    CHECK(doors({20000, 20001}, 0, Compat::horovod) == any);
+    CHECK(doors({20000, 20002}, 0, Compat::horovod) == Ports{20000, 20002});
+    CHECK(doors({20000, 20000}, 20000) == any);
+    CHECK(doors({20000, 20000}, 29500) == Ports{20000, 20000});
+    CHECK(doors({20000, 20001}, 20000) == Ports{20001, 20001});
+    CHECK(doors({20000, 20001}, 20001) == Ports{20000, 20000});
+    CHECK(doors({20000, 20001}, 20001, Compat::horovod) == any);
+    CHECK(doors({20000, 20010}, 20004) == Ports{20005, 20010});
+  }
+
   TEST_CASE("an agent is asked once a generation, and its answer is taken once") {
     const auto job = job_with();
     MasterPort port(job);
@@ -144,7 +167,9 @@ TEST_SUITE("master port") {
       port.want({one, first}, false);
       port.answered(first, {.error = EADDRINUSE});
       const auto error = port.take(job.hosts)->port.error();
-      CHECK(error.message == "gpu1: cannot reserve a port for MASTER_PORT: Address already in use");
+      CHECK(error.message ==
+            "gpu1: cannot reserve a port for MASTER_PORT: Address already in use (--port-range "
+            "20000-20100)");
       CHECK(error.hint == "widen --port-range, or name a port with --master-port");
     }
     SUBCASE("since too many files are open") {
