@@ -190,10 +190,8 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
         console_.say(job_.hosts.hosts[host.value].name + ": " + it.text);
       });
     case wire::StoreSeen::type:
-      return handle(static_cast<wire::StoreSeen*>(nullptr), [this](const auto& it) {
-        if (const auto absent = store_.seen(it, io::Loop::now()); !absent.empty())
-          event(core::RanksAbsent{it.generation, with_last_words(absent), "init_process_group"});
-      });
+      return handle(static_cast<wire::StoreSeen*>(nullptr),
+                    [this](const auto& it) { tell(store_.seen(it, io::Loop::now())); });
     case wire::PortHeld::type:
       return handle(static_cast<wire::PortHeld*>(nullptr), [this, host](const auto& it) {
         port_.answered(host, it);
@@ -259,7 +257,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   auto status = ExitStatus::from_wait(message->raw_status);
   if (message->in_mpi && status.success())
     status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
-  if (status.success()) store_.ended(message->worker);
+  if (status.success()) tell(store_.ended(message->worker, io::Loop::now()));
   const auto words = words_of(message->worker);
   // One that it survived may stand there since long ago.
   const auto spoke = last_stderr_.find(message->worker);

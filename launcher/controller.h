@@ -95,6 +95,7 @@ class Controller {
   [[nodiscard]] RendezvousHub::Events members();
   void tell_refused(HostIndex host, const std::string& what);
   void ranks_wait(Generation generation, const std::set<Rank>& came, const std::string& where);
+  void tell(const StoreFindings& found);
   [[nodiscard]] std::vector<core::AbsentWorker> with_last_words(const std::vector<WorkerId>& workers) const;
   void cannot_start(const core::StartWorker& order, const Error& error);
   void use_port();

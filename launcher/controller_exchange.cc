@@ -9,6 +9,7 @@
 namespace trainrun {
 
 void Controller::exchanges(HostIndex host, const wire::Frame& frame) {
+  store_.meet_elsewhere(world_.generation());
   const auto handle = [&]<class Message>(const Message*, auto&& work) {
     if (auto message = wire::from_frame<Message>(frame)) perform(work(std::move(*message)));
   };

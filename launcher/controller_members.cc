@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/controller.h"
+#include "launcher/store_words.h"
 
 namespace trainrun {
 namespace {
@@ -138,6 +139,18 @@ void Controller::ranks_wait(Generation generation, const std::set<Rank>& came, c
     if (!came.contains(worker.seat.rank)) absent.push_back(worker.worker);
   }
   event(core::RanksAbsent{generation, with_last_words(absent), where});
+}
+
+void Controller::tell(const StoreFindings& found) {
+  if (!found.absent.empty())
+    event(core::RanksAbsent{world_.generation(), with_last_words(found.absent),
+                            fmt::format("init_process_group at MASTER_PORT {}", store_.port())});
+  const auto name = [this](WorkerId worker) {
+    const auto* seat = machine_.seat_of(worker);
+    if (seat == nullptr) return std::string("a rank");
+    return fmt::format("rank {} on {}", seat->rank.value, job_.hosts.hosts[seat->host.value].name);
+  };
+  for (const auto& line : store_lines(found, store_.port(), name)) console_.say(line);
 }
 
 std::vector<core::AbsentWorker> Controller::with_last_words(const std::vector<WorkerId>& workers) const {

@@ -2,9 +2,9 @@
 // to say who has not. Pure.
 //
 // Two findings, each once a generation: some wait for others, a while after they came; and nobody has come
-// though all have loaded PyTorch, for longer: each may take itself for a world of one, as programs of
-// Accelerate do that are not told to use the CPU. Ranks that meet by other means, as those of Horovod, MPI
-// and comm, are not spoken of.
+// though all have loaded PyTorch, for longer, or until all have ended well: each may take itself for a world
+// of one. Ranks that meet by other means, as those of Horovod, MPI and comm, or at a port of their own, are
+// not spoken of.
 #pragma once
 
 #include <map>
@@ -18,30 +18,57 @@
 
 namespace trainrun {
 
+// What is to be told. All empty: nothing.
+struct StoreFindings {
+  // A rank that serves a port, or is connected to one that some rank serves, and is not at the store.
+  struct Elsewhere {
+    WorkerId worker;
+    std::uint16_t port = 0;
+    bool listens = false, meets = false;  // another rank
+  };
+  std::vector<WorkerId> absent{};      // by rank; all: nobody has come
+  std::vector<Elsewhere> elsewhere{};  // by rank
+  // Nobody has come to the store, and some, not all of them, meet elsewhere: they are not `absent`.
+  bool some_meet_elsewhere = false;
+  std::vector<WorkerId> hosts{};  // several of them listen at the store's port, each for itself
+  bool unasked = false;           // their script stays alone here unless it is told to use the CPU
+};
+
 class StoreCensus {
  public:
-  static constexpr Duration waits_for = seconds(10), alone_for = seconds(30);
+  // Who ends sooner after PyTorch was seen in it has hardly trained.
+  static constexpr Duration waits_for = seconds(10), alone_for = seconds(30), least_life = seconds(2);
 
   // `workers` by rank; none: there is nothing to be found out.
   void begin(Generation generation, std::vector<WorkerId> workers);
   // The ranks of this generation meet by other means, or are about to.
   void meet_elsewhere(Generation generation) { told_alone_ |= generation == generation_; }
   // It has ended well, and will not come any more.
-  void ended(WorkerId worker) { ended_.insert(worker); }
-  // Gives who is not there, by rank, if it is time to say so; all of them: nobody is. Nobody is named by what
-  // was seen before the time to wait had passed.
-  std::vector<WorkerId> seen(const wire::StoreSeen& by_agent, Instant now);
+  StoreFindings ended(WorkerId worker, Instant now);
+  // Gives what there is, if it is time to say so. Nobody is named by what was seen before the time to wait
+  // had passed.
+  StoreFindings seen(const wire::StoreSeen& by_agent, Instant now);
+  [[nodiscard]] std::uint16_t port() const { return port_; }
 
  private:
+  void learn(const wire::StoreSeen& by_agent, Instant now);
   [[nodiscard]] std::vector<WorkerId> missing_after(Instant when) const;
+  [[nodiscard]] std::vector<StoreFindings::Elsewhere> elsewhere() const;
+  // Nothing: some have not loaded PyTorch.
+  [[nodiscard]] std::optional<Instant> all_loaded(bool with_ended) const;
+  StoreFindings alone(std::vector<WorkerId> missing);
 
   Generation generation_{};
   std::vector<WorkerId> workers_;
-  std::set<WorkerId> met_, ended_;
+  std::set<WorkerId> met_, ended_, hosts_;
   std::map<WorkerId, Instant> absent_at_;  // when it was last seen to be
   std::map<WorkerId, Instant> loaded_at_;  // when it was first seen to have PyTorch
+  std::map<WorkerId, wire::PortsOfRank> ports_;
   std::optional<Instant> first_met_;
-  bool told_waits_ = false, told_alone_ = false;
+  std::uint16_t port_ = 0;
+  bool told_waits_ = false, told_alone_ = false, told_hosts_ = false, told_unasked_ = false;
+  bool traces_ = false;    // somebody met, and nobody was looked at meanwhile
+  bool listened_ = false;  // somebody did, at another port: others may have come and gone
 };
 
 }  // namespace trainrun

@@ -216,6 +216,7 @@ void Job::make_directory(const wire::OpenJob& order, wire::Prepared& answer) {
 }
 
 void Job::on_child() {
+  store_watch_.ending();
   supervisor_.reap();
   sweeper_.step();
   ending_step();

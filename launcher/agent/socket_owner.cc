@@ -4,18 +4,23 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::agent {
 
-bool has_socket(const std::string& process, const std::set<std::uint64_t>& inodes) {
+namespace {
+
+// Until `taken` has seen enough.
+void each_socket(const std::string& process, const std::function<bool(std::uint64_t)>& taken) {
   constexpr std::string_view prefix = "socket:[";
   const auto descriptors = fmt::format("/proc/{}/fd", process);
   const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir(descriptors.c_str()), ::closedir);
-  if (!all) return false;
+  if (!all) return;
   while (const auto* entry = ::readdir(all.get())) {
     char target[64]{};
     const auto path = fmt::format("{}/{}", descriptors, entry->d_name);
@@ -24,9 +29,25 @@ bool has_socket(const std::string& process, const std::set<std::uint64_t>& inode
     if (!word.starts_with(prefix)) continue;
     word.remove_prefix(prefix.size());
     const auto inode = parse_unsigned<std::uint64_t>(word.substr(0, word.find(']')));
-    if (inode && inodes.contains(*inode)) return true;
+    if (inode && taken(*inode)) return;
   }
-  return false;
+}
+
+}  // namespace
+
+std::set<std::uint64_t> sockets_of(const std::string& process) {
+  std::set<std::uint64_t> found;
+  each_socket(process, [&](std::uint64_t inode) {
+    found.insert(inode);
+    return false;
+  });
+  return found;
+}
+
+bool has_socket(const std::string& process, const std::set<std::uint64_t>& inodes) {
+  bool found = false;
+  each_socket(process, [&](std::uint64_t inode) { return found = inodes.contains(inode); });
+  return found;
 }
 
 std::optional<WorkerId> worker_with_socket(std::uint64_t inode,

@@ -13,8 +13,10 @@
 
 namespace trainrun::agent {
 
-// Whether it has one of these. False also where its descriptors are not ours to see. `process`: a name in
-// /proc.
+// All that it has; empty also where its descriptors are not ours to see. `process`: a name in /proc.
+std::set<std::uint64_t> sockets_of(const std::string& process);
+
+// Whether it has one of these. False also where its descriptors are not ours to see.
 bool has_socket(const std::string& process, const std::set<std::uint64_t>& inodes);
 
 // Whose process has it: a leader of a worker, or one that descends from one. Costs a look at each of their

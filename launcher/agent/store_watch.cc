@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "launcher/agent/process_tree.h"
+#include "launcher/agent/accelerate_program.h"
 #include "launcher/agent/socket_owner.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
@@ -15,45 +15,35 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr Duration pause = seconds(10), long_pause = seconds(30);
-constexpr int short_pauses = 12, most_looks = 70;  // half an hour, after which PyTorch gives up by itself
-constexpr std::size_t most_of_table = 16u << 20, most_of_maps = 4u << 20;
+// A script that is short has loaded PyTorch within seconds, and may be done before ten have passed.
+constexpr Duration quick_pause = seconds(1), pause = seconds(10), long_pause = seconds(30);
+constexpr int quick_looks = 10, looks_of_minutes = 21;
+constexpr int most_looks = 79;  // half an hour, after which PyTorch gives up by itself
+constexpr std::size_t most_of_maps = 4u << 20, most_of_environment = 4u << 20, most_ports = 16;
 
 bool has_torch(pid_t process) {
   const auto maps = read_file(fmt::format("/proc/{}/maps", process), most_of_maps).value_or(std::string{});
   return maps.find("/libtorch") != std::string::npos;
 }
 
-// It, or one that it has started, as a script around the program would.
-bool any_of(const ProcessTree& tree, pid_t leader, const std::function<bool(pid_t)>& test) {
-  if (test(leader)) return true;
-  const auto others = tree.descendants(leader);
-  return std::any_of(others.begin(), others.end(), test);
+bool is_told_of_cpu(pid_t process) {
+  const auto text =
+      read_file(fmt::format("/proc/{}/environ", process), most_of_environment).value_or(std::string{});
+  return text.find("ACCELERATE_USE_CPU=") != std::string::npos;
+}
+
+std::vector<std::uint16_t> some(const std::set<std::uint16_t>& ports) {
+  std::vector<std::uint16_t> out(ports.begin(), ports.end());
+  out.resize(std::min(out.size(), most_ports));
+  return out;
 }
 
 }  // namespace
 
-std::set<std::uint64_t> sockets_to(std::string_view table, std::uint16_t port) {
-  constexpr std::string_view established = "01", listening = "0A";
-  const auto suffix = fmt::format(":{:04X}", port);
-  std::set<std::uint64_t> found;
-  for (const auto line : split(table, '\n')) {
-    std::vector<std::string_view> words;
-    for (const auto word : split(line, ' ')) {
-      if (!word.empty()) words.push_back(word);
-    }
-    if (words.size() < 10) continue;
-    const bool to_it = words[3] == established && words[2].ends_with(suffix);
-    const bool it = words[3] == listening && words[1].ends_with(suffix);
-    if (!to_it && !it) continue;
-    if (const auto inode = parse_unsigned<std::uint64_t>(words[9]); inode && *inode != 0)
-      found.insert(*inode);
-  }
-  return found;
-}
-
-bool looks_again(int looks, bool all_met, bool torch_is_here) {
-  return !all_met && looks < (torch_is_here ? most_looks : short_pauses);
+std::optional<Duration> next_look(int looks, bool all_met, bool torch_is_here) {
+  if (all_met || looks >= (torch_is_here ? most_looks : looks_of_minutes)) return std::nullopt;
+  if (looks < quick_looks) return quick_pause;
+  return looks < looks_of_minutes ? pause : long_pause;
 }
 
 StoreWatch::StoreWatch(io::Loop& loop, io::FrameStream& link,
@@ -66,40 +56,63 @@ void StoreWatch::ordered(const wire::Start& order) {
   const bool ours = wire::value_of(order.env, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   if (!port || *port == 0 || alone || ours) return;
   if (std::exchange(generation_, order.generation) != order.generation) {
-    expected_.clear();
-    met_.clear();
+    for (auto* const some : {&expected_, &loaded_, &met_, &hosts_, &unasking_}) some->clear();
+    traces_ = false;
     looks_ = 0;
+    last_known_ = {};
     port_ = *port;
   }
   expected_.insert(order.worker);
-  look_later();
+  if (leaves_cpu_unasked(order.argv, order.directory) && !has_accelerator()) unasking_.insert(order.worker);
+  timer_.arm(io::Loop::now() + quick_pause, [this] { look(); });
 }
 
-void StoreWatch::look_later() {
-  timer_.arm(io::Loop::now() + (looks_ < short_pauses ? pause : long_pause), [this] { look(); });
+// The rank, or one that it has started, as a script around the program would.
+void StoreWatch::look_at(const Supervisor::Leader& rank, const ProcessTree& tree,
+                         const std::vector<TcpSocket>& sockets, wire::StoreSeen& seen) {
+  const auto worker = rank.worker;
+  auto processes = tree.descendants(rank.pid);
+  processes.insert(processes.begin(), rank.pid);
+  if (!loaded_.contains(worker)) {
+    if (std::none_of(processes.begin(), processes.end(), has_torch)) return seen.away.push_back(worker);
+    loaded_.insert(worker);
+  }
+  if (unasking_.contains(worker) && !is_told_of_cpu(rank.pid)) seen.unasked = true;
+  std::set<std::uint64_t> inodes;
+  for (const auto process : processes) inodes.merge(sockets_of(std::to_string(process)));
+  const auto ports = ports_of(sockets, inodes, port_);
+  if (ports.hosts) hosts_.insert(worker);
+  if (ports.meets) {
+    met_.insert(worker);
+    return;
+  }
+  seen.apart.push_back(worker);
+  if (!ports.listens.empty() || !ports.reaches.empty())
+    seen.others.push_back({worker, some(ports.listens), some(ports.reaches)});
 }
 
 void StoreWatch::look() {
-  auto sockets = sockets_to(read_file("/proc/net/tcp", most_of_table).value_or(std::string{}), port_);
-  sockets.merge(sockets_to(read_file("/proc/net/tcp6", most_of_table).value_or(std::string{}), port_));
+  const auto sockets = tcp_sockets_here();
   const ProcessTree tree;
-  wire::StoreSeen seen{generation_, {}, {}, {}};
+  wire::StoreSeen seen{.generation = generation_, .port = port_};
   ++looks_;
-  for (const auto& [worker, pid] : ranks_here_()) {
-    if (!expected_.contains(worker)) continue;
-    if (met_.contains(worker)) continue;
-    if (!any_of(tree, pid, has_torch)) {
-      seen.away.push_back(worker);
-    } else if (any_of(tree, pid, [&](pid_t one) { return has_socket(std::to_string(one), sockets); })) {
-      met_.insert(worker);
-    } else {
-      seen.apart.push_back(worker);
-    }
+  for (const auto& rank : ranks_here_()) {
+    if (expected_.contains(rank.worker) && !met_.contains(rank.worker)) look_at(rank, tree, sockets, seen);
   }
   seen.met.assign(met_.begin(), met_.end());
-  link_.send(seen);
-  const bool torch_is_here = !seen.met.empty() || !seen.apart.empty();
-  if (looks_again(looks_, seen.away.empty() && seen.apart.empty(), torch_is_here)) look_later();
+  seen.hosts.assign(hosts_.begin(), hosts_.end());
+  seen.traces = traces_ = traces_ || leaves_traces(sockets, port_);
+  const auto known = std::tuple(loaded_.size(), met_.size(), seen.others.size(), traces_);
+  // The launcher counts by tens of seconds, and need not hear each second that nothing is new.
+  if (std::exchange(last_known_, known) != known || looks_ >= quick_looks) link_.send(seen);
+  if (const auto wait = next_look(looks_, met_.size() == expected_.size(), !loaded_.empty()))
+    timer_.arm(io::Loop::now() + *wait, [this] { look(); });
+}
+
+void StoreWatch::ending() {
+  if (loaded_.empty() || !met_.empty() || traces_) return;
+  traces_ = leaves_traces(tcp_sockets_here(), port_);
+  if (traces_) link_.send(wire::StoreSeen{.generation = generation_, .port = port_, .traces = true});
 }
 
 void StoreWatch::drop() { timer_.disarm(); }

@@ -1,17 +1,21 @@
 // How far the ranks of this host have come to the store of PyTorch's that rank 0 holds on MASTER_PORT. The
-// port is theirs and we see no byte of it: the kernel's table of connections tells, looked at every ten
-// seconds, later every thirty, until all have met, or for half an hour; for two minutes where no rank has
-// loaded PyTorch.
+// port is theirs and we see no byte of it: the kernel's table of connections tells, looked at every second,
+// then every ten and every thirty, until all have met, or for half an hour; for two minutes where no rank has
+// loaded PyTorch. Who is quick may meet between two looks, and leaves traces.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
-#include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "launcher/agent/process_tree.h"
 #include "launcher/agent/supervisor.h"
+#include "launcher/agent/tcp_table.h"
 #include "launcher/base/id.h"
+#include "launcher/base/time.h"
 #include "launcher/io/frame_stream.h"
 #include "launcher/io/loop.h"
 #include "launcher/wire/messages.h"
@@ -25,25 +29,28 @@ class StoreWatch {
 
   // A rank was ordered; of a world of one, and of ranks with a store of the launcher's, nothing is looked at.
   void ordered(const wire::Start& order);
+  // Ranks may have ended, and it is not told yet.
+  void ending();
   void drop();
 
  private:
   void look();
-  void look_later();
+  void look_at(const Supervisor::Leader& rank, const ProcessTree& tree, const std::vector<TcpSocket>& sockets,
+               wire::StoreSeen& seen);
 
   io::FrameStream& link_;
   std::function<std::vector<Supervisor::Leader>()> ranks_here_;
   Generation generation_{};
   std::uint16_t port_ = 0;
-  std::set<WorkerId> expected_, met_;
+  std::set<WorkerId> expected_, loaded_, met_, hosts_;
+  std::set<WorkerId> unasking_;  // whose script leaves it unasked to use the CPU
+  bool traces_ = false;
   int looks_ = 0;
+  std::tuple<std::size_t, std::size_t, std::size_t, bool> last_known_{};
   io::Timer timer_;
 };
 
-// After so many looks at the ranks of this host.
-bool looks_again(int looks, bool all_met, bool torch_is_here);
-
-// Of the text of /proc/net/tcp or tcp6: sockets that are connected to `port` of any host or listen on it.
-std::set<std::uint64_t> sockets_to(std::string_view table, std::uint16_t port);
+// After so many looks at the ranks of this host; nothing: not again.
+std::optional<Duration> next_look(int looks, bool all_met, bool torch_is_here);
 
 }  // namespace trainrun::agent

@@ -19,7 +19,7 @@
 
 namespace trainrun::wire {
 
-constexpr std::uint32_t protocol_version = 10;
+constexpr std::uint32_t protocol_version = 11;
 using EnvPairs = std::vector<std::pair<std::string, std::string>>;
 
 enum class Output : std::uint8_t { out = 1, err = 2 };
@@ -319,14 +319,30 @@ struct Note {
   TRAINRUN_MESSAGE(48) { v("text", text); }
 };
 
+struct PortsOfRank {
+  WorkerId worker;
+  std::vector<std::uint16_t> listens{}, reaches{};  // at which it listens, to which it is connected; some
+  template <class V>
+  void fields(V& v) {
+    v("worker", worker), v("listens", listens), v("reaches", reaches);
+  }
+};
 // How far the ranks here have come to a store of PyTorch's that rank 0 holds; every few seconds, until all
 // have met.
 struct StoreSeen {
   Generation generation;
-  std::vector<WorkerId> met;    // have had a connection to it, or listened for the others
-  std::vector<WorkerId> apart;  // have loaded PyTorch, and had none
-  std::vector<WorkerId> away;   // have not loaded it
-  TRAINRUN_MESSAGE(61) { v("generation", generation), v("met", met), v("apart", apart), v("away", away); }
+  std::vector<WorkerId> met{};        // have had a connection to it, or listened for the others
+  std::vector<WorkerId> apart{};      // have loaded PyTorch, and had none
+  std::vector<WorkerId> away{};       // have not loaded it
+  std::uint16_t port = 0;             // of the store
+  std::vector<WorkerId> hosts{};      // of `met`: listen there themselves
+  std::vector<PortsOfRank> others{};  // of `apart`: other ports that they use
+  bool traces = false;                // somebody is or was lately connected to the port
+  bool unasked = false;               // a script that stays alone here unless it is told to use the CPU
+  TRAINRUN_MESSAGE(61) {
+    v("generation", generation), v("met", met), v("apart", apart), v("away", away), v("port", port);
+    v("hosts", hosts), v("others", others), v("traces", traces), v("unasked", unasked);
+  }
 };
 
 struct PortHeld {

@@ -10,6 +10,7 @@ from lab_harness import SshTest
 PYTHON = "/usr/bin/python3"
 WORKER = harness.without_blanks(os.path.join(harness.ROOT, "tests/workers/torch_worker.py"))
 LONG = 300
+RANK_0 = ("-x", "OMP_NUM_THREADS=1")
 STORE = ("--torch-store", "trainrun", "-x", "OMP_NUM_THREADS=1")
 
 
@@ -33,21 +34,50 @@ class TorchStore(SshTest):
         self.assertEqual(done.err, "")
 
     def test_who_has_not_come_is_named_with_its_last_line(self):
-        self.name_who_is_late(*STORE)
+        self.name_who_is_late("init_process_group", *STORE)
 
     def test_who_has_not_come_to_the_store_of_rank_0_is_named_too(self):
-        self.name_who_is_late("-x", "OMP_NUM_THREADS=1")
+        self.name_who_is_late(r"init_process_group at MASTER_PORT \d+", "-x", "OMP_NUM_THREADS=1")
 
-    def name_who_is_late(self, *flags):
+    def name_who_is_late(self, place, *flags):
         gate = self.folder + "/gate"
         job = self.start(*flags, "-H", "node1:1,node2:1", PYTHON, WORKER, "late", 1, gate)
-        job.wait_for(r"trainrun: 1 of 2 ranks wait in init_process_group; not there yet: "
+        job.wait_for(rf"trainrun: 1 of 2 ranks wait in {place}; not there yet: "
                      r"rank 1 on node2 \(last words: 'reading the data'\)", stream="err", timeout=LONG)
         with open(gate, "w"):
             pass
         done = self.assertEnds(job.wait(LONG), 0)
         self.assertEqual(len(re.findall(r"rank \d of 2: sum 2", done.out)), 2, done)
         self.assertEqual(done.err.count("init_process_group"), 1, done)
+
+    def test_who_waits_at_another_port_is_shown_there(self):
+        gate = self.folder + "/gate"
+        job = self.start(*RANK_0, "-H", "node1:1,node2:2", PYTHON, WORKER, "elsewhere", 29611, gate)
+        job.wait_for(r"trainrun: 1 of 3 ranks wait in init_process_group at MASTER_PORT \d+; not there yet: "
+                     r"rank 1 on node2 and rank 2 on node2", stream="err", timeout=LONG)
+        job.wait_for(r"trainrun: not at MASTER_PORT \d+: rank 1 on node2 listens on port 29611; rank 2 on node2 is "
+                     r"connected to port 29611 \(try: ", stream="err", timeout=LONG)
+        with open(gate, "w"):
+            pass
+        done = self.assertEnds(job.wait(LONG), 0)
+        self.assertEqual(len(re.findall(r"rank \d of 3: sum 3", done.out)), 3, done)
+
+    def test_ranks_that_hold_a_store_each_are_no_world(self):
+        done = self.run_job(*RANK_0, "-H", "node1:1,node2:1", PYTHON, WORKER, "first", timeout=LONG)
+        self.assertEnds(done, 0)
+        self.assertSays(done, r"trainrun: 2 ranks hold a store at MASTER_PORT \d+, each its own: rank 0 on node1, "
+                              r"rank 1 on node2 \(try: ")
+
+    def test_ranks_that_end_without_having_met_are_told_of(self):
+        done = self.run_job(*RANK_0, "-H", "node1:1,node2:1", PYTHON, WORKER, "alone", timeout=LONG)
+        self.assertEnds(done, 0)
+        self.assertSays(done, r"trainrun: 2 ranks have loaded PyTorch, and none has called init_process_group at "
+                              r"MASTER_PORT \d+: each may take itself for a world of one")
+
+    def test_ranks_that_meet_and_end_are_not_told_of(self):
+        done = self.run_job(*RANK_0, "-H", "node1:1,node2:1", PYTHON, WORKER, "sum", timeout=LONG)
+        self.assertEnds(done, 0)
+        self.assertEqual(done.err, "")
 
     def test_a_new_generation_meets_in_a_store_of_its_own(self):
         job = self.start(*STORE, "--max-restarts", 1, "-H", "node1:1,node2:1", PYTHON, WORKER, "rounds", 60)

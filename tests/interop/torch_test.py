@@ -44,6 +44,22 @@ class Frameworks(InteropTest):
         second = self.assertEnds(self.run_job(*words, timeout=LONG), 0)
         self.assertEqual(len(re.findall(r"from checkpoint-\d+", second.out)), 2, second)
 
+    def test_accelerate_that_does_not_ask_for_the_cpu_is_told_of(self):
+        """Whatever its release does about it, each rank stays alone where there is no GPU; the cure that is told helps."""
+        with open(self.program("torch_accelerate.py"), encoding="utf-8") as file:
+            text = file.read().replace("(cpu=True)", "()")
+        script = self.folder + "/unasked.py"
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(text)
+        told = r"does not ask for the CPU, .* \(try: -x ACCELERATE_USE_CPU=true, "
+        words = ("-H", "node1:2,node2:2", "-x", "OMP_NUM_THREADS=1")
+        done = self.assertEnds(self.run_job(*words, self.python, script, timeout=LONG), 0)
+        self.assertEqual(done.out.count("rank 0 of 1"), 4, done)
+        self.assertSays(done, told)
+        done = self.assertEnds(self.run_job(*words, "-x", "ACCELERATE_USE_CPU=true", self.python, script, timeout=LONG), 0)
+        self.assertEqual(sorted(re.findall(LINE, done.out)), ["0", "1", "2", "3"], done)
+        self.assertQuietOn(done, told)
+
     def test_fsdp_is_resumed_on_fewer_ranks(self):
         words = (self.python, self.program("torch_fsdp.py"), self.folder + "/checkpoint")
         self.assertEnds(self.run_job("-H", "node1:2,node2:2", *words, 20, timeout=LONG), 0)

@@ -3,6 +3,9 @@
 sum            one allreduce, and who met
 late RANK FILE that rank waits for FILE before it calls init_process_group
 rounds N       N allreduces, a line after each; goes on wherever it is started
+elsewhere PORT FILE   all but rank 0 use a store of their own at PORT until there is FILE
+first          each takes itself for the first of a world of one, for four seconds
+alone          computes for four seconds, and meets nobody
 """
 import os
 import sys
@@ -17,6 +20,17 @@ def meet():
     return dist.get_rank(), dist.get_world_size()
 
 
+def compute(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        torch.ones(64, 64).matmul(torch.ones(64, 64))
+
+
+def wait_for(file):
+    while not os.path.exists(file):
+        time.sleep(0.05)
+
+
 def total():
     tensor = torch.ones(3)
     dist.all_reduce(tensor)
@@ -26,9 +40,18 @@ def total():
 def main(command, *words):
     if command == "late" and os.environ["RANK"] == words[0]:
         print("reading the data", file=sys.stderr)
-        while not os.path.exists(words[1]):
-            time.sleep(0.05)
+        wait_for(words[1])
+    if command == "elsewhere" and os.environ["RANK"] != "0":
+        store = dist.TCPStore("127.0.0.1", int(words[0]), None, os.environ["RANK"] == "1", wait_for_workers=False)
+        wait_for(words[1])
+        del store
+    if command == "first":
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
+    if command == "alone":
+        return compute(4)
     rank, size = meet()
+    if command == "first":
+        compute(4)
     if command == "rounds":
         for round in range(int(words[0])):
             print(f"round {round}: {total()} ranks, pid {os.getpid()}", flush=True)

@@ -14,11 +14,23 @@ struct Scene {
   StoreCensus census;
   Scene() { census.begin(Generation{2}, {WorkerId{11}, WorkerId{12}, WorkerId{13}}); }
   Workers seen(int second, Workers met, Workers apart, Workers away = {}, std::uint32_t generation = 2) {
-    return census.seen({Generation{generation}, std::move(met), std::move(apart), std::move(away)},
-                       at(second));
+    return census
+        .seen({.generation = Generation{generation},
+               .met = std::move(met),
+               .apart = std::move(apart),
+               .away = std::move(away)},
+              at(second))
+        .absent;
+  }
+  StoreFindings told(int second, const wire::StoreSeen& seen) { return census.seen(seen, at(second)); }
+  Workers end(int second, Workers workers) {
+    Workers absent;
+    for (const auto worker : workers) absent = census.ended(worker, at(second)).absent;
+    return absent;
   }
 };
 
+const Generation here{2};
 const WorkerId a{11}, b{12}, c{13};
 
 }  // namespace
@@ -60,14 +72,14 @@ TEST_CASE("ranks that have all loaded PyTorch and do not meet are named, all of 
 TEST_CASE("one that has ended is waited for in vain, and nobody need look at it again") {
   Scene scene;
   CHECK(scene.seen(10, {a}, {}, {b, c}).empty());
-  scene.census.ended(c);
+  scene.end(12, {c});
   CHECK(scene.seen(15, {a}, {}, {b}).empty());
   CHECK(scene.seen(20, {a}, {}, {b}) == Workers{b, c});
 }
 
 TEST_CASE("ranks that have all loaded PyTorch do not wait for one that has ended to load it") {
   Scene scene;
-  scene.census.ended(a);
+  scene.end(9, {a});
   CHECK(scene.seen(10, {}, {b, c}).empty());
   CHECK(scene.seen(40, {}, {b, c}) == Workers{a, b, c});
 }
@@ -86,6 +98,103 @@ TEST_CASE("ranks that meet by other means are not taken for worlds of one") {
   CHECK(scene.seen(90, {}, {a, b, c}).empty());
   CHECK(scene.seen(100, {a}, {b, c}).empty());
   CHECK(scene.seen(110, {a}, {b, c}) == Workers{b, c});
+}
+
+TEST_CASE("ranks that end well before it was time to speak of them are named at their end") {
+  Scene scene;
+  CHECK(scene.seen(1, {}, {}, {a, b, c}).empty());
+  CHECK(scene.seen(3, {}, {a, b, c}).empty());
+  CHECK(scene.end(5, {a, b}).empty());
+  CHECK(scene.end(6, {c}) == Workers{a, b, c});
+}
+
+TEST_CASE("at the end nothing is said of ranks that may have met while nobody looked") {
+  Scene scene;
+  scene.seen(3, {}, {a, b, c});
+  SUBCASE("connections were left behind") { scene.told(6, {.generation = here, .traces = true}); }
+  SUBCASE("some listened at another port") {
+    scene.told(4, {.generation = here, .apart = {a}, .others = {{a, {4000}, {}}}});
+  }
+  SUBCASE("by other means") { scene.census.meet_elsewhere(Generation{2}); }
+  SUBCASE("one had come") { scene.seen(5, {a}, {}); }
+  CHECK(scene.end(9, {a, b, c}).empty());
+}
+
+TEST_CASE("at the end nothing is said of ranks that have only just, or not all, loaded PyTorch") {
+  Scene scene;
+  scene.seen(3, {}, {a, b});
+  SUBCASE("not all") { CHECK(scene.end(9, {a, b, c}).empty()); }
+  SUBCASE("only just") {
+    scene.seen(4, {}, {c});
+    CHECK(scene.end(5, {a, b, c}).empty());
+  }
+  SUBCASE("one of an earlier world ends as well") {
+    scene.seen(4, {}, {c});
+    CHECK(scene.end(9, {WorkerId{7}, a, b}).empty());
+    CHECK(scene.end(10, {c}) == Workers{a, b, c});
+  }
+}
+
+TEST_CASE("who waits at another port is shown there") {
+  Scene scene;
+  scene.told(1, {.generation = here, .met = {a}, .apart = {b, c}, .port = 29500});
+  const auto found = scene.told(20, {.generation = here,
+                                     .met = {a},
+                                     .apart = {b, c},
+                                     .others = {{b, {29999, 40000}, {443, 29999}}, {c, {}, {443, 29999}}}});
+  CHECK(found.absent == Workers{b, c});
+  REQUIRE(found.elsewhere.size() == 2);
+  CHECK(found.elsewhere[0].worker == b);
+  CHECK(found.elsewhere[0].port == 29999);
+  CHECK(found.elsewhere[0].listens);
+  CHECK_FALSE(found.elsewhere[1].listens);
+  CHECK(found.elsewhere[1].port == 29999);
+}
+
+TEST_CASE("ranks that all meet at ports of their own are not spoken of") {
+  Scene scene;
+  const std::vector<wire::PortsOfRank> mesh{
+      {a, {29999, 4001}, {4002, 4003, 29999}}, {b, {4002}, {4001, 29999}}, {c, {4003}, {4002, 29999}}};
+  scene.told(1, {.generation = here, .apart = {a, b, c}, .others = mesh});
+  const auto found = scene.told(40, {.generation = here, .apart = {a, b, c}, .others = mesh});
+  CHECK(found.absent.empty());
+  CHECK(found.elsewhere.empty());
+  CHECK(scene.end(50, {a, b, c}).empty());
+}
+
+TEST_CASE("if some of them meet there, nobody is taken for a world of one") {
+  Scene scene;
+  const std::vector<wire::PortsOfRank> some{{a, {29999}, {29999}}, {b, {}, {29999}}};
+  scene.told(1, {.generation = here, .apart = {a, b, c}, .others = some});
+  const auto found = scene.told(40, {.generation = here, .apart = {a, b, c}, .others = some});
+  CHECK(found.some_meet_elsewhere);
+  CHECK(found.absent.empty());
+  CHECK(found.elsewhere.size() == 2);
+}
+
+TEST_CASE("a store of its own, and connections to somebody else, leave a rank alone") {
+  Scene scene;
+  const std::vector<wire::PortsOfRank> own{{a, {29999}, {29999, 443}}, {b, {}, {443}}};
+  scene.told(1, {.generation = here, .apart = {a, b, c}, .others = own});
+  const auto found = scene.told(40, {.generation = here, .apart = {a, b, c}, .others = own});
+  CHECK(found.absent == Workers{a, b, c});
+  REQUIRE(found.elsewhere.size() == 1);
+  CHECK(found.elsewhere[0].worker == a);
+}
+
+TEST_CASE("several that hold the store are named, once") {
+  Scene scene;
+  CHECK(scene.told(1, {.generation = here, .met = {a}, .hosts = {a}}).hosts.empty());
+  CHECK(scene.told(2, {.generation = here, .met = {c}, .hosts = {c}}).hosts == Workers{a, c});
+  CHECK(scene.told(3, {.generation = here, .met = {c}, .hosts = {c}}).hosts.empty());
+}
+
+TEST_CASE("a script that stays alone without a GPU is told of once, and not as a world of one again") {
+  Scene scene;
+  CHECK(scene.told(1, {.generation = here, .apart = {a}, .unasked = true}).unasked);
+  CHECK_FALSE(scene.told(2, {.generation = here, .apart = {a, b, c}, .unasked = true}).unasked);
+  CHECK(scene.seen(60, {}, {a, b, c}).empty());
+  CHECK(scene.end(70, {a, b, c}).empty());
 }
 
 TEST_CASE("words of another generation, or of a world without newcomers only, count for nothing") {
