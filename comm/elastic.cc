@@ -12,6 +12,7 @@ namespace {
 
 // The server has answered this process before: one that cannot be reached now is gone.
 constexpr Duration reconnect_wait = seconds(5);
+constexpr Duration as_long_as_the_job = std::chrono::hours(24 * 365);
 
 tl::unexpected<Failure> no_way_on(Failure ended, const std::string& why) {
   ended.message =
@@ -37,6 +38,9 @@ bool can_go_on_after(trc_status status) {
 Outcome<World*> Elastic::form(State& state, const std::optional<Failure>& ended) {
   auto last = ended;
   if (world_ && !last) return fail(TRC_INVALID, "the last world has not ended");
+  if (environment_.generation.value == 0)
+    if (auto placed = take_place({TRC_TRANSPORT, "the rendezvous cannot be reached"}); !placed)
+      return tl::unexpected(placed.error());
   for (;;) {
     if (last) {
       if (!can_go_on_after(last->status)) return tl::unexpected(*last);
@@ -60,9 +64,18 @@ Outcome<World*> Elastic::form(State& state, const std::optional<Failure>& ended)
 Outcome<void> Elastic::go_on(const Failure& ended) {
   if (world_) client_ = world_->release(ended.status == TRC_HOSTS_UPDATED);
   world_.reset();
+  return take_place(ended);
+}
+
+// In the next generation, or in the first that a newcomer is in, which has done nothing so far.
+Outcome<void> Elastic::take_place(const Failure& ended) {
   if (environment_.rendezvous.empty() || environment_.worker.value == 0)
     return no_way_on(ended, "it was not started by a launcher that numbers its workers");
-  const auto until = std::chrono::steady_clock::now() + environment_.elastic_timeout;
+  // The members let a newcomer in when they have got to a commit, which may take hours; the launcher ends one
+  // that is not wanted any more.
+  const auto patience =
+      environment_.generation.value == 0 ? as_long_as_the_job : environment_.elastic_timeout;
+  const auto until = std::chrono::steady_clock::now() + patience;
   const auto ask = [&] {
     for (;;) {
       auto placed = client_->next(environment_.worker, until - std::chrono::steady_clock::now());

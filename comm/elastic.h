@@ -21,16 +21,17 @@ class Elastic {
 
   explicit Elastic(Environment environment) : environment_(std::move(environment)) {}
 
-  // Meets the others, in the generation of the environment or, when the last world is over (`ended` says
-  // how), in the next one that has a place for this worker. A failure on the way is tried again there. After
-  // a failure the state is put back to its snapshot. What comes back as a failure is final: TRC_REMOVED, or
-  // no way on, with the words of what ended the last world.
+  // Meets the others, in the generation of the environment, 0 there: in the first that has a place, or, when
+  // the last world is over (`ended` says how), in the next one that has a place for this worker. A failure on
+  // the way is tried again there. After a failure the state is put back to its snapshot. What comes back as a
+  // failure is final: TRC_REMOVED, or no way on, with the words of what ended the last world.
   Outcome<World*> form(State& state, const std::optional<Failure>& ended);
   // The orderly end, together with all other ranks.
   Outcome<void> finish();
 
  private:
   Outcome<void> go_on(const Failure& ended);
+  Outcome<void> take_place(const Failure& ended);
 
   Environment environment_;
   World::Owner world_;

@@ -6,7 +6,7 @@
  *   TRAINRUN_KEY_FILE    file with the job's key, mode 0600
  *   TRAINRUN_RANK        0..size-1; without it ranks are given in the order of arrival
  *   TRAINRUN_SIZE        number of ranks; checked against the server's
- *   TRAINRUN_GENERATION  number of the world (default 1)
+ *   TRAINRUN_GENERATION  number of the world (default 1); 0: of an elastic process that has no place so far
  *   TRAINRUN_ADDRESS     numeric address at which the other ranks reach this one (default: that of the
  *                        connection to the server)
  *   TRAINRUN_HOST        name of this host for messages (default: its hostname)

@@ -232,7 +232,7 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
   auto& session = fleet_.at(host);
   fleet_.owe_credit(host, message->bytes.size());
   if (seat_on(host, message->worker) != nullptr) {
-    sign_of_life();
+    if (machine_.is_member(message->worker)) sign_of_life();
     hang_.printed(message->worker, io::Loop::now());
     if (message->stream == wire::Output::err) last_stderr_[message->worker] = io::Loop::now();
     console_.worker_output(message->worker, message->stream, message->bytes);
@@ -259,6 +259,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
     status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
   if (status.success()) tell(store_.ended(message->worker, io::Loop::now()));
   const auto words = words_of(message->worker);
+  const bool member = machine_.is_member(message->worker);
   // One that it survived may stand there since long ago.
   const auto spoke = last_stderr_.find(message->worker);
   const bool raised = console_.raised(message->worker) && spoke != last_stderr_.end() &&
@@ -266,6 +267,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory,
                            words.empty() ? std::string{} : words.back(), message->signalled,
                            core::sounds_like_lost_peer(words), raised});
+  if (!member) return;
   // The others of a job that goes on without it are not to wait for it either.
   if (!status.success() && job_.elastic.on_failure != OnFailure::ignore) return;
   if (const auto* seat = seat_on(host, message->worker))

@@ -73,6 +73,7 @@ class Controller {
   void perform(const core::DialHost&);
   void perform(const core::ReservePort&);
   void perform(const core::BeginWorld&);
+  void perform(const core::PlanNewcomers&);
   void perform(const core::StartWorker&);
   void perform(const core::SignalWorkers&);
   void perform(const core::Sweep&);
@@ -97,6 +98,9 @@ class Controller {
   void ranks_wait(Generation generation, const std::set<Rank>& came, const std::string& where);
   void tell(const StoreFindings& found);
   [[nodiscard]] std::vector<core::AbsentWorker> with_last_words(const std::vector<WorkerId>& workers) const;
+  [[nodiscard]] const std::string& host_name(HostIndex host) const {
+    return job_.hosts.hosts[host.value].name;
+  }
   void cannot_start(const core::StartWorker& order, const Error& error);
   void use_port();
   void inspected(HostIndex host, const wire::Inspected& found);

@@ -44,7 +44,7 @@ void Controller::perform(const core::Inspect&) {
 
 void Controller::inspected(HostIndex host, const wire::Inspected& found) {
   const auto* seat = seat_on(host, found.worker);
-  if (seat == nullptr || !hang_.awaits(found.sequence)) return;
+  if (seat == nullptr || !machine_.is_member(found.worker) || !hang_.awaits(found.sequence)) return;
   auto evidence = hang_.seen(seat->rank, found, io::Loop::now());
   if (!found.stack.empty()) {
     const auto where = console_.keep_stack(seat->rank, found.stack);

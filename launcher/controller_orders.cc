@@ -65,12 +65,17 @@ void Controller::perform(const core::BeginWorld& order) {
   if (job_.elastic.hang_timeout && !life_.armed()) watch_life();
 }
 
+void Controller::perform(const core::PlanNewcomers& order) {
+  world_.plan(order.placement);
+  console_.add_newcomers(order.placement, order.workers);
+}
+
 void Controller::perform(const core::StartWorker& order) {
   if (order.share.lacks) return cannot_start(order, *order.share.lacks);
-  const auto host = world_.placement().seats[order.rank.value].host;
+  const auto host = world_.seat_of(order).host;
   auto& session = fleet_.at(host);
   if (job_.report_bindings)
-    console_.say(fmt::format("rank {} on {}: {}", order.rank.value, world_.host_of(order.rank),
+    console_.say(fmt::format("rank {} on {}: {}", order.rank.value, host_name(host),
                              core::binding_words(order.share.cpus, session.facts())));
   const auto start = world_.start(order,
                                   {.job_directory = session.job_directory(),
@@ -89,7 +94,8 @@ void Controller::perform(const core::StartWorker& order) {
 
 // With --oversubscribe more ranks may come to a machine than it has slots.
 void Controller::cannot_start(const core::StartWorker& order, const Error& error) {
-  console_.say(fmt::format("{}: {} (try: {})", world_.host_of(order.rank), error.message, error.hint));
+  console_.say(
+      fmt::format("{}: {} (try: {})", host_name(world_.seat_of(order).host), error.message, error.hint));
   loop_.post([this, worker = order.worker] {
     event(core::WorkerNotStarted{worker, ExitStatus::not_started(SpawnStage::affinity, EINVAL)});
   });

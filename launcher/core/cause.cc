@@ -38,6 +38,8 @@ std::string_view to_string(CauseKind kind) {
       return "hosts came";
     case CauseKind::slots_changed:
       return "slots changed";
+    case CauseKind::ranks_ready:
+      return "ranks ready";
     case CauseKind::asked_for:
       return "asked for";
     case CauseKind::rank_finished:

@@ -80,6 +80,7 @@ enum class CauseKind : std::uint8_t {
   hosts_left,
   hosts_came,
   slots_changed,
+  ranks_ready,
   asked_for,
   rank_finished
 };
@@ -176,6 +177,11 @@ struct HostsChanged {
   std::vector<HostSlots> resized{};
   TRAINRUN_RECORD("hosts changed") { v("left", left), v("came", came), v("resized", resized); }
 };
+// Newcomers, which have called init now.
+struct RanksReady {
+  std::vector<RankRef> ranks;
+  TRAINRUN_RECORD("ranks ready") { v("ranks", ranks); }
+};
 struct HostLeaves {
   HostRef host;
   std::string reason;    // its own word ...
@@ -221,12 +227,12 @@ struct TimeLimit {
 
 }  // namespace cause
 
-struct Cause
-    : std::variant<cause::JobOver, cause::RankFailed, cause::SomeRankFailed, cause::HostLost, cause::LinkLost,
-                   cause::PortRefused, cause::ExchangeLost, cause::WorldBroken, cause::MembersMissing,
-                   cause::Hung, cause::TooFewHosts, cause::HostsChanged, cause::HostLeaves, cause::RanksLost,
-                   cause::ItsHostsLeave, cause::RestartAsked, cause::StopAsked, cause::EndAsked,
-                   cause::OutputClosed, cause::TimeLimit, cause::MpiMixed, cause::RankFinished> {
+struct Cause : std::variant<cause::JobOver, cause::RankFailed, cause::SomeRankFailed, cause::HostLost,
+                            cause::LinkLost, cause::PortRefused, cause::ExchangeLost, cause::WorldBroken,
+                            cause::MembersMissing, cause::Hung, cause::TooFewHosts, cause::HostsChanged,
+                            cause::HostLeaves, cause::RanksLost, cause::ItsHostsLeave, cause::RestartAsked,
+                            cause::StopAsked, cause::EndAsked, cause::OutputClosed, cause::TimeLimit,
+                            cause::MpiMixed, cause::RankFinished, cause::RanksReady> {
   TRAINRUN_COMPILED_ONCE(Cause)
 };
 

@@ -44,6 +44,13 @@ struct BeginWorld {
     v("placement", placement), v("workers", workers), v("restarts", restarts);
   }
 };
+// What the world will be with its newcomers: `workers` are those, in the last seats, by rank. Those that do
+// not live yet are started next, in generation 0. They are no members before a generation begins with them.
+struct PlanNewcomers {
+  Placement placement;
+  std::vector<WorkerId> workers;
+  TRAINRUN_RECORD("plan newcomers") { v("placement", placement), v("workers", workers); }
+};
 struct StartWorker {
   WorkerId worker;
   Generation generation;
@@ -132,9 +139,9 @@ struct Finish {
   TRAINRUN_RECORD("finish") { v("outcome", outcome); }
 };
 
-struct JobAction : std::variant<AddHost, DialHost, ReservePort, BeginWorld, StartWorker, SignalWorkers, Sweep,
-                                Announce, Dismiss, Inspect, AskForHosts, EndGeneration, StopHost, AbandonHost,
-                                Arm, Disarm, Tell, Finish> {
+struct JobAction : std::variant<AddHost, DialHost, ReservePort, BeginWorld, PlanNewcomers, StartWorker,
+                                SignalWorkers, Sweep, Announce, Dismiss, Inspect, AskForHosts, EndGeneration,
+                                StopHost, AbandonHost, Arm, Disarm, Tell, Finish> {
   TRAINRUN_COMPILED_ONCE(JobAction)
 };
 using JobActions = std::vector<JobAction>;

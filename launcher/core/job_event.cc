@@ -40,6 +40,8 @@ std::string_view to_string(Deadline deadline) {
       return "steady";
     case Deadline::finish:
       return "finish";
+    case Deadline::newcomers:
+      return "newcomers";
   }
   return {};
 }

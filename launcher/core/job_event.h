@@ -179,7 +179,8 @@ struct WorldBroken {
     v("generation", generation), v("reason", reason), v("culprits", culprits);
   }
 };
-// The member has left the generation's work and waits for its place in the next.
+// The member has left the generation's work and waits for its place in the next. Generation 0: a newcomer,
+// which waits for its first.
 struct MemberWaits {
   Generation generation;
   WorkerId worker;
@@ -264,23 +265,24 @@ struct OutputClosed {
   TRAINRUN_RECORD("output closed") {}
 };
 enum class Deadline : std::uint8_t {
-  start,    // hosts must be there
-  job,      // --timeout
-  grace,    // TERM was sent
-  kill,     // KILL was sent
-  stop,     // agents clear up
-  sweep,    // agents clear up between two generations
-  backoff,  // the next generation may form
-  hosts,    // look at the hosts again: a rest ends, or one is to be dialled again
-  settle,   // changes that are no failures are considered
-  world,    // hosts that can hold a world must be there
-  join,     // all members must be in the rendezvous, or ask for their next place as others do
-  leave,    // workers on a host that leaves must be gone
-  inspect,  // the evidence must be there
-  notice,   // the end takes so long that it is worth a line
-  cause,    // ranks have lost a peer, and who that was is not known yet
-  steady,   // the world has run for so long that it is no crash loop
-  finish    // members have finished: the others must have, or ask for another world
+  start,     // hosts must be there
+  job,       // --timeout
+  grace,     // TERM was sent
+  kill,      // KILL was sent
+  stop,      // agents clear up
+  sweep,     // agents clear up between two generations
+  backoff,   // the next generation may form
+  hosts,     // look at the hosts again: a rest ends, or one is to be dialled again
+  settle,    // changes that are no failures are considered
+  world,     // hosts that can hold a world must be there
+  join,      // all members must be in the rendezvous, or ask for their next place as others do
+  leave,     // workers on a host that leaves must be gone
+  inspect,   // the evidence must be there
+  notice,    // the end takes so long that it is worth a line
+  cause,     // ranks have lost a peer, and who that was is not known yet
+  steady,    // the world has run for so long that it is no crash loop
+  finish,    // members have finished: the others must have, or ask for another world
+  newcomers  // newcomers must have asked for their place, or others may be started
 };
 std::string_view to_string(Deadline deadline);
 struct DeadlinePassed {

@@ -58,6 +58,7 @@ JobMachine::Progress JobMachine::progress() const {
   p.phase = phase_;
   p.generation = world_.generation().value;
   p.ranks = world_.size();
+  p.newcomers = static_cast<int>(world_.newcomers().size());
   p.ending = world_.counts().to_end;
   p.drained_at = ending_.drains_since();
   p.hosts = roster_.counts().listed;
@@ -74,6 +75,11 @@ JobMachine::Progress JobMachine::progress() const {
 const Seat* JobMachine::seat_of(WorkerId id) const {
   const auto* worker = world_.find(id);
   return worker == nullptr ? nullptr : &worker->seat;
+}
+
+bool JobMachine::is_member(WorkerId id) const {
+  const auto* worker = world_.find(id);
+  return worker != nullptr && worker->member;
 }
 
 void JobMachine::enter(Phase next) {
@@ -300,31 +306,30 @@ void JobMachine::begin_world() {
   had_not_finished_.clear();
   finish_by_.reset();
   broken_.reset();
-  std::map<std::pair<HostIndex, std::uint32_t>, WorkerId> living;
+  std::map<std::pair<HostIndex, std::uint32_t>, WorkerId> living, coming;
   std::vector<WorkerId> dead;  // they have no place any more, and are not counted twice
   for (const auto& [id, worker] : world_.all()) {
     if (worker.member && worker.state == WorkerState::spawned)
       living[{worker.seat.host, worker.seat.slot}] = id;
+    else if (worker.may_join())
+      coming[{worker.seat.host, worker.seat.slot}] = id;
     else if (!worker.alive())
       dead.push_back(id);
   }
   BeginWorld begin{world_.placement(), {}, static_cast<std::uint32_t>(verdict_.restarts)};
   std::vector<StartWorker> starts;
-  const Shares shares(spec_, world_.placement(), [this](HostIndex index) {
-    const auto& host = roster_.at(index);
-    const auto slots = elastic() ? std::max(0, slots_of(spec_, host.host)) : 0;
-    return Shares::Of{static_cast<std::uint32_t>(slots), host.facts.get()};
-  });
+  const Shares shares(spec_, world_.placement(), [this](HostIndex index) { return share_of(index); });
   for (const auto& seat : world_.seats()) {
     const auto survivor = living.find({seat.host, seat.slot});
     if (survivor != living.end()) {
-      world_.change(survivor->second, [&seat](Worker& worker) {
-        worker.seat = seat;
-        worker.joined = worker.waits = false;
-        if (worker.fate == Fate::asked_to_leave) worker.fate = Fate::stays;
-      });
+      world_.admit(survivor->second, seat);
       begin.workers.push_back(survivor->second);
       living.erase(survivor);
+      continue;
+    }
+    if (const auto newcomer = coming.find({seat.host, seat.slot}); newcomer != coming.end()) {
+      world_.admit(newcomer->second, seat);
+      begin.workers.push_back(newcomer->second);
       continue;
     }
     const auto id = world_.order(seat, now_);
@@ -340,6 +345,7 @@ void JobMachine::begin_world() {
   world_ordered_at_ = now_;
   if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);
   for (const auto& start : starts) act(start);
+  if (survivors_stay_) order_newcomers();
   release_unused();
   after_worker_change();
 }
@@ -363,6 +369,7 @@ void JobMachine::on(const WorkerStarted& event) {
         worker.pid = event.pid;
         worker.since = now_;
       });
+      if (known->newcomer) return watch_newcomers();
       // Its order went out before the drain began, and so before the signal: it hears of the end like the
       // others.
       if (phase_ == Phase::forming || phase_ == Phase::draining) after_worker_change();

@@ -10,9 +10,10 @@
 // waits for its back-off, and for hosts that can hold it. closing: no worker is left, agents clear up and go.
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _rooms: how many slots;
-// _workers: deaths; _worlds: what follows from a failure or a change, the next generation; _members: what the
-// rendezvous and the inspection tell; _mpi: what MPI programs tell; _finish: the end of an in-place program;
-// _end: signals, deadlines; _verdict: whose failure it was; _tell and _tell_end: what the user is told.
+// _workers: deaths; _worlds: what follows from a failure or a change, the next generation; _newcomers: ranks
+// that come to it later; _members: what the rendezvous and the inspection tell; _mpi: what MPI programs tell;
+// _finish: the end of an in-place program; _end: signals, deadlines; _verdict: whose failure it was; _tell
+// and _tell_end: what the user is told.
 #pragma once
 
 #include <map>
@@ -33,6 +34,7 @@
 #include "launcher/core/replan.h"
 #include "launcher/core/restart_policy.h"
 #include "launcher/core/roster.h"
+#include "launcher/core/share.h"
 #include "launcher/core/world.h"
 
 namespace trainrun::core {
@@ -60,6 +62,8 @@ class JobMachine {
   [[nodiscard]] const Placement& placement() const { return world_.placement(); }
   // Where a worker sits, or sat last, until it is finished and its generation is over; null for any other.
   [[nodiscard]] const Seat* seat_of(WorkerId worker) const;
+  // In the generation that began last, and no newcomer.
+  [[nodiscard]] bool is_member(WorkerId worker) const;
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] std::vector<WorkerView> workers() const;
   [[nodiscard]] int restarts() const { return verdict_.restarts; }
@@ -138,6 +142,7 @@ class JobMachine {
   }
   [[nodiscard]] int slots_on(HostIndex index) const { return roster_.slots_on(index); }
   [[nodiscard]] Room room_on(HostIndex index) const;
+  [[nodiscard]] Shares::Of share_of(HostIndex index) const;
   // Slots that a world could have now, or when those are there that are being dialled.
   [[nodiscard]] int free_slots(bool with_dialling) const;
   [[nodiscard]] bool is_there(HostIndex index, bool with_dialling) const;
@@ -175,6 +180,8 @@ class JobMachine {
   void tell_that_state_is_lost();
   [[nodiscard]] bool first_choice_is_ready(int size) const;
   void form_next(int size);
+  [[nodiscard]] Placement plan_around(Generation next, const std::vector<const Worker*>& alive,
+                                      const std::vector<const Worker*>& newcomers, int size) const;
   void form();
   bool mpi_is_one();
   void begin_world();
@@ -215,6 +222,7 @@ class JobMachine {
   void drain_step();
   void after_drain();
   bool blame();
+  bool host_rests_for(HostIndex host);
   void tell_generation();
   void consider_change();
   void settled();
@@ -239,6 +247,24 @@ class JobMachine {
   [[nodiscard]] bool may_go_on_without();
   void await_others(const std::optional<Cause>& cause);
   void end_unfinished(int least = 0);  // of ranks, where too few are left
+
+  // newcomers
+  [[nodiscard]] bool grows_later() const;
+  [[nodiscard]] bool takes_newcomers() const;
+  [[nodiscard]] int least_size() const;
+  [[nodiscard]] int most_size() const;
+  [[nodiscard]] int held_by_resting() const;
+  [[nodiscard]] std::vector<const Worker*> joining(int survivors, int size) const;
+  [[nodiscard]] bool newcomers_are_ready(int size) const;
+  [[nodiscard]] bool all_newcomers_wait() const;
+  [[nodiscard]] bool has_ready_newcomer(HostIndex host) const;
+  void order_newcomers();
+  void start_newcomers(int size);
+  void review_newcomers();
+  void newcomer_ended(WorkerId id, const std::string& last_words);
+  void newcomer_is_lost(const Worker& worker, Cause why, bool finished);
+  void newcomers_due();
+  void watch_newcomers();
 
   // members
   [[nodiscard]] bool world_stands() const;
@@ -345,6 +371,8 @@ class JobMachine {
   std::optional<Duration> first_took_;            // until the members of the first world that met were there
   bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
   bool announced_ = false;                        // members were told that the world is about to change
+  bool newcomers_given_up_ = false;               // none are started any more
+  Instant newcomers_from_{};                      // not before
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
   Inspection inspection_;
 };

@@ -120,8 +120,11 @@ void JobMachine::go_on_without_it(const Disruption& disruption) {
 }
 
 void JobMachine::condemn_members() {
-  for (const auto& [id, worker] : world_.all())
-    if (worker.member) world_.doom(id, Fate::condemned);
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.member && !worker.newcomer) continue;
+    world_.doom(id, Fate::condemned);
+    world_.change(id, [](Worker& it) { it.newcomer = false; });
+  }
 }
 
 RestartPolicy::Question JobMachine::question_of(const Disruption& disruption) const {
@@ -301,11 +304,16 @@ bool JobMachine::blame() {
   const auto& cause = all[first_cause(all)];
   last_cause_ = cause;
   changed_by_ = cause::RankFailed{who(cause), cause.status};
-  const bool rested = roster_.ledger().rested_lately(cause.host, now_);
-  if (cause.lost_peer || !roster_.worker_failed(cause.host, now_)) return false;
-  if (forgiven().contains(cause.host)) return false;  // the smallest world cannot do without it
-  const auto until = roster_.ledger().rests_until(cause.host, now_);
-  tell(notice::HostRests{named(cause.host), until ? *until - now_ : Duration::zero(), rested,
+  return !cause.lost_peer && host_rests_for(cause.host);
+}
+
+// One of its ranks has failed. True when it rests now.
+bool JobMachine::host_rests_for(HostIndex host) {
+  const bool rested = roster_.ledger().rested_lately(host, now_);
+  if (!roster_.worker_failed(host, now_)) return false;
+  if (forgiven().contains(host)) return false;  // the smallest world cannot do without it
+  const auto until = roster_.ledger().rests_until(host, now_);
+  tell(notice::HostRests{named(host), until ? *until - now_ : Duration::zero(), rested,
                          HostLedger::tolerated + 1, HostLedger::window});
   return true;
 }

@@ -172,6 +172,8 @@ void JobMachine::on(const DeadlinePassed& event) {
       return consider_change();  // it may grow again
     case Deadline::finish:
       return end_unfinished();
+    case Deadline::newcomers:
+      return newcomers_due();
   }
 }
 
@@ -254,7 +256,11 @@ void JobMachine::drain(Outcome::Kind kind) {
   verdict_.kind = kind;
   then_ = Then::end;
   ending_.drain(SIGTERM, now_);
-  for (const auto& [id, worker] : world_.all()) world_.doom(id, Fate::condemned);
+  for (const auto& [id, worker] : world_.all())
+    world_.change(id, [](Worker& it) {
+      it.fate = std::max(it.fate, Fate::condemned);
+      it.newcomer = false;
+    });
   enter(Phase::draining);
   // Who waits in the rendezvous learns the cause before the signal comes: a typed error instead of a mute
   // end.
@@ -286,7 +292,10 @@ void JobMachine::kill_now(std::optional<Duration> advised_grace) {
 void JobMachine::close() {
   // Members that had no place any more are ended by their agents.
   for (const auto& [id, worker] : world_.all())
-    world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
+    world_.change(id, [](Worker& it) {
+      it.state = WorkerState::finished;
+      it.newcomer = false;
+    });
   enter(Phase::closing);
   for (std::uint32_t i = 0; i < roster_.size(); ++i) {
     switch (roster_.at({i}).state) {

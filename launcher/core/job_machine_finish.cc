@@ -15,6 +15,7 @@ bool JobMachine::program_ends() const {
 }
 
 void JobMachine::finished_well() {
+  review_newcomers();
   switch (phase_) {
     case Phase::forming:
     case Phase::running:
@@ -92,7 +93,7 @@ bool JobMachine::may_go_on_without() {
     if (worker.survives() && worker.fate == Fate::asked_to_leave) dismiss(id);  // it has no place
   await_dismissed();
   const auto some = staying();
-  const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
+  const int least = least_size();
   const bool state =
       std::any_of(some.begin(), some.end(), [](const Worker* worker) { return worker->has_state; });
   const bool too_few = static_cast<int>(some.size()) < least;

@@ -109,7 +109,7 @@ void JobMachine::on(const HostLost& event) {
       lose_workers_of(event.host, event.reason, event.closed);
       if (!needed) {
         if (!expected) tell(notice::HostLost{named(event.host), event.reason, false, false});
-        return dial_wanted();
+        return consider_change();
       }
       verdict_.host = event.host;
       verdict_.why = cause::LinkLost{event.reason};
@@ -147,6 +147,7 @@ void JobMachine::lose_workers_of(HostIndex host, const std::string& reason, bool
         worker.since = now_;
       }
       worker.state = WorkerState::finished;
+      worker.newcomer = false;
     });
   }
 }
@@ -199,7 +200,7 @@ void JobMachine::on(const HostsDiscovered& event) {
   if (!come.empty() && world_.begun()) tell(notice::HostsFound{std::move(come)});
   // A removal that nothing follows from must not look like one that was not seen.
   const bool stays = phase_ == Phase::running && !change_needed().second;
-  const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
+  const int least = least_size();
   const bool stay_for_it = stays && !leavers().empty();
   if (!go.empty())
     tell(notice::HostsUnlisted{std::move(go), stay_for_it ? std::optional(least) : std::nullopt});
@@ -224,6 +225,7 @@ void JobMachine::release_unused() {
 void JobMachine::leave_host(HostIndex index, const std::string& reason, bool by_user) {
   if (roster_.at(index).leaving) return ignore("host leaving", "it is known");
   roster_.change(index, [](HostEntry& it) { it.leaving = true; });
+  review_newcomers();
   tell(notice::HostLeaves{named(index), reason, by_user});
   act(AskForHosts{});
   if (phase_ == Phase::running && has_live_members(index) && !program_ends())  // else they may finish

@@ -30,6 +30,7 @@ bool JobMachine::belongs(Deadline deadline, Phase phase) {
     case Deadline::backoff:
       return phase == Phase::cooling;
     case Deadline::finish:
+    case Deadline::newcomers:
       return phase == Phase::forming || phase == Phase::running || phase == Phase::cooling;
     case Deadline::job:
     case Deadline::hosts:

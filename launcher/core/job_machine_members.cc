@@ -31,10 +31,9 @@ void JobMachine::on(const WorldJoined& event) {
   failed_before_.clear();
   for (const auto& [id, worker] : world_.all())
     if (worker.member) world_.change(id, [](Worker& it) { it.has_state = it.joined = true; });
-  if (phase_ == Phase::running && survivors_stay_) {
-    tell_generation();
-    consider_change();
-  }
+  if (phase_ != Phase::running || !elastic()) return;
+  if (survivors_stay_) tell_generation();
+  consider_change();
 }
 
 void JobMachine::on(const WorldBroken& event) {
@@ -56,6 +55,11 @@ void JobMachine::on(const WorldBroken& event) {
 
 void JobMachine::on(const MemberWaits& event) {
   const auto* worker = world_.find(event.worker);
+  if (worker != nullptr && worker->may_join() && event.generation.value == 0) {
+    world_.change(event.worker, [](Worker& it) { it.waits = true; });
+    watch_newcomers();
+    return consider_change();
+  }
   if (worker == nullptr || !worker->member || event.generation != begun_generation_)
     return ignore("member waits", "of another generation");
   world_.change(event.worker, [](Worker& it) { it.waits = true; });

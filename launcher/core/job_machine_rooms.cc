@@ -39,6 +39,12 @@ Room JobMachine::room_on(HostIndex index) const {
   return room;
 }
 
+Shares::Of JobMachine::share_of(HostIndex index) const {
+  const auto& host = roster_.at(index);
+  const auto slots = elastic() ? std::max(0, slots_of(spec_, host.host)) : 0;
+  return {static_cast<std::uint32_t>(slots), host.facts.get()};
+}
+
 std::vector<Room> JobMachine::rooms(bool with_dialling) const {
   std::vector<Room> out;
   const auto pardoned = forgiven();

@@ -37,6 +37,7 @@ void JobMachine::on(const WorkerNotStarted& event) {
         it.since = now_;
         it.status = event.status;
       });
+      if (worker->newcomer) return newcomer_ended(event.worker, {});
       if (!event.status.cancelled())
         world_.failed(event.worker,
                       {event.worker, worker->seat.rank, worker->seat.host, 0, event.status, now_}, {});
@@ -71,6 +72,7 @@ void JobMachine::on(const WorkerExited& event) {
         else if (asked_to_end(event))
           it.departure = Departure::after_signal;
       });
+      if (worker.newcomer) return newcomer_ended(event.worker, event.last_words);
       if (!worker.member) return slot_is_free();  // it had no place any more, however it ended
       const bool well = worker.ended_well();
       if (well && !finished_) finished_ = who(worker);

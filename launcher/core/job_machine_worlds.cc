@@ -9,6 +9,7 @@ namespace trainrun::core {
 
 void JobMachine::try_form() {
   if (phase_ != Phase::gathering && phase_ != Phase::cooling) return;
+  review_newcomers();
   release_unused();
   const bool nobody = world_.counts().survivors == 0;
   const bool ending = survivors_stay_ && somebody_left_well_;
@@ -20,9 +21,10 @@ void JobMachine::try_form() {
     if (may_go_on_without()) form_next(static_cast<int>(staying().size()));
     return;
   }
-  const int slots = slots_for_next(false);
+  const int held = held_by_resting();
+  const int slots = slots_for_next(false) + held;
   const int size = world_size_on(spec_, slots);
-  const int possible = world_size_on(spec_, slots_for_next(true));
+  const int possible = world_size_on(spec_, slots_for_next(true) + held);
   if (phase_ == Phase::gathering) {
     const bool more_may_come = any_dialling() || spec_.elastic.discovery.kind != DiscoveryKind::none;
     const bool patient = armed_.contains(Deadline::start) && more_may_come;
@@ -70,15 +72,17 @@ void JobMachine::tell_what_is_there(int slots) {
                          limit == spec_.elastic.timeout ? Limit::elastic_timeout : Limit::start_timeout});
 }
 
-// A world that lost nobody need not wait for hosts that may come: it can grow later.
+// A world that lost nobody need not wait for hosts that may come: it can grow later. Nor one to which
+// newcomers come when they are ready.
 bool JobMachine::survivors_complete(int size) const {
-  return survivors_stay_ && static_cast<int>(staying().size()) >= size;
+  if (!survivors_stay_) return false;
+  return static_cast<int>(staying().size()) >= (grows_later() ? std::min(least_size(), size) : size);
 }
 
 void JobMachine::wait_for_hosts(int slots) {
   tell_host_errors();
   if (armed_.contains(Deadline::world)) return;
-  const int least = spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
+  const int least = least_size();
   // At the start the time counts from the start: --start-timeout is a part of it.
   const auto until = (phase_ == Phase::gathering ? began_ : now_) + spec_.elastic.timeout;
   act(AskForHosts{});
@@ -105,6 +109,7 @@ void JobMachine::form_next(int size) {
   for (const auto& seat : world_.seats()) before.insert(seat.host);
   const auto alive = staying();
   const bool in_place = survivors_stay_;
+  std::vector<RankRef> joined;
   if (alive.empty()) {
     survivors_stay_ = somebody_left_well_ = false;
     finished_.reset();
@@ -112,16 +117,14 @@ void JobMachine::form_next(int size) {
     world_elastic_ = false;
     world_.plan(replan_all(spec_, next, world_.seats(), rooms_for_next(false), size));
   } else {
-    std::vector<Seat> survivors, vacated;
-    std::set<std::pair<HostIndex, std::uint32_t>> taken;
-    for (const auto* worker : alive) {
-      survivors.push_back(worker->seat);
-      taken.emplace(worker->seat.host, worker->seat.slot);
+    // No healthy rank is ended for the sake of a spare slot, or since its host takes no new one.
+    size = std::max(size, std::min(static_cast<int>(alive.size()), most_size()));
+    const auto newcomers = joining(static_cast<int>(alive.size()), size);
+    world_.plan(plan_around(next, alive, newcomers, size));
+    for (std::size_t i = 0; i < newcomers.size(); ++i) {
+      joined.push_back(who(*newcomers[i]));
+      joined.back().rank = {static_cast<std::uint32_t>(alive.size() + i)};
     }
-    for (const auto& seat : world_.seats())
-      if (!taken.contains({seat.host, seat.slot})) vacated.push_back(seat);
-    world_.plan(replan_around(spec_, next, survivors, vacated, rooms_for_next(false), size,
-                              horovod_ ? Numbering::of_horovod : Numbering::as_they_come));
   }
   // Where one goes, another may come in its place, and only now is known which.
   if (auto* change = changed_by_ ? std::get_if<cause::HostsChanged>(&*changed_by_) : nullptr) {
@@ -131,6 +134,8 @@ void JobMachine::form_next(int size) {
       if (!before.contains(seat.host) && came.insert(seat.host).second)
         change->came.push_back(host_name(seat.host));
   }
+  if (auto* change = changed_by_ ? std::get_if<cause::RanksReady>(&*changed_by_) : nullptr)
+    change->ranks = std::move(joined);
   kept_ = static_cast<int>(
       std::count_if(alive.begin(), alive.end(), [](const Worker* worker) { return worker->has_state; }));
   kept_ = std::min(kept_, world_.size());
@@ -139,6 +144,28 @@ void JobMachine::form_next(int size) {
   for (std::uint32_t i = 0; i < roster_.size(); ++i)
     roster_.change({i}, [slots = slots_on({i})](HostEntry& it) { it.slots_then = slots; });
   form();
+}
+
+// So many ranks, or as many as live and are ready, if others can follow.
+Placement JobMachine::plan_around(Generation next, const std::vector<const Worker*>& alive,
+                                  const std::vector<const Worker*>& newcomers, int size) const {
+  std::vector<Seat> sitting, vacated;
+  std::set<std::pair<HostIndex, std::uint32_t>> taken;
+  for (const auto* some : {&alive, &newcomers})
+    for (const auto* worker : *some) {
+      sitting.push_back(worker->seat);
+      taken.emplace(worker->seat.host, worker->seat.slot);
+    }
+  for (const auto& seat : world_.seats())
+    if (!taken.contains({seat.host, seat.slot})) vacated.push_back(seat);
+  auto rooms = rooms_for_next(false);
+  for (const auto id : world_.newcomers())
+    if (const auto& seat = world_.at(id).seat; !taken.contains({seat.host, seat.slot}))
+      for (auto& room : rooms)
+        if (room.host == seat.host) room.busy.push_back(seat.slot);
+  if (grows_later()) size = std::clamp(static_cast<int>(sitting.size()), std::min(least_size(), size), size);
+  return replan_around(spec_, next, sitting, vacated, rooms, size,
+                       horovod_ ? Numbering::of_horovod : Numbering::as_they_come);
 }
 
 // Ranks that came anew and never met the others live on, but hold nothing.
@@ -229,9 +256,16 @@ void JobMachine::consider_change() {
       return;
   }
   dial_wanted();
+  review_newcomers();
+  order_newcomers();
   release_unused();
   if (survivors_stay_) return;  // its members have not met yet
   if (const auto [come, leave] = change_needed(); come || leave) {
+    if (grows_later() && !leave && all_newcomers_wait()) {  // nobody else will come soon
+      if (announced_) return;
+      disarm(Deadline::settle);
+      return change_world(describe_change(true, false), true, false);
+    }
     if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
   } else {
     disarm(Deadline::settle);  // an undone change causes nothing
@@ -242,8 +276,8 @@ void JobMachine::consider_change() {
 // that the others can hold.
 std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
-  const int size = world_size_on(spec_, free_slots(false));
-  const bool grows = size > world_.size();
+  const int size = world_size_on(spec_, free_slots(false) + held_by_resting());
+  const bool grows = grows_later() ? newcomers_are_ready(size) : size > world_.size();
   return {grows, size > 0 && !leavers().empty()};
 }
 
@@ -261,7 +295,8 @@ void JobMachine::settled() {
 JobMachine::Disruption JobMachine::describe_change(bool come, bool leave) const {
   cause::HostsChanged change;
   for (const auto& room : rooms(false))
-    if (come && !has_live_members(room.host)) change.came.push_back(host_name(room.host));
+    if (come && !has_live_members(room.host) && (!grows_later() || has_ready_newcomer(room.host)))
+      change.came.push_back(host_name(room.host));
   for (std::uint32_t i = 0; i < roster_.size(); ++i) {
     if (!has_live_members({i})) continue;
     const auto& host = roster_.at({i});
@@ -273,6 +308,8 @@ JobMachine::Disruption JobMachine::describe_change(bool come, bool leave) const 
   const auto kind = !change.left.empty()   ? CauseKind::hosts_left
                     : !change.came.empty() ? CauseKind::hosts_came
                                            : CauseKind::slots_changed;
+  if (come && grows_later() && change == cause::HostsChanged{})
+    return {Outcome::Kind::worker_failed, cause::RanksReady{}, CauseKind::ranks_ready, true};
   return {Outcome::Kind::worker_failed, std::move(change), kind, true};
 }
 
@@ -292,8 +329,8 @@ void JobMachine::change_world(const Disruption& change, bool come, bool leave) {
 }
 
 void JobMachine::dismiss(WorkerId id) {
-  had_not_finished_.push_back(who(world_.at(id)));
-  world_.change(id, [](Worker& worker) { worker.member = false; });
+  if (world_.at(id).member) had_not_finished_.push_back(who(world_.at(id)));
+  world_.change(id, [](Worker& worker) { worker.member = worker.newcomer = false; });
   world_.doom(id, Fate::condemned);
   act(Dismiss{id});
 }

@@ -26,6 +26,7 @@ struct JobProgress {
   int ranks = 0, started = 0, alive = 0, finished = 0;
   int joined = 0;        // in the rendezvous, where others are awaited; none once all have met
   int waiting = 0;       // they have left the world, and are ready for the next one
+  int newcomers = 0;     // beside the ranks: they start, and join when they are ready
   int ending = 0;        // of those who must end
   Instant drained_at{};  // draining: when that began
 };

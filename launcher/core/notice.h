@@ -96,6 +96,24 @@ struct Restarting {
     v("restart", restart), v("limit", limit), v("window", window), v("was_up", was_up);
   }
 };
+// Ranks that are started while the world goes on without them.
+struct NewcomersStart {
+  std::vector<RankRef> ranks;
+  TRAINRUN_RECORD("newcomers start") { v("ranks", ranks); }
+};
+// One of those will not come.
+struct NewcomerFailed {
+  Cause cause;
+  int ranks = 0;                    // of the world, which goes on without it
+  std::optional<Duration> again{};  // until another is started in its place; nothing: none is
+  int restart = 0;                  // as in Restarting; 0: it finished, which costs nothing
+  int limit = 0;
+  Duration window{};
+  TRAINRUN_RECORD("newcomer failed") {
+    v("cause", cause), v("ranks", ranks), v("again", again), v("restart", restart), v("limit", limit);
+    v("window", window);
+  }
+};
 // Members have finished, and the others must finish as well or ask for another world; without a cause, one of
 // them waits for those that have.
 struct Finishing {
@@ -332,14 +350,15 @@ struct Leftovers {
 
 struct Notice
     : std::variant<notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting,
-                   notice::Finishing, notice::GenerationSkipped, notice::BackingOff, notice::StateLost,
-                   notice::Gathering, notice::Connecting, notice::WaitingForHosts, notice::HostLost,
-                   notice::HostLostAtEnd, notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited,
-                   notice::HostRests, notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted,
-                   notice::SlotsKept, notice::MpiFound, notice::MpiMixed, notice::FailureIgnored,
-                   notice::MpiCannotMeet, notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive,
-                   notice::RankInspected, notice::EndRequested, notice::LeavingAtOnce, notice::Ending,
-                   notice::Killing, notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed,
+                   notice::NewcomersStart, notice::NewcomerFailed, notice::Finishing,
+                   notice::GenerationSkipped, notice::BackingOff, notice::StateLost, notice::Gathering,
+                   notice::Connecting, notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd,
+                   notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests,
+                   notice::HostLeaves, notice::HostsFound, notice::HostsUnlisted, notice::SlotsKept,
+                   notice::MpiFound, notice::MpiMixed, notice::FailureIgnored, notice::MpiCannotMeet,
+                   notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive, notice::RankInspected,
+                   notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
+                   notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed,
                    notice::Leftovers> {
   TRAINRUN_COMPILED_ONCE(Notice)
 };

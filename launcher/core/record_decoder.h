@@ -22,7 +22,7 @@ constexpr bool is_known(ExitStatus::Kind kind) { return kind <= ExitStatus::Kind
 
 namespace core {
 
-constexpr bool is_known(Deadline deadline) { return deadline <= Deadline::finish; }
+constexpr bool is_known(Deadline deadline) { return deadline <= Deadline::newcomers; }
 
 class RecordDecoder {
  public:

@@ -115,6 +115,14 @@ bool Roster::usable(HostIndex index, Instant now, const std::set<HostIndex>& for
          (!ledger_.rests(index, now) || forgiven.contains(index));
 }
 
+std::vector<HostIndex> Roster::resting(Instant now, const std::set<HostIndex>& forgiven) const {
+  std::vector<HostIndex> out;
+  for (const auto index : others())
+    if (at(index).state == HostState::ready && !usable(index, now, forgiven) && usable(index, now, {index}))
+      out.push_back(index);
+  return out;
+}
+
 int Roster::usable_slots(HostState state, Instant now, const std::set<HostIndex>& forgiven) const {
   int sum = plain_slots_[static_cast<std::size_t>(state)];
   for (const auto index : others())

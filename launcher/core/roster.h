@@ -98,6 +98,8 @@ class Roster {
   [[nodiscard]] std::vector<HostIndex> to_dial(Instant now) const;
   // When a rest ends, or a host is to be dialled again, or may come back.
   [[nodiscard]] std::optional<Instant> next_change(Instant now) const;
+  // Hosts that are ready, and would be usable if they did not rest.
+  [[nodiscard]] std::vector<HostIndex> resting(Instant now, const std::set<HostIndex>& forgiven) const;
   // Slots of the usable hosts in that state.
   [[nodiscard]] int usable_slots(HostState state, Instant now, const std::set<HostIndex>& forgiven) const;
 

@@ -37,7 +37,9 @@ struct Worker {
   WorkerState state = WorkerState::ordered;
   Instant since{};  // of the state, as it is shown: ended is one
   std::uint32_t pid = 0;
-  bool member = true;  // of the current world; any other has no place any more
+  bool member = true;  // of the current world
+  bool newcomer =
+      false;  // it has had no place so far, and is to have one; any other that is no member has none any more
   Fate fate = Fate::stays;
   bool has_state = false;  // it was in a world that had met
   bool joined = false;     // it is in the rendezvous of this generation
@@ -50,6 +52,8 @@ struct Worker {
   [[nodiscard]] bool condemned() const { return fate >= Fate::condemned; }
   [[nodiscard]] bool killed() const { return fate == Fate::killed; }
   [[nodiscard]] bool survives() const { return member && !condemned() && state == WorkerState::spawned; }
+  [[nodiscard]] bool has_no_place() const { return !member && !newcomer; }
+  [[nodiscard]] bool may_join() const { return newcomer && !condemned() && alive(); }
   // By itself: not because we ended it, or asked it to leave.
   [[nodiscard]] bool ended_well() const;
   // Its end, or its start, is awaited. That of one that has ended is not, though its last output may wait for

@@ -29,6 +29,24 @@ WorkerId World::order(const Seat& seat, Instant now) {
   return last_;
 }
 
+WorkerId World::order_newcomer(const Seat& seat, Instant now) {
+  const auto id = order(seat, now);
+  change(id, [](Worker& worker) {
+    worker.member = false;
+    worker.newcomer = true;
+  });
+  return id;
+}
+
+void World::admit(WorkerId id, const Seat& seat) {
+  change(id, [&seat](Worker& worker) {
+    worker.seat = seat;
+    worker.member = true;
+    worker.newcomer = worker.joined = worker.waits = false;
+    if (worker.fate == Fate::asked_to_leave) worker.fate = Fate::stays;
+  });
+}
+
 const Worker* World::find(WorkerId id) const {
   const auto it = workers_.find(id);
   return it == workers_.end() ? nullptr : &it->second;
@@ -91,7 +109,8 @@ void World::count(const Worker& worker, int by) {
     if (belongs && by < 0) in.erase(worker.id);
   };
   keep(failed_, worker.member && worker.failure);
-  keep(dismissed_, !worker.member && worker.state == WorkerState::spawned);
+  keep(dismissed_, worker.has_no_place() && worker.alive());
+  keep(newcomers_, worker.may_join());
 }
 
 void World::count(const Worker& worker, int by, Counts& counts) {
@@ -99,7 +118,8 @@ void World::count(const Worker& worker, int by, Counts& counts) {
   const bool alive = worker.alive();
   add(counts.alive, alive);
   add(counts.to_end, alive && worker.condemned());
-  add(counts.dismissed_killed, !worker.member && worker.state == WorkerState::spawned && worker.killed());
+  add(counts.dismissed_killed, worker.has_no_place() && alive && worker.killed());
+  add(counts.newcomers_that_wait, worker.may_join() && worker.waits);
   if (!worker.member) return;
   counts.members += by;
   counts.members_in[static_cast<std::size_t>(worker.state)] += by;
@@ -122,6 +142,7 @@ std::string World::broken_invariant() const {
     unfinished[worker.seat.host.value] += worker.state != WorkerState::finished ? 1 : 0;
     if (begun_ && worker.member && member_at(worker.seat.rank) != &worker) return "a member is not found";
     if (failed_.contains(id) != (worker.member && worker.failure)) return "a failure is not kept";
+    if (newcomers_.contains(id) != worker.may_join()) return "a newcomer is not kept";
   }
   if (sum != counts_) return "workers are counted wrongly";
   for (std::size_t i = 0; i < on_.size(); ++i)

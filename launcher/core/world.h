@@ -44,6 +44,10 @@ class World {
   // A new one for the seat. Ids are never used again, so that what is told of an old one is never taken for
   // news of a new one.
   WorkerId order(const Seat& seat, Instant now);
+  // The same for one that is to be a member later.
+  WorkerId order_newcomer(const Seat& seat, Instant now);
+  // It has its place in the generation that begins.
+  void admit(WorkerId id, const Seat& seat);
   [[nodiscard]] const Worker* find(WorkerId id) const;
   [[nodiscard]] const Worker& at(WorkerId id) const { return workers_.at(id); }
   [[nodiscard]] const Worker* member_at(Rank rank) const;
@@ -70,6 +74,8 @@ class World {
   [[nodiscard]] const std::set<WorkerId>& failed() const { return failed_; }
   // Those that live and have no place any more, in the same order.
   [[nodiscard]] const std::set<WorkerId>& dismissed() const { return dismissed_; }
+  // Those that may join, in the same order.
+  [[nodiscard]] const std::set<WorkerId>& newcomers() const { return newcomers_; }
 
   // ---- what is counted
 
@@ -81,6 +87,7 @@ class World {
     int survivors = 0;
     int survivors_that_wait = 0;    // for their next place
     int members_that_wait = 0;      // alive
+    int newcomers_that_wait = 0;    // for their first place
     int awaited_members = 0;        // see Worker::awaited
     int joined = 0;                 // the generation's rendezvous, alive
     int took_part = 0;              // members that came to the rendezvous, of this generation or an earlier
@@ -126,7 +133,7 @@ class World {
   WorkerId last_{};
   std::vector<WorkerId> by_rank_;  // the members of the generation that has begun last
   std::vector<OnHost> on_;         // by HostIndex
-  std::set<WorkerId> failed_, dismissed_;
+  std::set<WorkerId> failed_, dismissed_, newcomers_;
   Counts counts_;
   mutable std::uint64_t visited_ = 0;
 };

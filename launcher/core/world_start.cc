@@ -67,13 +67,15 @@ WorldFacts WorldStart::facts_of(const StartWorker& order, const Site& site, std:
   world.key_file = site.job_directory + "/key";
   world.job_directory = site.job_directory;
   // Old files of other generations must not be taken for this one's.
-  world.error_file = order.generation.value == 1
+  world.error_file = is_newcomer(order) ? fmt::format("{}/rank.{}.worker.{}.error.json", site.job_directory,
+                                                      order.rank.value, order.worker.value)
+                     : order.generation.value == 1
                          ? fmt::format("{}/rank.{}.error.json", site.job_directory, order.rank.value)
                          : fmt::format("{}/rank.{}.generation.{}.error.json", site.job_directory,
                                        order.rank.value, order.generation.value);
-  world.address = address_of(placement_.seats[order.rank.value].host);
+  world.address = address_of(seat_of(order).host);
   world.restart_count = restarts_;
-  world.all_new = all_new_;
+  world.all_new = all_new_ && !is_newcomer(order);
   world.pmix_everywhere = pmix_everywhere_;
   world.gpus = order.share.gpus;
   return world;
@@ -93,19 +95,19 @@ wire::StdinMode WorldStart::stdin_mode(Rank rank, bool can_inherit) const {
 }
 
 wire::Start WorldStart::start(const StartWorker& order, const Site& site, std::uint16_t master_port) const {
-  const auto& seat = placement_.seats[order.rank.value];
+  const auto& seat = seat_of(order);
   const auto& program = job_.programs[seat.program];
   const auto world = facts_of(order, site, master_port);
   wire::Start start;
   start.worker = order.worker;
-  start.generation = order.generation;
+  start.generation = placement_.generation;
   start.argv = program.argv;
   start.directory = program.directory;
-  start.env = worker_env(job_, placement_, order.rank, world, site.facts);
+  start.env = worker_env(job_, placement_for(order), order.rank, world, site.facts);
   start.cpus = order.share.cpus;
   start.stdin_mode = stdin_mode(seat.rank, site.can_inherit_stdin);
-  start.pmi = offers_pmi(job_, world);
-  start.pmix = offers_pmix(job_, world);
+  start.pmi = offers_pmi(job_, world) && !is_newcomer(order);
+  start.pmix = offers_pmix(job_, world) && !is_newcomer(order);
   start.pty = job_.pty.value_or(start.pmix);
   start.batch = runs_in_batch(job_, seat, *site.facts);
   if (start.pmi || start.pmix)

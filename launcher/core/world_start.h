@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/core/addresses.h"
@@ -26,7 +27,14 @@ class WorldStart {
   // `facts` of the hosts that take part.
   void begin(const BeginWorld& order, const FactsByHost& facts);
 
+  // What it will be with its newcomers; their orders, of generation 0, are about that.
+  void plan(Placement with_newcomers) { later_ = std::move(with_newcomers); }
+
   [[nodiscard]] const Placement& placement() const { return placement_; }
+  // That which the order is about.
+  [[nodiscard]] const Seat& seat_of(const StartWorker& order) const {
+    return placement_for(order).seats[order.rank.value];
+  }
   [[nodiscard]] Generation generation() const { return placement_.generation; }
   [[nodiscard]] const std::string& host_of(Rank rank) const;
   [[nodiscard]] const std::vector<Rank>& ranks_on(HostIndex host) const;
@@ -59,8 +67,13 @@ class WorldStart {
                                     std::uint16_t master_port) const;
   [[nodiscard]] wire::StdinMode stdin_mode(Rank rank, bool can_inherit) const;
 
+  [[nodiscard]] static bool is_newcomer(const StartWorker& order) { return order.generation.value == 0; }
+  [[nodiscard]] const Placement& placement_for(const StartWorker& order) const {
+    return is_newcomer(order) ? later_ : placement_;
+  }
+
   const JobSpec& job_;
-  Placement placement_;
+  Placement placement_, later_;
   std::uint32_t restarts_ = 0;
   std::map<HostIndex, std::vector<Rank>> ranks_on_;
   std::map<HostIndex, std::string> addresses_;

@@ -28,12 +28,6 @@ std::string in_brackets(const std::string& words) {
   return " (" + safe.substr(0, end) + "...)";
 }
 
-std::vector<std::string> names(const std::vector<RankRef>& ranks) {
-  std::vector<std::string> out;
-  for (const auto& who : ranks) out.push_back(name(who));
-  return out;
-}
-
 struct CauseWords {
   std::string operator()(const cause::JobOver&) const { return "the job ended"; }
   std::string operator()(const cause::RankFailed& it) const {
@@ -91,6 +85,9 @@ struct CauseWords {
     if (!it.came.empty()) parts.push_back(list_names(it.came) + " came");
     for (auto& part : resized(it.resized)) parts.push_back(std::move(part));
     return parts.empty() ? "slots are free" : fmt::format("{}", fmt::join(parts, ", "));
+  }
+  std::string operator()(const cause::RanksReady& it) const {
+    return fmt::format("{} {} ready", list_names(names(it.ranks)), it.ranks.size() == 1 ? "is" : "are");
   }
   std::string operator()(const cause::HostLeaves& it) const {
     return fmt::format("{} leaves ({})", it.host.name, leaving(it.reason, it.by_user));

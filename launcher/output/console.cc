@@ -110,11 +110,6 @@ Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Han
 Console::~Console() = default;
 
 void Console::begin_world(const core::Placement& placement, const std::vector<WorkerId>& workers) {
-  std::vector<std::string> hosts;
-  for (const auto& seat : placement.seats) hosts.push_back(job_.hosts.hosts[seat.host.value].name);
-  const auto tag = tag_of(job_);
-  const auto labels =
-      tag == Tag::none ? std::vector<std::string>(hosts.size()) : make_labels(hosts, tag == Tag::host);
   const std::set<WorkerId> present(workers.begin(), workers.end());
   for (auto it = lanes_.begin(); it != lanes_.end();) {
     if (present.contains(it->first) || !it->second.finished) {
@@ -124,8 +119,24 @@ void Console::begin_world(const core::Placement& placement, const std::vector<Wo
     free_lanes_.push_back(it->second.number);
     it = lanes_.erase(it);
   }
-  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
-    auto [it, fresh] = lanes_.try_emplace(workers[rank]);
+  open_lanes(placement, workers);
+  logs_.ranks_start();
+}
+
+void Console::add_newcomers(const core::Placement& placement, const std::vector<WorkerId>& workers) {
+  open_lanes(placement, workers);
+}
+
+// For the workers in its last seats.
+void Console::open_lanes(const core::Placement& placement, const std::vector<WorkerId>& workers) {
+  std::vector<std::string> hosts;
+  for (const auto& seat : placement.seats) hosts.push_back(job_.hosts.hosts[seat.host.value].name);
+  const auto tag = tag_of(job_);
+  const auto labels =
+      tag == Tag::none ? std::vector<std::string>(hosts.size()) : make_labels(hosts, tag == Tag::host);
+  auto rank = hosts.size() - workers.size();
+  for (const auto worker : workers) {
+    auto [it, fresh] = lanes_.try_emplace(worker);
     auto& lane = it->second;
     if (fresh && free_lanes_.empty()) {
       lane.number = lane_count_++;
@@ -136,8 +147,8 @@ void Console::begin_world(const core::Placement& placement, const std::vector<Wo
     lane.rank = Rank{static_cast<std::uint32_t>(rank)};
     mux_.open(lane.number, fresh, labels[rank], lane.rank.value,
               hidden_streams(job_, lane.rank.value, placement.seats[rank].local_rank));
+    ++rank;
   }
-  logs_.ranks_start();
 }
 
 std::vector<std::string> Console::last_words(WorkerId worker) const {

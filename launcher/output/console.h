@@ -37,6 +37,8 @@ class Console {
   // From here on these workers have these ranks, by which their lines are marked. A line that a survivor has
   // begun stays its own.
   void begin_world(const core::Placement& placement, const std::vector<WorkerId>& workers);
+  // These will have the last ranks of such a world.
+  void add_newcomers(const core::Placement& placement, const std::vector<WorkerId>& workers);
   void worker_output(WorkerId worker, wire::Output stream, std::string_view bytes);
   void worker_finished(WorkerId worker);
   // A worker's stack is kept in rank.N/stack of --output-filename; gives what a line about the worker adds.
@@ -69,6 +71,7 @@ class Console {
   void wipe();
 
  private:
+  void open_lanes(const core::Placement& placement, const std::vector<WorkerId>& workers);
   void show(wire::Output stream, const std::string& text);
   void draw();
   void tick();

@@ -10,6 +10,12 @@ using namespace core;
 
 std::string name(const RankRef& who) { return fmt::format("rank {} on {}", who.rank.value, who.host.name); }
 
+std::vector<std::string> names(const std::vector<RankRef>& ranks) {
+  std::vector<std::string> out;
+  for (const auto& who : ranks) out.push_back(name(who));
+  return out;
+}
+
 std::string name(const MpiPart& one, const MpiPart& other) {
   if (one.part == other.part) return fmt::format("{} on {}", quoted(one.program, 80), one.host.name);
   return fmt::format("part {} ({})", one.part + 1, quoted(one.program, 80));

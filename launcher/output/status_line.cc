@@ -30,9 +30,10 @@ std::string activity(const core::JobMachine::Progress& p, Instant now, Duration 
     case Phase::forming:
       return fmt::format("starting: {} of {}, {}", p.started, counted(p.ranks, "rank"), time);
     case Phase::running:
-      return fmt::format("{} of {} {},{}{} {}", p.alive, counted(p.ranks, "rank"),
+      return fmt::format("{} of {} {},{}{}{} {}", p.alive, counted(p.ranks, "rank"),
                          p.joined > 0 ? "started" : "running", who_waits(p),
-                         p.finished > 0 ? fmt::format(" {} done,", p.finished) : "", time);
+                         p.finished > 0 ? fmt::format(" {} done,", p.finished) : "",
+                         p.newcomers > 0 ? fmt::format(" {} more starting,", p.newcomers) : "", time);
     case Phase::draining:
       if (p.ending > 0)
         return fmt::format("ending {}, {} of {}", counted(p.ending, "rank"),

@@ -101,6 +101,23 @@ struct NoticeWords {
                         words(it.cause), words_of(it.follows), it.restart, it.limit,
                         describe_window({it.limit, it.window}))};
   }
+  Lines operator()(const notice::NewcomersStart& it) const {
+    const bool one = it.ranks.size() == 1;
+    return {fmt::format("starting {}, which {} when {} ready", list_names(names(it.ranks)),
+                        one ? "joins" : "join", one ? "it is" : "they are")};
+  }
+  Lines operator()(const notice::NewcomerFailed& it) const {
+    const bool late = std::holds_alternative<cause::MembersMissing>(it.cause);
+    auto line = fmt::format("{}{}; {} without it", words(it.cause), late ? "" : " before it had joined",
+                            it.ranks == 1 ? "1 rank goes on" : fmt::format("{} ranks go on", it.ranks));
+    if (it.restart == 0) return {line};
+    if (!it.again)
+      return {fmt::format("{} for good: {} restarts {} are used up", line, it.limit,
+                          describe_window({it.limit, it.window}))};
+    return {fmt::format("{}; starting it again{} (restart {} of {} {})", line,
+                        *it.again > Duration::zero() ? " in " + format_duration(*it.again) : "", it.restart,
+                        it.limit, describe_window({it.limit, it.window}))};
+  }
   // `rank 3 on node2 was killed by SIGKILL; rank 0 on node1 finished: waiting up to 30 s for 2 ranks to
   // finish`
   Lines operator()(const notice::Finishing& it) const {

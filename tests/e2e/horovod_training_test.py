@@ -86,7 +86,7 @@ class HorovodTraining(TorchJobs):
         return {int(rank): (int(step), int(pid)) for _, rank, step, pid in met}
 
     def test_an_elastic_program_of_horovod_with_one_line_changed(self):
-        job = self.start(*self.words(3, self.changed("horovod_elastic.py"), self.folder, 3, options=("--max-restarts", 3, "--min-np", 2)))
+        job = self.start(*self.words(3, self.changed("horovod_elastic.py"), self.folder, 3, options=("--max-restarts", 3)))
         first = self.await_world(job, 1, 3)
         os.kill(first[1][1], signal.SIGKILL)
         second = self.await_world(job, 2, 3)

@@ -84,6 +84,7 @@ void Judge::event(const JobEvent& event, Instant now) {
   note_hosts(event);
   waits_.event(event, now);
   note_failure(event);
+  note_newcomer(event);
   ready_now_.reset();
   join_passed_ = false;
   note_end_of_program(event);
@@ -93,124 +94,119 @@ void Judge::event(const JobEvent& event, Instant now) {
                 std::holds_alternative<WorkerNotStarted>(event) || std::holds_alternative<HostLost>(event) ||
                 std::holds_alternative<WorldBroken>(event) || std::holds_alternative<InspectionDone>(event) ||
                 std::holds_alternative<PortRefused>(event) ||
-                (waits != nullptr &&
+                (waits != nullptr && waits->generation.value != 0 &&
                  (waits->generation == broken_generation_ || waits->generation != announced_generation_)) ||
                 !failed_.empty() || owed_;
   const auto worker = [this](WorkerId id, auto&& work) {
     if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
   };
-  std::visit(
-      Cases{[&](const HostReady& it) {
-              ready_now_ = it.host;
-              if (host(it.host).link == Link::dialling) host(it.host).link = Link::ready;
-            },
-            [&](const HostFailed& it) { host(it.host).link = Link::none; },
-            [&](const HostLost& it) {
-              const bool serves = host(it.host).listed || (host(it.host).kept && !listed_hosts_hold());
-              if (host(it.host).leaving || !serves) may_charge_ = !failed_.empty() || owed_;
-              lose(it.host);
-            },
-            [&](const HostStopped& it) { lose(it.host); },
-            [&](const HostLeaving& it) {
-              host(it.host).leaving = scenario_.spec.elastic.enabled();
-              host(it.host).was_lost = true;
-            },
-            [&](const WorkerStarted& it) {
-              worker(it.worker, [now](Known& known) {
-                if (known.state != Known::State::ordered) return;
-                known.state = Known::State::started;
-                known.started_at = now;
-              });
-            },
-            [&](const WorkerNotStarted& it) {
-              worker(it.worker, [&](Known& known) {
-                if (known.state == Known::State::ordered) known.status = it.status;
-                known.state = Known::State::exited;
-                note_death(it.worker, it.status);
-              });
-            },
-            [&](const WorkerExited& it) {
-              worker(it.worker, [&](Known& known) {
-                if (!lives(known)) return;
-                known.state = Known::State::exited;
-                known.status = it.status;
-                known.ended_at = it.at;
-                known.asked = it.signalled.bits != 0;
-                known.lost_peer = it.lost_peer;
-                note_death(it.worker, it.status);
-              });
-            },
-            [&](const WorkerFinished& it) {
-              worker(it.worker, [&](Known& known) {
-                known.finished = true;
-                if (phase_ != JobMachine::Phase::closing) known.lost_peer = it.lost_peer;
-              });
-            },
-            [&](const HostSwept& it) {
-              if (it.generation == host(it.host).sweep_of) host(it.host).sweep_since.reset();
-            },
-            [&](const WorldJoined& it) {
-              if (!world_ || it.generation != world_->placement.generation) return;
-              met_ = it.generation;
-              elastic_world_ = it.elastic;
-              died_unfinished_.reset();
-              for (const auto id : world_->workers) workers_.at(id).was_member = true;
-            },
-            [&](const HostsDiscovered& it) {
-              for (auto& known : hosts_) {
-                const auto found = std::find_if(it.hosts.begin(), it.hosts.end(),
-                                                [&](const Host& one) { return one.name == known.host.name; });
-                if (found != it.hosts.end() && scenario_.spec.elastic.enabled())
-                  known.host.slots = found->slots;
-                const bool here = added_.contains(known.host.name) || found != it.hosts.end();
-                if (here && !known.listed && known.link == Link::none) {
-                  known.removed = known.leaving = false;
-                  known.away_until = {};
-                }
-                if (known.listed && !here) known.kept = known.link == Link::ready && world_.has_value();
-                known.listed = here;
-              }
-            },
-            [&](const RemoveHost& it) {
-              added_.erase(it.name);
-              for (auto& known : hosts_)
-                if (known.host.name == it.name) known.removed = scenario_.spec.elastic.enabled();
-            },
-            [&](const AddHosts& it) {
-              for (const auto& one : it.hosts)
-                if (std::none_of(hosts_.begin(), hosts_.end(), [&](const auto& known) {
-                      return known.listed && known.host.name == one.name;
-                    }))
-                  added_.insert(one.name);
-              for (auto& known : hosts_)
-                for (const auto& one : it.hosts)
-                  if (known.host.name == one.name) {
-                    if (scenario_.spec.elastic.enabled()) known.host.slots = one.slots;
-                    known.listed = true;
-                    known.removed = known.leaving = false;
-                  }
-            },
-            [&](const StopWorker& it) { note_stopped(it.rank); },
-            [&](const UserSignal& it) {
-              if (signals_++ == 0) user_signal_ = it.number;
-            },
-            [&](const OutputClosed&) { output_closed_ = true; },
-            [&](const DeadlinePassed& it) {
-              grace_passed_ = it.deadline == Deadline::grace;
-              join_passed_ = it.deadline == Deadline::join;
-              may_charge_ = may_charge_ || it.deadline == Deadline::join || it.deadline == Deadline::inspect;
-              if (it.deadline == Deadline::job) job_timed_out_ = true;
-            },
-            [](const auto&) {}},
-      event);
-}
-
-void Judge::spawned(int machine, Generation generation) {
-  auto& begun = begun_on_[machine];
-  if (generation < begun)
-    fail(fmt::format("a worker of generation {} starts where generation {} began", generation.value,
-                     begun.value));
-  begun = std::max(begun, generation);
+  std::visit(Cases{[&](const HostReady& it) {
+                     ready_now_ = it.host;
+                     if (host(it.host).link == Link::dialling) host(it.host).link = Link::ready;
+                   },
+                   [&](const HostFailed& it) { host(it.host).link = Link::none; },
+                   [&](const HostLost& it) {
+                     const bool serves = host(it.host).listed || (host(it.host).kept && !listed_hosts_hold());
+                     if (host(it.host).leaving || !serves) may_charge_ = !failed_.empty() || owed_;
+                     lose(it.host);
+                   },
+                   [&](const HostStopped& it) { lose(it.host); },
+                   [&](const HostLeaving& it) {
+                     host(it.host).leaving = scenario_.spec.elastic.enabled();
+                     host(it.host).was_lost = true;
+                   },
+                   [&](const WorkerStarted& it) {
+                     worker(it.worker, [now](Known& known) {
+                       if (known.state != Known::State::ordered) return;
+                       known.state = Known::State::started;
+                       known.started_at = now;
+                     });
+                   },
+                   [&](const WorkerNotStarted& it) {
+                     worker(it.worker, [&](Known& known) {
+                       if (known.state == Known::State::ordered) known.status = it.status;
+                       known.state = Known::State::exited;
+                       note_death(it.worker, it.status);
+                     });
+                   },
+                   [&](const WorkerExited& it) {
+                     worker(it.worker, [&](Known& known) {
+                       if (!lives(known)) return;
+                       known.state = Known::State::exited;
+                       known.status = it.status;
+                       known.ended_at = it.at;
+                       known.asked = it.signalled.bits != 0;
+                       known.lost_peer = it.lost_peer;
+                       note_death(it.worker, it.status);
+                     });
+                   },
+                   [&](const WorkerFinished& it) {
+                     worker(it.worker, [&](Known& known) {
+                       known.finished = true;
+                       if (phase_ != JobMachine::Phase::closing) known.lost_peer = it.lost_peer;
+                     });
+                   },
+                   [&](const HostSwept& it) {
+                     if (it.generation == host(it.host).sweep_of) host(it.host).sweep_since.reset();
+                   },
+                   [&](const WorldJoined& it) {
+                     if (!world_ || it.generation != world_->placement.generation) return;
+                     met_ = it.generation;
+                     elastic_world_ = it.elastic;
+                     if (!over_) grows_ = it.elastic;
+                     died_unfinished_.reset();
+                     for (const auto id : world_->workers) workers_.at(id).was_member = true;
+                   },
+                   [&](const HostsDiscovered& it) {
+                     for (auto& known : hosts_) {
+                       const auto found =
+                           std::find_if(it.hosts.begin(), it.hosts.end(),
+                                        [&](const Host& one) { return one.name == known.host.name; });
+                       if (found != it.hosts.end() && scenario_.spec.elastic.enabled())
+                         known.host.slots = found->slots;
+                       const bool here = added_.contains(known.host.name) || found != it.hosts.end();
+                       if (here && !known.listed && known.link == Link::none) {
+                         known.removed = known.leaving = false;
+                         known.away_until = {};
+                       }
+                       if (known.listed && !here)
+                         known.kept = known.link == Link::ready && world_.has_value();
+                       known.listed = here;
+                     }
+                   },
+                   [&](const RemoveHost& it) {
+                     added_.erase(it.name);
+                     for (auto& known : hosts_)
+                       if (known.host.name == it.name) known.removed = scenario_.spec.elastic.enabled();
+                   },
+                   [&](const AddHosts& it) {
+                     for (const auto& one : it.hosts)
+                       if (std::none_of(hosts_.begin(), hosts_.end(), [&](const auto& known) {
+                             return known.listed && known.host.name == one.name;
+                           }))
+                         added_.insert(one.name);
+                     for (auto& known : hosts_)
+                       for (const auto& one : it.hosts)
+                         if (known.host.name == one.name) {
+                           if (scenario_.spec.elastic.enabled()) known.host.slots = one.slots;
+                           known.listed = true;
+                           known.removed = known.leaving = false;
+                         }
+                   },
+                   [&](const StopWorker& it) { note_stopped(it.rank); },
+                   [&](const UserSignal& it) {
+                     if (signals_++ == 0) user_signal_ = it.number;
+                   },
+                   [&](const OutputClosed&) { output_closed_ = true; },
+                   [&](const DeadlinePassed& it) {
+                     grace_passed_ = it.deadline == Deadline::grace;
+                     join_passed_ = it.deadline == Deadline::join;
+                     may_charge_ = may_charge_ || it.deadline == Deadline::join ||
+                                   it.deadline == Deadline::inspect || it.deadline == Deadline::newcomers;
+                     if (it.deadline == Deadline::job) job_timed_out_ = true;
+                   },
+                   [](const auto&) {}},
+             event);
 }
 
 void Judge::capacity(bool enough, Instant now) {
@@ -246,7 +242,8 @@ void Judge::action(const JobAction& action, Instant now) {
                      need_link(it.host, "the order for a port");
                      reserved_ = it.generation;
                    },
-                   [&](const BeginWorld& it) { begins(it); }, [&](const StartWorker& it) { starts(it); },
+                   [&](const BeginWorld& it) { begins(it); }, [&](const PlanNewcomers& it) { plans(it); },
+                   [&](const StartWorker& it) { starts(it); },
                    [&](const SignalWorkers& it) {
                      note_signals(it);
                      for (auto& [id, known] : workers_) {
@@ -255,15 +252,18 @@ void Judge::action(const JobAction& action, Instant now) {
                            std::find(it.workers.begin(), it.workers.end(), id) != it.workers.end();
                        if (it.number == SIGKILL && meant && lives(known) && !known.killed_at)
                          known.killed_at = now;
+                       if (it.workers.empty() && std::exchange(known.newcomer, false))
+                         known.ended_by_order = true;
                      }
                      for (const auto id : it.workers) {
                        const auto known = workers_.find(id);
                        if (known == workers_.end()) return fail("a signal for an unknown worker");
                        need_link(known->second.seat.host, "a signal");
-                       if (join_passed_ && !known->second.was_member &&
+                       if ((join_passed_ || known->second.newcomer) && !known->second.was_member &&
                            now - known->second.started_at < scenario_.spec.start_timeout * 10)
                          fail(fmt::format("worker {} is killed while it loads", id.value));
                        known->second.ended_by_order = true;
+                       if (std::exchange(known->second.newcomer, false)) known->second.dismissed = true;
                      }
                    },
                    [&](const Sweep& it) {
@@ -282,7 +282,8 @@ void Judge::action(const JobAction& action, Instant now) {
                      if (known == workers_.end()) return;
                      known->second.ended_by_order = known->second.dismissed = true;
                      // A world that just began goes on without it.
-                     if (lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
+                     const bool member = !std::exchange(known->second.newcomer, false);
+                     if (member && lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
                    },
                    [&](const EndGeneration& it) {
                      if (it.job_ends && !job_ends_) over_before_end_ = over_;
@@ -314,6 +315,8 @@ void Judge::action(const JobAction& action, Instant now) {
                        host(rests->host.index).good = false;
                        host(rests->host.index).rests_until = now + rests->rest;
                      }
+                     if (const auto* failed = std::get_if<notice::NewcomerFailed>(&it.notice))
+                       note_told_of_newcomer(*failed);
                      const auto* formed = std::get_if<notice::GenerationFormed>(&it.notice);
                      if (formed == nullptr) return;
                      check_told(*formed);
@@ -322,17 +325,6 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const Finish& it) { ends(it.outcome, now); }, [](const auto&) {}},
              action);
-}
-
-void Judge::starts(const StartWorker& start) {
-  if (!world_ || start.generation != world_->placement.generation)
-    return fail(fmt::format("worker {} is told generation {}, which did not begin", start.worker.value,
-                            start.generation.value));
-  if (start.rank.value >= world_->workers.size() || world_->workers[start.rank.value] != start.worker)
-    return fail(fmt::format("worker {} is told a rank that is another's", start.worker.value));
-  if (to_start_.erase(start.worker) == 0)
-    return fail(fmt::format("worker {} is started twice", start.worker.value));
-  need_link(world_->placement.seats[start.rank.value].host, "a start");
 }
 
 void Judge::after_step(const JobMachine& machine) {
@@ -349,7 +341,8 @@ void Judge::after_step(const JobMachine& machine) {
   only(Deadline::start, {Phase::gathering});
   only(Deadline::world, {Phase::gathering, Phase::cooling});
   only(Deadline::backoff, {Phase::cooling});
-  only(Deadline::finish, {Phase::forming, Phase::running, Phase::cooling});
+  for (const auto one : {Deadline::finish, Deadline::newcomers})
+    only(one, {Phase::forming, Phase::running, Phase::cooling});
   only(Deadline::settle, {Phase::running, Phase::cooling});
   for (const auto one : {Deadline::join, Deadline::cause}) only(one, {Phase::forming, Phase::running});
   for (const auto one : {Deadline::inspect, Deadline::steady}) only(one, {Phase::running});
@@ -378,7 +371,8 @@ void Judge::after_step(const JobMachine& machine) {
   if (!to_start_.empty()) fail("a rank of the new generation was not started");
   if (std::exchange(began_, false))
     for (const auto& [id, worker] : workers_)
-      if (lives(worker) && worker.generation != world_->placement.generation && !worker.ended_by_order)
+      if (lives(worker) && worker.generation != world_->placement.generation && !worker.newcomer &&
+          !worker.ended_by_order)
         fail(fmt::format("worker {} lives on without a place, and was not told", id.value));
   check_costs(machine);
   check_end_of_program(machine);
@@ -391,6 +385,7 @@ void Judge::after_step(const JobMachine& machine) {
   check_answer(machine);
   check_released(machine.phase());
   check_change(machine.phase());
+  check_newcomers(machine);
   note_world(machine);
   phase_ = machine.phase();
 }

@@ -49,6 +49,8 @@ class Judge {
     std::optional<Instant> killed_at;  // SIGKILL was ordered
     Generation asked_in{};             // it has left that one, and asked for its next place
     bool dismissed = false;            // it has no place any more
+    bool newcomer = false;             // it has had none so far ...
+    bool ready = false;                // ... and has asked for it
   };
   enum class Link : std::uint8_t { none, dialling, ready, closing };
   struct KnownHost {
@@ -79,6 +81,16 @@ class Judge {
   KnownHost& host(HostIndex index);
   [[nodiscard]] bool listed_hosts_hold();
   void need_link(HostIndex index, const char* what);
+  // judge_newcomers.cc
+  void note_newcomer(const core::JobEvent& event);
+  void note_told_of_newcomer(const core::notice::NewcomerFailed& told);
+  void plans(const core::PlanNewcomers& plan);
+  void check_nobody_waits(const core::BeginWorld& begin);
+  void check_nobody_is_left_out(const core::BeginWorld& begin);
+  void check_newcomers(const core::JobMachine& machine);
+  [[nodiscard]] bool loads(const Known& worker) const;
+  [[nodiscard]] bool grows_later() const;
+  [[nodiscard]] int newcomers(bool that_are_ready) const;
   // judge_costs.cc: what a failure costs
   void note_failure(const core::JobEvent& event);
   void check_costs(const core::JobMachine& machine);
@@ -206,6 +218,7 @@ class Judge {
   std::vector<Instant> crashes_;       // charged, and since then no world has got on with its work
   int forgiven_ = 0;                   // how often such a world has, since one has stood for a minute
   Generation told_{};                  // the latest world that the user has heard of ...
+  Generation proved_{};                // the latest that has stood for a minute
   Instant told_at_{};                  // ... and when
   bool charged_ = false;               // since the latest world began
   std::optional<Duration> backs_off_;  // ordered in this step
@@ -234,7 +247,13 @@ class Judge {
   std::optional<core::Cause> told_cause_;  // to those who wait, when the job was to end
   int kept_state_ = 0;                     // workers of the world that have been in one that met
   int hosts_lost_ = 0;                     // at any time
+  bool grows_ = false;                     // the brain knows that it can take newcomers
   bool elastic_world_ = false;             // its members can be in the next one without a new process
+
+  bool newcomer_failed_ = false;                              // the latest event
+  bool told_of_newcomer_ = false, newcomer_charged_ = false;  // in this step
+  bool newcomers_given_up_ = false;
+  Instant newcomers_from_{};
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
   Instant begun_at_{}, first_press_{}, pressed_at_{};

@@ -163,7 +163,9 @@ bool Judge::change_is_due() const {
     const auto& on = hosts_.at(worker.seat.host.value);
     leaves = leaves || (is_member(worker) && lives(worker) && (!on.listed || on.leaving || on.removed));
   }
-  return size > static_cast<int>(world_->workers.size()) || (size > 0 && leaves);
+  const bool grows =
+      size > static_cast<int>(world_->workers.size()) && (!grows_later() || newcomers(true) > 0);
+  return grows || (size > 0 && leaves);
 }
 
 void Judge::check_change(Phase phase) {

@@ -30,7 +30,8 @@ void Judge::note_failure(const JobEvent& event) {
   constexpr int forgiven_in_a_row = 2;
   const auto* progress = std::get_if<WorldProgressed>(&event);
   const bool up = phase_ == Phase::running && world_ && told_ == world_->placement.generation;
-  if (up && now_ - told_at_ >= proves_itself) {
+  if (up && now_ - told_at_ >= proves_itself && proved_ != told_) {
+    proved_ = told_;
     crashes_.clear();
     forgiven_ = 0;
     if (!ending_since_) done_before_ = false;
@@ -67,7 +68,8 @@ void Judge::check_costs(const JobMachine& machine) {
   if (phase == Phase::closing || phase == Phase::done) failed_since_.reset();  // it may go there in one step
   if (!ended_the_world && failed_since_ && now_ - *failed_since_ > waits_for_cause)
     fail("a failure is waited upon, and nothing follows");
-  if (const int more = machine.restarts() - restarts_seen_; more > 0) {
+  const int charged_now = machine.restarts() - restarts_seen_;
+  if (const int more = charged_now; more > 0) {
     if (!may_charge_) fail("a restart was charged for what is no failure");
     check_asked(machine);
     owed_ = false;
@@ -79,6 +81,11 @@ void Judge::check_costs(const JobMachine& machine) {
     if (within > limit.count) fail("more restarts than the budget allows");
     crashes_.insert(crashes_.end(), static_cast<std::size_t>(more), now_);
     std::erase_if(crashes_, [&](Instant at) { return now_ - at > limit.window; });
+  }
+  const bool for_newcomer = std::exchange(newcomer_charged_, false);
+  if (for_newcomer && newcomers_from_ - now_ > longest_wait(crashes_.size()))
+    fail("a newcomer's back-off is longer than the failures in a row allow");
+  if (charged_now > 0 && !for_newcomer) {
     charged_ = true;
     drains_for_charge_ = !program_ends();
     crashes_at_ = crashes_.size();
@@ -103,6 +110,7 @@ void Judge::check_costs(const JobMachine& machine) {
     failed_.clear();
     failed_since_.reset();
   }
+  if (told_of_newcomer_) rests_now_ = false;  // its failure was charged, or told as the last
   check_backoff(phase);
   if (const auto wait = std::exchange(backs_off_, std::nullopt)) {
     if (!charged_) fail("a back-off after what was not charged");

@@ -17,7 +17,7 @@ void Judge::note_end_of_program(const JobEvent& event) {
   if (const auto* port = std::get_if<PortReserved>(&event); port != nullptr && port->generation == reserved_)
     delivered_ = port->generation;
   const auto* waits = std::get_if<MemberWaits>(&event);
-  asked_now_ = waits != nullptr;
+  asked_now_ = waits != nullptr && waits->generation.value != 0;
   if (!asked_now_) return;
   if (const auto it = workers_.find(waits->worker); it != workers_.end())
     it->second.asked_in = std::max(it->second.asked_in, waits->generation);

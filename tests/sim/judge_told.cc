@@ -22,7 +22,10 @@ void Judge::check_order(const JobAction& action) {
     if (port->generation.value != reserved_.value + 1) fail("a generation is left out");
   }
   if (std::holds_alternative<BeginWorld>(action)) only_in("a world begins", Phase::forming);
-  if (std::holds_alternative<StartWorker>(action)) only_in("a rank is started", Phase::forming);
+  if (const auto* start = std::get_if<StartWorker>(&action); start != nullptr && start->generation.value != 0)
+    only_in("a rank is started", Phase::forming);
+  if (std::holds_alternative<PlanNewcomers>(action) && told_phase_ != Phase::forming)
+    only_in("a newcomer is started", Phase::running);
   if (std::holds_alternative<EndGeneration>(action)) only_in("a generation ends", Phase::draining);
   if (std::holds_alternative<Inspect>(action)) only_in("ranks are looked at", Phase::running);
   if (std::holds_alternative<Finish>(action)) only_in("the job ends", Phase::done);

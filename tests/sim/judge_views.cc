@@ -195,6 +195,11 @@ void Judge::check_waits(Phase phase) {
            (!worker.killed_at || now_ - *worker.killed_at < after_kill);
   });
   waits_.after_step(phase, late, dismissed);
+  const bool loading = std::any_of(workers_.begin(), workers_.end(), [this](const auto& it) {
+    return loads(it.second) && it.second.state == Known::State::started;
+  });
+  if (phase == Phase::running && loading && !over_ && !waits_.armed(Deadline::newcomers))
+    fail("a newcomer loads, and nothing limits it");
 }
 
 }  // namespace trainrun::sim

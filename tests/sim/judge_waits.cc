@@ -126,6 +126,8 @@ bool Waits::suits(Deadline deadline, Instant at) const {
       return wait == dies_later;
     case Deadline::steady:
       return wait == proves_itself;
+    case Deadline::newcomers:
+      return wait >= Duration::zero();
     case Deadline::finish:
       return wait >= Duration::zero() && wait <= spec.start_timeout;
   }

@@ -27,7 +27,7 @@ void Judge::begins(const BeginWorld& begin) {
   if (world_ && generation <= world_->placement.generation) fail("generations do not grow");
   if (seats.size() != begin.workers.size() || seats.empty()) return fail("seats and workers do not match");
   kept_ = std::any_of(begin.workers.begin(), begin.workers.end(),
-                      [this](WorkerId id) { return workers_.contains(id); });
+                      [this](WorkerId id) { return workers_.contains(id) && !workers_.at(id).newcomer; });
   kept_state_ =
       static_cast<int>(std::count_if(begin.workers.begin(), begin.workers.end(), [this](WorkerId id) {
         return workers_.contains(id) && workers_.at(id).was_member;
@@ -35,17 +35,46 @@ void Judge::begins(const BeginWorld& begin) {
   check_places(begin);
   check_in_place(begin);
   check_size(begin);
+  check_nobody_waits(begin);
+  check_nobody_is_left_out(begin);
   check_who_goes_on(begin);
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     auto& worker = workers_[begin.workers[rank]];
     worker.seat = seats[rank];
     worker.generation = generation;
+    worker.newcomer = false;
   }
   world_ = begin;
   began_ = true;
   asked_all_ = false;
   dismissed_unfinished_.reset();
   charged_ = false;
+}
+
+void Judge::starts(const StartWorker& start) {
+  if (start.generation.value == 0) {
+    if (to_start_.erase(start.worker) == 0 || !workers_.at(start.worker).newcomer)
+      fail(fmt::format("worker {} starts as a newcomer, and was not planned for", start.worker.value));
+    else if (workers_.at(start.worker).seat.rank != start.rank)
+      fail(fmt::format("newcomer {} is told a rank that is another's", start.worker.value));
+    return;
+  }
+  if (!world_ || start.generation != world_->placement.generation)
+    return fail(fmt::format("worker {} is told generation {}, which did not begin", start.worker.value,
+                            start.generation.value));
+  if (start.rank.value >= world_->workers.size() || world_->workers[start.rank.value] != start.worker)
+    return fail(fmt::format("worker {} is told a rank that is another's", start.worker.value));
+  if (to_start_.erase(start.worker) == 0)
+    return fail(fmt::format("worker {} is started twice", start.worker.value));
+  need_link(world_->placement.seats[start.rank.value].host, "a start");
+}
+
+void Judge::spawned(int machine, Generation generation) {
+  auto& begun = begun_on_[machine];
+  if (generation < begun)
+    fail(fmt::format("a worker of generation {} starts where generation {} began", generation.value,
+                     begun.value));
+  begun = std::max(begun, generation);
 }
 
 // The smallest world, by those that are there and may be used.
@@ -105,9 +134,11 @@ void Judge::check_in_place(const BeginWorld& begin) {
     if (!lives(worker)) fail(fmt::format("worker {} gets a rank, and is dead", begin.workers[rank].value));
     if (worker.ended_by_order)
       fail(fmt::format("worker {} gets a rank, and was ended", begin.workers[rank].value));
-    if (newcomer) fail("a survivor has a higher rank than a newcomer");
+    if (newcomer && !worker.newcomer) fail("a survivor has a higher rank than a newcomer");
+    newcomer = newcomer || worker.newcomer;
     if (seat.host != worker.seat.host || seat.slot != worker.seat.slot)
       fail(fmt::format("worker {} is moved, and cannot move", begin.workers[rank].value));
+    if (worker.newcomer) continue;
     const std::pair order{!worker.was_member, worker.seat.rank};
     if (before && order < *before) fail("survivors do not keep their order");
     before = order;

@@ -56,6 +56,23 @@ MUTANTS = {
         "if (roster_.count(HostState::dialling) > 0) return;"),
     "ordered_not_awaited": (
         "worker.cc", "return condemned() || member;", "return condemned();"),
+    "newcomers_that_load_are_waited_for": (
+        "job_machine_newcomers.cc", "if (missing(least_size())) out.push_back(worker);",
+        "if (missing(size)) out.push_back(worker);"),
+    "newcomers_are_forgotten": (
+        "job_machine_newcomers.cc", "world_.newcomers().size())) start_newcomers(size);",
+        "world_.newcomers().size()) + 1) start_newcomers(size);"),
+    "newcomers_fail_for_nothing": (
+        "job_machine_newcomers.cc", "++verdict_.restarts;", ";"),
+    "newcomers_never_back_off": (
+        "job_machine_newcomers.cc", "newcomers_from_ = now_ + *told.again;", ";"),
+    "newcomers_may_load_for_ever": (
+        "job_machine_newcomers.cc", "if (next && world_stands())", "if (next && false)"),
+    "newcomers_outlive_their_host": (
+        "job_machine_newcomers.cc", "if (!none && usable(host, pardoned) && fits) continue;",
+        "if (!none && fits) continue;"),
+    "healthy_rank_for_a_spare": (
+        "job_machine_worlds.cc", "size = std::max(size, std::min(static_cast<int>(alive.size()), most_size()));", ";"),
     "replacements_are_free": (
         "restart_policy.cc", "return workers_.contains(worker);", "static_cast<void>(worker); return true;"),
     "hosts_are_free_for_ever": (

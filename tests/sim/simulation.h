@@ -110,6 +110,7 @@ class Simulation {
   void perform(const core::DialHost& order);
   void perform(const core::ReservePort& order);
   void perform(const core::BeginWorld& order);
+  void perform(const core::PlanNewcomers& order);
   void perform(const core::StartWorker& order);
   void perform(const core::SignalWorkers& order);
   void perform(const core::Sweep& order);
@@ -162,6 +163,7 @@ class Simulation {
   void later(Process& process, Duration wait, Work work);
   void ask_rendezvous(Process& process, Work work);
   void join(Process& process);
+  void ask_for_first_place(Process& process);
   void wait_for_place(Process& process);
   void leave_world(Process& process);
   void heed_notice(Process& process);
@@ -201,6 +203,7 @@ class Simulation {
   std::vector<std::string> names_;
   std::map<core::Deadline, int> timers_;
   int timer_turn_ = 0;
+  core::Placement later_;  // with newcomers
   core::BeginWorld world_;
   std::vector<Host> list_;
   bool list_told_late_ = false;

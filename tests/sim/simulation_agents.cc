@@ -48,7 +48,8 @@ void Simulation::greet(HostIndex host, int dial, int at) {
 
 void Simulation::spawn(Agent& agent, const core::StartWorker& order, std::uint32_t slot) {
   const auto worker = order.worker;
-  const auto generation = order.generation;
+  const bool newcomer = order.generation.value == 0;
+  const auto generation = newcomer ? world_.placement.generation : order.generation;
   if (agent.ending) return;
   auto& machine = machines_[static_cast<std::size_t>(agent.machine)];
   if (now() < machine.spawn_fails_until) {
@@ -77,7 +78,8 @@ void Simulation::spawn(Agent& agent, const core::StartWorker& order, std::uint32
       judge_.fail(fmt::format("worker {} meets a daemon of generation {}", worker.value, of.value));
   auto& process = processes_.emplace_back();
   process.worker = worker;
-  process.born = process.generation = generation;
+  process.born = newcomer ? Generation{generation.value + 1} : generation;
+  process.generation = order.generation;
   process.host = agent.host;
   process.rank = order.rank;
   process.slot = slot;

@@ -63,8 +63,11 @@ void Simulation::perform(const core::BeginWorld& order) {
   world_began_ = now();
 }
 
+void Simulation::perform(const core::PlanNewcomers& order) { later_ = order.placement; }
+
 void Simulation::perform(const core::StartWorker& order) {
-  const auto& seat = world_.placement.seats.at(order.rank.value);
+  const bool newcomer = order.generation.value == 0;
+  const auto& seat = (newcomer ? later_ : world_.placement).seats.at(order.rank.value);
   if (!listens(seat.host)) return;
   auto& agent = *session(seat.host).agent;
   down(agent, [this, &agent, order, slot = seat.slot] {

@@ -35,7 +35,10 @@ void Simulation::boot(Process& process) {
   const auto loads = reads_much
                          ? random_.between(seconds(5), scenario_.spec.start_timeout * 3)
                          : random_.between(milliseconds(1), milliseconds(random_.percent(90) ? 100 : 5000));
-  later(process, loads, [this, &process] { join(process); });
+  later(process, loads, [this, &process] {
+    if (process.generation.value == 0) return ask_for_first_place(process);
+    join(process);
+  });
 }
 
 // Through the agent's door, and so through its link.
@@ -55,6 +58,12 @@ void Simulation::join(Process& process) {
     rendezvous_.join(worker, generation, rank, scenario_.program_elastic, time_limit);
   });
   later(process, time_limit, [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
+}
+
+void Simulation::ask_for_first_place(Process& process) {
+  if (process.frozen)
+    return later(process, milliseconds(100), [this, &process] { ask_for_first_place(process); });
+  if (!process.stuck) wait_for_place(process);
 }
 
 void Simulation::wait_for_place(Process& process) {

@@ -89,6 +89,31 @@ TEST_CASE("a world grows when its members were told, and only then; nothing is l
     CHECK(fleet.hears(worker, "formed").find("of 3 steps 2 sum 4") != std::string::npos);
 }
 
+TEST_CASE("a newcomer asks for its place while the others work, and comes to the world that has one for it") {
+  Fleet fleet(2);
+  fleet.tell_all("step");
+  fleet.tell_all("commit");
+  fleet.spawn_newcomer(3);
+  fleet.newcomer_asks(3);
+  fleet.tell_all("step");
+  fleet.all_hear("steps 2");
+  warn(fleet, rendezvous::Change::added, 2);
+  fleet.tell_all("check");
+  fleet.all_wait({1, 2});
+  fleet.begin({1, 2, 3});
+  for (const std::uint32_t worker : {1, 2, 3})
+    CHECK(fleet.hears(worker, "formed generation 2").find("of 3 steps 2 sum 4") != std::string::npos);
+}
+
+TEST_CASE("a newcomer that is not wanted any more is told so") {
+  Fleet fleet(1);
+  fleet.spawn_newcomer(2);
+  fleet.newcomer_asks(2);
+  fleet.server.say([](rendezvous::Service& service) { service.dismiss({2}); });
+  fleet.hears(2, "removed");
+  CHECK(fleet.exit_code(2) == 0);
+}
+
 TEST_CASE("one that was dismissed ends without failure, and the others go on") {
   Fleet fleet(3);
   fleet.tell_all("step");

@@ -62,13 +62,21 @@ class Fleet {
   void spawn(std::uint32_t worker, const std::vector<std::string>& words = {}) {
     std::uint32_t rank = 0;
     while (workers_.at(rank) != worker) ++rank;
+    launch(worker, rank, generation, words);
+  }
+  // One that has no place yet.
+  void spawn_newcomer(std::uint32_t worker) {
+    launch(worker, static_cast<std::uint32_t>(workers_.size()), 0, {});
+  }
+  void launch(std::uint32_t worker, std::uint32_t rank, std::uint32_t in_generation,
+              const std::vector<std::string>& words) {
     auto argv_words = command_;
     argv_words.insert(argv_words.end(), words.begin(), words.end());
     auto environment = environment_;  // the first of equal names counts
     for (const auto& own : std::vector<std::string>{
              "TRAINRUN_RENDEZVOUS=" + server.address, "TRAINRUN_KEY_FILE=" + directory_ + "/key",
              fmt::format("TRAINRUN_RANK={}", rank), fmt::format("TRAINRUN_SIZE={}", workers_.size()),
-             fmt::format("TRAINRUN_GENERATION={}", generation), fmt::format("TRAINRUN_WORKER={}", worker),
+             fmt::format("TRAINRUN_GENERATION={}", in_generation), fmt::format("TRAINRUN_WORKER={}", worker),
              "TRAINRUN_OP_TIMEOUT=60", "TRAINRUN_ELASTIC_TIMEOUT=60"})
       environment.push_back(own);
     for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH", "LD_PRELOAD"})
@@ -147,11 +155,13 @@ class Fleet {
     });
   }
   // Until these have left the current generation and ask for the next.
-  void all_wait(const std::vector<std::uint32_t>& workers) {
+  void all_wait(const std::vector<std::uint32_t>& workers) { all_ask_after(generation, workers); }
+  void newcomer_asks(std::uint32_t worker) { all_ask_after(0, {worker}); }
+  void all_ask_after(std::uint32_t left, const std::vector<std::uint32_t>& workers) {
     std::unique_lock lock(mutex_);
     for (const auto worker : workers) {
       const bool waits = waits_.wait_for(lock, rendezvous::patient, [&] {
-        return waiting_.contains({generation, worker});
+        return waiting_.contains({left, worker});
       });
       REQUIRE_MESSAGE(waits, "worker ", worker, " does not ask for its place after generation ", generation,
                       ", pid ", processes_.at(worker).pid, ": ", processes_.at(worker).unread);

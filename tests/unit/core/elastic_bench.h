@@ -35,6 +35,9 @@ struct ElasticBench {
     return {.name = "gpu" + std::to_string(i), .slots = slots, .slots_given = true};
   }
 
+  // A world without one of them is too small: who comes anew is waited for.
+  static void needs_all(JobSpec& spec) { spec.elastic.min_np = spec.world_size(); }
+
   void tell(const JobEvent& event) {
     now += milliseconds(10);
     auto decided = machine->step(event, now);
@@ -75,6 +78,13 @@ struct ElasticBench {
   void meet() {
     for (const auto& seat : world.placement.seats) tell(MemberJoined{world.placement.generation, seat.rank});
     tell(WorldJoined{world.placement.generation, true});
+  }
+  // Newcomers that were ordered have started, and ask for their place.
+  void newcomers_ask() {
+    for (const auto worker : std::exchange(ordered, {})) {
+      tell(WorkerStarted{worker, 1000 + worker.value});
+      tell(MemberWaits{Generation{0}, worker});
+    }
   }
   void all_running(bool meet = false) {
     for (std::uint32_t i = 0; i < spec.hosts.hosts.size(); ++i) ready(i);

@@ -33,20 +33,6 @@ TEST_SUITE("core.elastic_change") {
     CHECK(bench.machine->restarts() == 0);
   }
 
-  TEST_CASE("in place: members are told that hosts come, and the world grows when all of them ask") {
-    Bench bench(2, OnFailure::in_place, discovers);
-    bench.all_running(true);
-    bench.tell(HostsDiscovered{{Bench::host(0), Bench::host(1), Bench::host(2)}});
-    bench.ready(2);
-    bench.pass(Deadline::settle);
-    CHECK(bench.count<Announce>([](const auto& it) { return it.hosts_come && !it.hosts_leave; }) == 1);
-    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
-    bench.form(true);
-    CHECK(bench.seats() == "0.0 0.1 1.0 1.1 2.0 2.1");
-    CHECK(bench.count<StartWorker>() == 6);
-    CHECK(bench.machine->restarts() == 0);
-  }
-
   TEST_CASE("a change that is undone within the settle time causes nothing") {
     Bench bench(2, OnFailure::restart_world, discovers);
     bench.all_running();
@@ -171,7 +157,7 @@ TEST_SUITE("core.elastic_change") {
   }
 
   TEST_CASE("the user restarts one rank in place, or the world, without a charge") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     bench.tell(RestartWorker{Rank{2}});
     CHECK(bench.count<SignalWorkers>([](const auto& it) { return it.workers.size() == 1; }) == 1);
@@ -271,7 +257,10 @@ TEST_SUITE("core.elastic_change") {
   }
 
   TEST_CASE("survivors on hosts that discovery lost keep their state when nobody else has it") {
-    Bench bench(2, OnFailure::in_place, discovers);
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) {
+      discovers(spec);
+      Bench::needs_all(spec);
+    });
     bench.all_running(true);
     bench.tell(HostsDiscovered{{Bench::host(2), Bench::host(3)}});
     bench.ready(2);

@@ -64,7 +64,7 @@ TEST_SUITE("core.elastic costs") {
   }
 
   TEST_CASE("in place: who was there when a replacement died belongs to that restart") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     bench.end(bench.at(3), ExitStatus::exited(1));
     const auto victim = bench.at(2);
@@ -105,11 +105,12 @@ TEST_SUITE("core.elastic costs") {
 
   TEST_CASE(
       "in place: one whose start is awaited is ended after the grace, and only then is its host given up") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(3, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.min_np = 4; });
     bench.all_running(true);
-    bench.end(bench.at(3), ExitStatus::exited(1));
+    for (const std::uint32_t rank : {3u, 4u, 5u}) bench.end(bench.at(rank), ExitStatus::exited(1));
     bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
-    const auto late = bench.ordered.at(0);
+    REQUIRE(bench.ranks() == 4);
+    const auto late = bench.at(3);  // on gpu1
     bench.ordered.clear();
     bench.end(bench.at(0), ExitStatus::exited(1));
     REQUIRE(bench.phase() == Phase::draining);
@@ -251,7 +252,7 @@ TEST_SUITE("core.elastic costs") {
     bench.form(true);  // on gpu1 alone
     while (bench.machine->hosts()[0].state != JobMachine::HostState::dialling) bench.pass(Deadline::hosts);
     bench.ready(0);
-    bench.pass(Deadline::settle);
+    bench.newcomers_ask();
     const auto survivor = bench.at(1);
     for (std::uint32_t rank : {0u, 1u}) bench.tell(MemberWaits{Generation{2}, bench.at(rank)});
     bench.form();  // gpu0 has two that never met the others

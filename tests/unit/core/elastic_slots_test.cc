@@ -87,22 +87,17 @@ TEST_SUITE("core.elastic slots") {
   }
 
   TEST_CASE("the world may grow as soon as one that was dismissed has left its slot") {
-    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) {
-      discovers(spec);
-      spec.programs[0].np = spec.elastic.min_np = spec.elastic.spares = 1;
-      spec.elastic.max_np = 3;
-    });
+    Bench bench(2, OnFailure::in_place, discovers);
     bench.all_running(true);
-    REQUIRE(bench.ranks() == 3);
-    const auto dismissed = bench.at(1);
-    bench.lose(1);
-    bench.form(true);
-    REQUIRE(bench.ranks() == 1);
     bench.tell(HostsDiscovered{{Bench::host(0), Bench::host(1, 1)}});
-    while (bench.count<DialHost>() == 2) bench.pass(Deadline::hosts);
-    bench.ready(1);
-    CHECK_FALSE(bench.armed.contains(Deadline::settle));
+    bench.pass(Deadline::settle);
+    const auto dismissed = bench.at(3);
+    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    bench.form(true);
+    REQUIRE(bench.ranks() == 3);
+    bench.tell(HostsDiscovered{{Bench::host(0), Bench::host(1)}});
+    CHECK(bench.count<PlanNewcomers>() == 0);
     bench.tell(WorkerExited{dismissed, ExitStatus::exited(0), bench.now, {}});
-    CHECK(bench.armed.contains(Deadline::settle));
+    CHECK(bench.count<PlanNewcomers>() == 1);
   }
 }

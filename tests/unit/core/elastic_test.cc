@@ -39,7 +39,7 @@ TEST_SUITE("core.elastic") {
   }
 
   TEST_CASE("in place: survivors keep their process, their slot, their order and the lowest ranks") {
-    Bench bench(3, OnFailure::in_place);
+    Bench bench(3, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     const auto before = bench.world.workers;
     bench.end(bench.at(0), ExitStatus::killed(SIGKILL, false));
@@ -53,7 +53,7 @@ TEST_SUITE("core.elastic") {
   }
 
   TEST_CASE("in place: rank 0 is one that has state, not one that was only just started") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     bench.end(bench.at(1), ExitStatus::exited(1));
     REQUIRE(bench.port);
@@ -68,7 +68,7 @@ TEST_SUITE("core.elastic") {
   }
 
   TEST_CASE("in place: one that was ordered when another died is awaited, and its slot is not given twice") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     bench.end(bench.at(1), ExitStatus::exited(1));
     bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
@@ -98,7 +98,7 @@ TEST_SUITE("core.elastic") {
   }
 
   TEST_CASE("in place: who came anew and never met the others has kept nothing") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     bench.end(bench.at(1), ExitStatus::exited(1));
     bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
@@ -232,7 +232,7 @@ TEST_SUITE("core.elastic") {
   }
 
   TEST_CASE("a survivor that dies while the next world cools down is not planned for") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     bench.end(bench.at(0), ExitStatus::exited(1));
     bench.form(true);

@@ -84,6 +84,26 @@ TEST_SUITE("the start of a world") {
     CHECK(value(start, "TORCHELASTIC_RESTART_COUNT") == "1");
   }
 
+  TEST_CASE("a newcomer has no generation so far, and the rank that it will have") {
+    const TwoHosts hosts;
+    auto world = hosts.begun();
+    auto later = *place(hosts.job, {0});
+    later.seats.push_back(later.seats.back());
+    later.seats.back().rank = Rank{3};
+    world.plan(later);
+    const auto asked = order(3, 0);
+    CHECK(world.seat_of(asked).host == HostIndex{1});
+    const auto start = world.start(asked, hosts.site(), master_port);
+    CHECK(start.generation == Generation{1});
+    CHECK(value(start, "TRAINRUN_GENERATION") == "0");
+    CHECK(value(start, "RANK") == "3");
+    CHECK(value(start, "WORLD_SIZE") == "4");
+    CHECK(value(start, "TORCHELASTIC_ERROR_FILE") == "/run/job/rank.3.worker.4.error.json");
+    CHECK_FALSE(start.pmi);
+    CHECK_FALSE(start.pmix);
+    CHECK(world.start(order(2), hosts.site(), master_port).generation == Generation{1});
+  }
+
   TEST_CASE("with a store of ours a rank finds it at its own host's door") {
     TwoHosts hosts;
     hosts.job.torch_store = TorchStore::trainrun;

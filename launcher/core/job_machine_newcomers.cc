@@ -1,0 +1,188 @@
+// Newcomers of an in-place world: they start, import and read their data while the world goes on without
+// them, and have their place in the next one when they ask for it. Nobody waits for them, but where the world
+// would be smaller than --min-np (decision 0074).
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/core/job_machine.h"
+
+namespace trainrun::core {
+
+// Whoever starts anew can be given its place later. Not Horovod's own ranks, which have theirs by their
+// environment; and of a program that has not met yet nobody knows what it is.
+bool JobMachine::grows_later() const { return world_elastic_ && first_took_ && !horovod_ && in_place_now(); }
+
+bool JobMachine::takes_newcomers() const {
+  return grows_later() && world_stands() && !newcomers_given_up_ && !program_ends();
+}
+
+int JobMachine::least_size() const {
+  return spec_.elastic.min_np > 0 ? spec_.elastic.min_np : spec_.world_size();
+}
+
+int JobMachine::most_size() const {
+  return spec_.elastic.max_np > 0 ? spec_.elastic.max_np : spec_.world_size();
+}
+
+// Who lives on a host that rests keeps its slot there, and nobody else gets one. (With --oversubscribe the
+// hosts that serve hold any world.)
+int JobMachine::held_by_resting() const {
+  if (!in_place_now() || spec_.oversubscribe) return 0;
+  int held = 0;
+  for (const auto host : roster_.resting(now_, forgiven())) held += world_.survivors_on(host);
+  return held;
+}
+
+// Beside so many survivors: those that are ready, and where the world would be too small also those that are
+// not.
+std::vector<const Worker*> JobMachine::joining(int survivors, int size) const {
+  std::vector<const Worker*> out, loading;
+  const auto missing = [&](int of) { return survivors + static_cast<int>(out.size()) < of; };
+  for (const auto id : world_.newcomers()) {
+    const auto& worker = world_.at(id);
+    if (!worker.waits)
+      loading.push_back(&worker);
+    else if (missing(size))
+      out.push_back(&worker);
+  }
+  for (const auto* worker : loading)
+    if (missing(least_size())) out.push_back(worker);
+  return out;
+}
+
+// As many as the hosts have slots for that serve now.
+void JobMachine::order_newcomers() {
+  if (takes_newcomers() && newcomers_from_ <= now_) {
+    const int size = world_size_on(spec_, free_slots(false) + held_by_resting());
+    if (size > world_.size() + static_cast<int>(world_.newcomers().size())) start_newcomers(size);
+  }
+  watch_newcomers();
+}
+
+void JobMachine::start_newcomers(int size) {
+  auto sitting = world_.seats();
+  for (const auto id : world_.newcomers()) sitting.push_back(world_.at(id).seat);
+  auto later = replan_around(spec_, Generation{0}, sitting, {}, rooms(false), size);
+  if (later.seats.size() == sitting.size()) return;  // slots are held by those that still end
+  const Shares shares(spec_, later, [this](HostIndex index) { return share_of(index); });
+  PlanNewcomers plan;
+  for (const auto id : world_.newcomers()) plan.workers.push_back(id);
+  std::vector<StartWorker> starts;
+  notice::NewcomersStart told;
+  for (auto seat = later.seats.begin() + world_.size(); seat != later.seats.end(); ++seat) {
+    const auto number = static_cast<std::size_t>(seat - later.seats.begin() - world_.size());
+    if (number < plan.workers.size()) {
+      world_.change(plan.workers[number], [&seat](Worker& worker) { worker.seat = *seat; });
+      continue;
+    }
+    const auto id = world_.order_newcomer(*seat, now_);
+    plan.workers.push_back(id);
+    starts.push_back({id, Generation{0}, seat->rank, shares.of(*seat)});
+    told.ranks.push_back(who(world_.at(id)));
+  }
+  plan.placement = std::move(later);
+  act(std::move(plan));
+  for (auto& start : starts) act(std::move(start));
+  tell(std::move(told));
+}
+
+// Those for which there is no place any more.
+void JobMachine::review_newcomers() {
+  if (world_.newcomers().empty() || phase_ == Phase::draining) return;
+  const bool none = program_ends() || !grows_later() || (phase_ == Phase::cooling && staying().empty());
+  const auto pardoned = forgiven();
+  std::map<HostIndex, int> sit;
+  for (const auto id : std::set<WorkerId>(world_.newcomers())) {
+    const auto& worker = world_.at(id);
+    const auto host = worker.seat.host;
+    const bool fits = spec_.oversubscribe || world_.survivors_on(host) + ++sit[host] <= slots_on(host);
+    if (!none && usable(host, pardoned) && fits) continue;
+    dismiss(id);
+  }
+  await_dismissed();
+}
+
+// It ended before it had joined.
+void JobMachine::newcomer_ended(WorkerId id, const std::string& last_words) {
+  const auto& worker = world_.at(id);
+  if (roster_.at(worker.seat.host).state == HostState::ready)
+    act(Sweep{worker.seat.host, std::nullopt, {id}});
+  newcomer_is_lost(worker, cause::RankFailed{who(worker), worker.status, last_words}, worker.ended_well());
+  if (phase_ == Phase::forming && !world_.begun()) enter(Phase::cooling);  // it may have had its place there
+  return phase_ == Phase::cooling ? try_form() : order_newcomers();
+}
+
+// What it costs is what a failed rank costs, but that the world does not wait.
+void JobMachine::newcomer_is_lost(const Worker& worker, Cause why, bool finished) {
+  world_.change(worker.id, [](Worker& it) { it.newcomer = false; });
+  notice::NewcomerFailed told{std::move(why), world_.size()};
+  newcomers_given_up_ = newcomers_given_up_ || finished;  // there is nothing for it to do
+  if (!finished) {
+    const RestartPolicy::Question question{.failed = {worker.id}};
+    const auto decision = restarts_.decide(question, now_);
+    restarts_.apply(decision, question, now_);
+    told.restart = restarts_.spent();
+    told.limit = restarts_.limit().count;
+    told.window = restarts_.limit().window;
+    if (decision == RestartPolicy::Decision::out_of_restarts) {
+      newcomers_given_up_ = true;
+    } else {
+      ++verdict_.restarts;
+      count_cause({.cause = CauseKind::rank_failed});
+      told.again = restarts_.backoff();
+      newcomers_from_ = now_ + *told.again;
+    }
+  }
+  tell(std::move(told));
+  if (!finished) host_rests_for(worker.seat.host);
+}
+
+void JobMachine::watch_newcomers() {
+  std::optional<Instant> next;
+  if (newcomers_from_ > now_ && takes_newcomers()) next = newcomers_from_;
+  for (const auto id : world_.newcomers()) {
+    const auto& worker = world_.at(id);
+    if (worker.waits || worker.state != WorkerState::spawned) continue;
+    const auto until = worker.since + time_to_load().first;
+    next = std::min(next.value_or(until), until);
+  }
+  if (next && world_stands())
+    arm(Deadline::newcomers, std::max(now_, *next));
+  else
+    disarm(Deadline::newcomers);
+}
+
+void JobMachine::newcomers_due() {
+  const auto [waited, limit] = time_to_load();
+  std::vector<WorkerId> late;
+  for (const auto id : std::set<WorkerId>(world_.newcomers())) {
+    const auto& worker = world_.at(id);
+    if (worker.waits || worker.state != WorkerState::spawned || now_ < worker.since + waited) continue;
+    late.push_back(id);
+    world_.doom(id, Fate::killed);
+    const Generation next{world_.generation().value + 1};
+    newcomer_is_lost(worker, cause::MembersMissing{{who(worker)}, next, waited, limit}, false);
+  }
+  if (!late.empty()) act(SignalWorkers{SIGKILL, false, std::move(late)});
+  await_dismissed();
+  order_newcomers();
+}
+
+// Some are ready, and there are slots for them.
+bool JobMachine::newcomers_are_ready(int size) const {
+  return size > world_.size() && world_.counts().newcomers_that_wait > 0;
+}
+
+bool JobMachine::all_newcomers_wait() const {
+  return world_.counts().newcomers_that_wait == static_cast<int>(world_.newcomers().size());
+}
+
+bool JobMachine::has_ready_newcomer(HostIndex host) const {
+  const auto& all = world_.newcomers();
+  return std::any_of(all.begin(), all.end(), [&](WorkerId id) {
+    const auto& worker = world_.at(id);
+    return worker.waits && worker.seat.host == host;
+  });
+}
+
+}  // namespace trainrun::core

@@ -1,0 +1,138 @@
+// Newcomers of an in-place world: no survivor waits for one, none is forgotten, and what they cost.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <variant>
+
+#include "launcher/core/replan.h"
+#include "tests/sim/judge.h"
+
+namespace trainrun::sim {
+
+using namespace core;
+using Phase = JobMachine::Phase;
+
+bool Judge::loads(const Known& worker) const { return worker.newcomer && lives(worker) && !worker.ready; }
+
+// Before the event is taken down: one ends that was to join.
+void Judge::note_newcomer(const JobEvent& event) {
+  newcomer_failed_ = false;
+  const auto ends = [this](WorkerId id, const ExitStatus& status) {
+    const auto it = workers_.find(id);
+    if (it == workers_.end() || !it->second.newcomer || !lives(it->second) || job_ends_ || closed_at_) return;
+    if (!status.success()) newcomer_failed_ = true;
+    it->second.newcomer = false;
+  };
+  if (const auto* exited = std::get_if<WorkerExited>(&event)) ends(exited->worker, exited->status);
+  if (const auto* none = std::get_if<WorkerNotStarted>(&event)) ends(none->worker, none->status);
+  if (const auto* waits = std::get_if<MemberWaits>(&event); waits != nullptr && waits->generation.value == 0)
+    if (const auto it = workers_.find(waits->worker); it != workers_.end() && it->second.newcomer)
+      it->second.ready = true;
+}
+
+void Judge::plans(const PlanNewcomers& plan) {
+  if (!world_) return fail("newcomers come to no world");
+  const auto& seats = plan.placement.seats;
+  if (seats.size() != world_->workers.size() + plan.workers.size())
+    return fail("the world with its newcomers has another size");
+  if (static_cast<int>(seats.size()) > scenario_.most()) fail("more newcomers than the largest world holds");
+  if (program_ends()) fail("newcomers are started, and others have finished");
+  if (now_ < newcomers_from_) fail("newcomers are started before their back-off is over");
+  std::map<HostIndex, int> used;
+  for (const auto& [id, worker] : workers_)
+    if (lives(worker) && !worker.newcomer) ++used[worker.seat.host];
+  for (std::size_t i = 0; i < plan.workers.size(); ++i) {
+    const auto& seat = seats[world_->workers.size() + i];
+    const auto [it, is_new] = workers_.try_emplace(plan.workers[i]);
+    auto& worker = it->second;
+    ++used[seat.host];
+    if (!is_new && (!worker.newcomer || !lives(worker)))
+      fail(fmt::format("worker {} is planned for, and is no newcomer", it->first.value));
+    if (!is_new && (seat.host != worker.seat.host || seat.slot != worker.seat.slot))
+      fail(fmt::format("newcomer {} is moved", it->first.value));
+    worker.seat = seat;
+    if (!is_new) continue;
+    worker.newcomer = true;
+    to_start_.insert(it->first);
+    need_link(seat.host, "a newcomer");
+    const auto& known = host(seat.host);
+    if (!known.listed || known.removed || known.leaving ||
+        (now_ < known.rests_until && good_slots(Link::ready) >= scenario_.least()))
+      fail(fmt::format("host {} gets a newcomer, and is not to be used", seat.host.value));
+    if (!scenario_.spec.oversubscribe && used[seat.host] > slots_of(scenario_.spec, known.host))
+      fail(fmt::format("host {} has no slot for a newcomer", seat.host.value));
+    for (const auto& [other, sits] : workers_)
+      if (other != it->first && lives(sits) && sits.seat.host == seat.host && sits.seat.slot == seat.slot)
+        fail(fmt::format("a newcomer gets the slot in which worker {} lives", other.value));
+  }
+}
+
+// Survivors that are enough wait for nobody.
+void Judge::check_nobody_waits(const BeginWorld& begin) {
+  grows_ = grows_ && kept_;
+  if (!grows_ || !scenario_.in_place()) return;
+  int here = 0, others = 0;
+  bool stateful = false;
+  for (const auto id : begin.workers) {
+    const auto it = workers_.find(id);
+    const bool survives = it != workers_.end() && !it->second.newcomer;
+    const bool ready = it != workers_.end() && it->second.ready;
+    (survives || ready ? here : others) += 1;
+    stateful = stateful || (survives && it->second.was_member);
+  }
+  if (stateful && others > 0 && here >= scenario_.least())
+    fail(fmt::format("{} ranks could go on, and wait for {} that load", here, others));
+}
+
+// Nor is one of them left out for whom there is room.
+void Judge::check_nobody_is_left_out(const BeginWorld& begin) {
+  if (!kept_ || program_ends() || slot_stopped_ || static_cast<int>(begin.workers.size()) >= scenario_.most())
+    return;
+  for (const auto& [id, worker] : workers_) {
+    const auto& on = host(worker.seat.host);
+    const bool stays = on.listed && !on.leaving && !on.removed && on.link == Link::ready;
+    if (!worker.was_member || !stays || worker.state != Known::State::started || worker.ended_by_order)
+      continue;
+    if (std::find(begin.workers.begin(), begin.workers.end(), id) != begin.workers.end()) continue;
+    if (live_members(worker.seat.host, {}) <= slots_there(worker.seat.host))
+      fail(fmt::format("worker {} is healthy, and has no place in a world that has room", id.value));
+  }
+}
+
+bool Judge::grows_later() const {
+  return world_ && scenario_.in_place() && grows_ && (kept_ || met_ == world_->placement.generation);
+}
+
+int Judge::newcomers(bool that_are_ready) const {
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& it) {
+    return it.second.newcomer && lives(it.second) && (it.second.ready || !that_are_ready);
+  }));
+}
+
+void Judge::check_newcomers(const JobMachine& machine) {
+  if (std::exchange(newcomer_failed_, false) && !told_of_newcomer_)
+    fail("a newcomer fails, and nothing is said");
+  told_of_newcomer_ = false;
+  const bool serves = machine.phase() == Phase::running && goes_on();
+  for (const auto& [id, worker] : workers_)
+    if (serves && worker.newcomer && lives(worker) && goes_away(worker.seat.host))
+      fail(fmt::format("newcomer {} goes on to start on a host that goes", id.value));
+  if (machine.phase() != Phase::running || !grows_later() || !goes_on() || program_ends() || over_) return;
+  if (met_ != world_->placement.generation || newcomers_given_up_ || now_ < newcomers_from_) return;
+  if (std::any_of(workers_.begin(), workers_.end(),
+                  [this](const auto& it) { return it.second.dismissed && lives(it.second); }))
+    return;
+  const int size = size_on(good_slots(Link::ready));
+  if (size > static_cast<int>(world_->workers.size()) + newcomers(false))
+    fail("slots are free, and nobody is started for them");
+}
+
+void Judge::note_told_of_newcomer(const notice::NewcomerFailed& told) {
+  told_of_newcomer_ = true;
+  if (!told.again) newcomers_given_up_ = true;
+  if (told.again) newcomers_from_ = now_ + *told.again;
+  if (told.restart > 0 && told.again) newcomer_charged_ = true;
+}
+
+}  // namespace trainrun::sim
