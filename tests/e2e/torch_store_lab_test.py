@@ -42,25 +42,28 @@ class TorchStore(SshTest):
     def name_who_is_late(self, place, *flags):
         gate = self.folder + "/gate"
         job = self.start(*flags, "-H", "node1:1,node2:1", PYTHON, WORKER, "late", 1, gate)
-        job.wait_for(rf"trainrun: 1 of 2 ranks wait in {place}; not there yet: "
-                     r"rank 1 on node2 \(last words: 'reading the data'\)", stream="err", timeout=LONG)
-        with open(gate, "w"):
-            pass
-        done = self.assertEnds(job.wait(LONG), 0)
-        self.assertEqual(len(re.findall(r"rank \d of 2: sum 2", done.out)), 2, done)
+        told = rf"trainrun: 1 of 2 ranks wait in {place}; not there yet: rank 1 on node2 \(last words: 'reading the data'\)"
+        done = self.opened_once_told(job, gate, 2, told)
         self.assertEqual(done.err.count("init_process_group"), 1, done)
 
     def test_who_waits_at_another_port_is_shown_there(self):
         gate = self.folder + "/gate"
         job = self.start(*RANK_0, "-H", "node1:1,node2:2", PYTHON, WORKER, "elsewhere", 29611, gate)
-        job.wait_for(r"trainrun: 1 of 3 ranks wait in init_process_group at MASTER_PORT \d+; not there yet: "
-                     r"rank 1 on node2 and rank 2 on node2", stream="err", timeout=LONG)
-        job.wait_for(r"trainrun: not at MASTER_PORT \d+: rank 1 on node2 listens on port 29611; rank 2 on node2 is "
-                     r"connected to port 29611 \(try: ", stream="err", timeout=LONG)
+        self.opened_once_told(
+            job, gate, 3, r"trainrun: 1 of 3 ranks wait in init_process_group at MASTER_PORT \d+; not there yet: "
+                          r"rank 1 on node2 and rank 2 on node2",
+            r"trainrun: not at MASTER_PORT \d+: rank 1 on node2 listens on port 29611; rank 2 on node2 is "
+            r"connected to port 29611 \(try: ")
+
+    def opened_once_told(self, job, gate, size, *told):
+        """The job's ranks meet when the gate opens, after all of this was said."""
+        for line in told:
+            job.wait_for(line, stream="err", timeout=LONG)
         with open(gate, "w"):
             pass
         done = self.assertEnds(job.wait(LONG), 0)
-        self.assertEqual(len(re.findall(r"rank \d of 3: sum 3", done.out)), 3, done)
+        self.assertEqual(len(re.findall(rf"rank \d of {size}: sum {size}", done.out)), size, done)
+        return done
 
     def test_ranks_that_hold_a_store_each_are_no_world(self):
         done = self.run_job(*RANK_0, "-H", "node1:1,node2:1", PYTHON, WORKER, "first", timeout=LONG)

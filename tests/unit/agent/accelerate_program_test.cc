@@ -1,32 +1,24 @@
 #include "launcher/agent/accelerate_program.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "tests/unit/agent/temporary_folder.h"
 
 namespace trainrun::agent {
 namespace {
 
 using Words = std::vector<std::string>;
 
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/trainrun-accelerate-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
+struct Folder : TemporaryFolder {
   [[nodiscard]] bool unasked(const std::string& text, const Words& more = {}) const {
-    std::ofstream(path + "/train.py") << text;
+    put("train.py", text);
     Words words{"/venv/bin/python3", "train.py"};
     words.insert(words.end(), more.begin(), more.end());
     return leaves_cpu_unasked(words, path);
   }
-  std::string path;
 };
 
 const std::string accelerate = "from accelerate import Accelerator\na = Accelerator()\n";

@@ -8,20 +8,14 @@
 #include <fstream>
 
 #include "tests/unit/agent/agent_scene.h"
+#include "tests/unit/agent/temporary_folder.h"
 
 using namespace trainrun;
 using agent::read_error_file;
 
 namespace {
 
-struct Folder {
-  Folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path = "/tmp/error_file_test.XXXXXX";
-};
+using Folder = agent::TemporaryFolder;
 
 }  // namespace
 

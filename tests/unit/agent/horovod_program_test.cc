@@ -1,38 +1,24 @@
 #include "launcher/agent/horovod_program.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "tests/unit/agent/elf_bytes.h"
+#include "tests/unit/agent/temporary_folder.h"
 
 namespace trainrun::agent {
 namespace {
 
 using Words = std::vector<std::string>;
 
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/trainrun-horovod-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  void write(const std::string& name, const std::string& text) const {
-    const auto file = path + "/" + name;
-    std::filesystem::create_directories(file.substr(0, file.rfind('/')));
-    std::ofstream(file) << text;
-    ::chmod(file.c_str(), 0755);
-  }
+struct Folder : TemporaryFolder {
+  void write(const std::string& name, const std::string& text) const { put(name, text, 0755); }
   [[nodiscard]] bool is_horovod(const Words& words) const {
     return uses_horovod(words, path, {{"PATH", path + "/venv/bin:/usr/bin:/bin"}, {"HOME", path}});
   }
-  std::string path;
 };
 
 TEST_CASE("modules that lines import") {

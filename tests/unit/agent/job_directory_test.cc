@@ -9,6 +9,7 @@
 
 #include "launcher/agent/process_tree.h"
 #include "launcher/base/fd.h"
+#include "tests/unit/agent/temporary_folder.h"
 
 using namespace trainrun;
 using agent::JobDirectory;
@@ -18,14 +19,7 @@ namespace {
 
 using Places = std::vector<std::string>;
 
-struct Base {
-  Base() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
-  ~Base() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path = "/tmp/job_directory_test.XXXXXX";
-};
+using Base = agent::TemporaryFolder;
 
 mode_t mode_of(const std::string& path) {
   struct stat info {};

@@ -1,7 +1,6 @@
 #include "launcher/agent/mpi_program.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <cstring>
@@ -11,6 +10,7 @@
 #include "launcher/agent/elf.h"
 #include "launcher/agent/shell_text.h"
 #include "tests/unit/agent/elf_bytes.h"
+#include "tests/unit/agent/temporary_folder.h"
 
 namespace trainrun::agent {
 namespace {
@@ -23,22 +23,10 @@ std::optional<ElfNeeds> read_text(std::string_view bytes) {
   });
 }
 
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/trainrun-mpi-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+struct Folder : TemporaryFolder {
   std::string put(const std::string& name, const std::string& bytes) const {
-    const auto file = path + "/" + name;
-    std::filesystem::create_directories(std::filesystem::path(file).parent_path());
-    std::ofstream(file, std::ios::binary) << bytes;
-    ::chmod(file.c_str(), 0755);
-    return file;
+    return TemporaryFolder::put(name, bytes, 0755);
   }
-  std::string path;
 };
 
 }  // namespace

@@ -13,20 +13,14 @@
 #include <fstream>
 #include <utility>
 
+#include "tests/unit/agent/temporary_folder.h"
+
 using namespace trainrun;
 namespace fs = std::filesystem;
 
 namespace {
 
-struct Base {
-  Base() {
-    char name[] = "/tmp/trainrun-predecessor.XXXXXX";
-    REQUIRE(::mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~Base() { fs::remove_all(path); }
-  Base(const Base&) = delete;
-  Base& operator=(const Base&) = delete;
+struct Base : agent::TemporaryFolder {
   // A directory as an agent makes it.
   [[nodiscard]] std::string directory(const std::string& name) const {
     const auto made = path + "/" + name;
@@ -39,7 +33,6 @@ struct Base {
     CHECK(agent::claim_directory(made, HostIndex{0}));  // and let go at once
     return made;
   }
-  std::string path;
 };
 
 // A process with a key file in its environment, until it is killed.
