@@ -47,6 +47,7 @@ void Controller::perform(const core::BeginWorld& order) {
     members.push_back({seat, job_.hosts.hosts[seat.host.value].name, world_.address_of(seat.host),
                        order.workers[seat.rank.value]});
     hosts.push_back(seat.host);
+    input_.admit(order.workers[seat.rank.value], world_.has_stdin(seat.rank));
   }
   const std::unordered_set<WorkerId> present(order.workers.begin(), order.workers.end());
   want_another_.clear();
@@ -88,7 +89,8 @@ void Controller::perform(const core::StartWorker& order) {
   // Before the first rank there is started.
   if (start.pmix)
     if (const auto world = world_.introduction(order, session.facts())) session.send(*world);
-  if (start.stdin_mode == wire::StdinMode::relay) input_.add(order.worker);
+  if (start.stdin_mode == wire::StdinMode::relay)
+    order.generation.value == 0 ? input_.add_newcomer(order.worker) : input_.add(order.worker);
   session.send(start);
 }
 

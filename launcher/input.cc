@@ -72,14 +72,26 @@ void Input::add(WorkerId worker) {
   parts_[worker] = {source_->taken, source_->taken};
 }
 
+void Input::add_newcomer(WorkerId worker) { newcomers_[worker] = 0; }
+
+void Input::admit(WorkerId worker, bool has_stdin) {
+  const auto known = newcomers_.extract(worker);
+  if (known.empty()) return;
+  if (!has_stdin) return give_(worker, {}, true);
+  add(worker);
+  if (known.mapped() > 0) wanted(worker, static_cast<std::uint32_t>(known.mapped()));
+}
+
 void Input::remove(WorkerId worker) {
   windows_.erase(worker);
+  newcomers_.erase(worker);
   look();
 }
 
 void Input::wanted(WorkerId worker, std::uint32_t bytes) {
-  const auto it = windows_.find(worker);
-  if (it == windows_.end()) return;
+  auto& readers = newcomers_.contains(worker) ? newcomers_ : windows_;
+  const auto it = readers.find(worker);
+  if (it == readers.end()) return;
   if (bytes == 0) return remove(worker);  // it closed its stdin, which must not hold up the others
   if (source_->ended) return give_(worker, {}, true);  // a rank of a later generation
   it->second += bytes;
@@ -89,6 +101,7 @@ void Input::wanted(WorkerId worker, std::uint32_t bytes) {
 void Input::taken(WorkerId worker, std::uint64_t bytes) {
   const auto known = parts_.extract(worker);
   windows_.erase(worker);  // it has ended
+  newcomers_.erase(worker);
   if (known.empty()) return;
   const auto [begin, end] = known.mapped();
   reached_ = std::max(reached_, begin + std::min(bytes, end - begin));
@@ -169,7 +182,8 @@ void Input::take(const std::string& bytes, int error) {
 
 void Input::finish() {
   source_->ended = true;
-  for (const auto& [worker, window] : windows_) give_(worker, {}, true);
+  for (const auto* readers : {&windows_, &newcomers_})
+    for (const auto& [worker, window] : *readers) give_(worker, {}, true);
 }
 
 }  // namespace trainrun

@@ -23,8 +23,12 @@ class Input {
   // terminal.
   static bool can_be_inherited();
 
-  void add(WorkerId worker);     // a rank that has stdin
-  void remove(WorkerId worker);  // it ended
+  void add(WorkerId worker);  // a rank that has stdin
+  // One that has its place in the world later: until then it is given nothing, and holds up nobody. What it
+  // reads then is what comes from then on, or the end when it is not a rank that has stdin.
+  void add_newcomer(WorkerId worker);
+  void admit(WorkerId worker, bool has_stdin);  // does nothing for others
+  void remove(WorkerId worker);                 // it ended
   void wanted(WorkerId worker, std::uint32_t bytes);
   void taken(WorkerId worker, std::uint64_t bytes);  // in all, told before it is removed
 
@@ -48,6 +52,7 @@ class Input {
   std::function<void(WorkerId, const std::string&, bool)> give_;
   std::unique_ptr<Source> source_;
   std::map<WorkerId, std::uint64_t> windows_;
+  std::map<WorkerId, std::uint64_t> newcomers_;  // the same, of those that have no place yet
   // Of those, too, that have closed their stdin, until they say what they took.
   std::map<WorkerId, Part> parts_;
   std::uint64_t reached_ = 0;  // of all that was read: up to here a rank that ended has taken it

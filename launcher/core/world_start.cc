@@ -90,7 +90,7 @@ wire::StdinMode WorldStart::stdin_mode(Rank rank, bool can_inherit) const {
     case StdinTo::rank:
       break;
   }
-  if (rank.value != static_cast<std::uint32_t>(job_.stdin_rank)) return wire::StdinMode::null;
+  if (!has_stdin(rank)) return wire::StdinMode::null;
   return can_inherit ? wire::StdinMode::inherit : wire::StdinMode::relay;
 }
 
@@ -105,7 +105,7 @@ wire::Start WorldStart::start(const StartWorker& order, const Site& site, std::u
   start.directory = program.directory;
   start.env = worker_env(job_, placement_for(order), order.rank, world, site.facts);
   start.cpus = order.share.cpus;
-  start.stdin_mode = stdin_mode(seat.rank, site.can_inherit_stdin);
+  start.stdin_mode = stdin_mode(seat.rank, site.can_inherit_stdin && !is_newcomer(order));
   start.pmi = offers_pmi(job_, world) && !is_newcomer(order);
   start.pmix = offers_pmix(job_, world) && !is_newcomer(order);
   start.pty = job_.pty.value_or(start.pmix);

@@ -46,6 +46,11 @@ class WorldStart {
   // Some of its ranks may meet by other means than a store of PyTorch.
   [[nodiscard]] bool meets_without_torch() const { return meets_without_torch_; }
 
+  [[nodiscard]] bool has_stdin(Rank rank) const {
+    return job_.stdin_to == StdinTo::all ||
+           (job_.stdin_to == StdinTo::rank && job_.stdin_rank == static_cast<int>(rank.value));
+  }
+
   // The host of a rank, as its agent made it ready.
   struct Site {
     std::string job_directory{};
