@@ -66,6 +66,7 @@ class JobMachine {
   [[nodiscard]] bool is_member(WorkerId worker) const;
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] std::vector<WorkerView> workers() const;
+  [[nodiscard]] std::vector<NewcomerView> newcomers() const;  // by rank
   [[nodiscard]] int restarts() const { return verdict_.restarts; }
   // Hosts may come and go: the job is elastic, and not ending.
   [[nodiscard]] bool still_changes() const;
@@ -222,7 +223,7 @@ class JobMachine {
   void drain_step();
   void after_drain();
   bool blame();
-  bool host_rests_for(HostIndex host);
+  std::optional<notice::HostRests> rest_of(HostIndex host);
   void tell_generation();
   void consider_change();
   void settled();
@@ -259,10 +260,14 @@ class JobMachine {
   [[nodiscard]] bool all_newcomers_wait() const;
   [[nodiscard]] bool has_ready_newcomer(HostIndex host) const;
   void order_newcomers();
-  void start_newcomers(int size);
+  void plan_newcomers(int size);
+  [[nodiscard]] bool newcomers_have_taken_ranks() const;
+  void newcomers_may_come();
   void review_newcomers();
   void newcomer_ended(WorkerId id, const std::string& last_words);
   void newcomer_is_lost(const Worker& worker, Cause why, bool finished);
+  void newcomer_costs(const Worker& worker, notice::NewcomerFailed& told);
+  void newcomers_are_paid();
   void newcomers_due();
   void watch_newcomers();
 
@@ -371,8 +376,10 @@ class JobMachine {
   std::optional<Duration> first_took_;            // until the members of the first world that met were there
   bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
   bool announced_ = false;                        // members were told that the world is about to change
-  bool newcomers_given_up_ = false;               // none are started any more
-  Instant newcomers_from_{};                      // not before
+  bool newcomers_given_up_ = false;               // one has finished: there was nothing for it to do
+  bool newcomers_unpaid_ = false;                 // one has failed, and no restart was left
+  Instant newcomers_from_{};                      // none is started before
+  std::set<WorkerId> unplaced_;                   // they live when the job is closed, and are no members
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has
   Inspection inspection_;
 };

@@ -139,6 +139,7 @@ RestartPolicy::Question JobMachine::question_of(const Disruption& disruption) co
 // What a host does that nobody hears of is lost, from its last sign of life on.
 void JobMachine::restart_paid(Instant since) {
   restarts_.begin(since == Instant{} ? now_ : std::clamp(since, began_, now_));
+  newcomers_are_paid();
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member || roster_.at(worker.seat.host).state != HostState::ready) continue;
     if (worker.state != WorkerState::finished && worker.state != WorkerState::exited) restarts_.cover(id);
@@ -304,18 +305,21 @@ bool JobMachine::blame() {
   const auto& cause = all[first_cause(all)];
   last_cause_ = cause;
   changed_by_ = cause::RankFailed{who(cause), cause.status};
-  return !cause.lost_peer && host_rests_for(cause.host);
+  if (cause.lost_peer) return false;
+  auto rest = rest_of(cause.host);
+  if (!rest) return false;
+  tell(std::move(*rest));
+  return true;
 }
 
-// One of its ranks has failed. True when it rests now.
-bool JobMachine::host_rests_for(HostIndex host) {
+// One of its ranks has failed: how the host rests for it, if it does.
+std::optional<notice::HostRests> JobMachine::rest_of(HostIndex host) {
   const bool rested = roster_.ledger().rested_lately(host, now_);
-  if (!roster_.worker_failed(host, now_)) return false;
-  if (forgiven().contains(host)) return false;  // the smallest world cannot do without it
+  if (!roster_.worker_failed(host, now_)) return std::nullopt;
+  if (forgiven().contains(host)) return std::nullopt;  // the smallest world cannot do without it
   const auto until = roster_.ledger().rests_until(host, now_);
-  tell(notice::HostRests{named(host), until ? *until - now_ : Duration::zero(), rested,
-                         HostLedger::tolerated + 1, HostLedger::window});
-  return true;
+  return notice::HostRests{named(host), until ? *until - now_ : Duration::zero(), rested,
+                           HostLedger::tolerated + 1, HostLedger::window};
 }
 
 }  // namespace trainrun::core

@@ -290,7 +290,10 @@ void JobMachine::kill_now(std::optional<Duration> advised_grace) {
 }
 
 void JobMachine::close() {
-  // Members that had no place any more are ended by their agents.
+  // Who had no place any more was left to itself; what it is asked to do now nobody left behind.
+  unplaced_ = world_.dismissed();
+  if (!unplaced_.empty())
+    act(SignalWorkers{SIGTERM, false, std::vector<WorkerId>(unplaced_.begin(), unplaced_.end())});
   for (const auto& [id, worker] : world_.all())
     world_.change(id, [](Worker& it) {
       it.state = WorkerState::finished;

@@ -106,9 +106,13 @@ void JobMachine::on(const HostLost& event) {
                            std::any_of(world_.seats().begin(), world_.seats().end(),
                                        [&](const Seat& seat) { return seat.host == event.host; });
       const bool needed = had_ranks || planned || !elastic();
+      std::vector<RankRef> newcomers;
+      for (const auto id : world_.on(event.host))
+        if (world_.at(id).may_join()) newcomers.push_back(who(world_.at(id)));
       lose_workers_of(event.host, event.reason, event.closed);
       if (!needed) {
-        if (!expected) tell(notice::HostLost{named(event.host), event.reason, false, false});
+        if (!expected)
+          tell(notice::HostLost{named(event.host), event.reason, false, false, std::move(newcomers)});
         return consider_change();
       }
       verdict_.host = event.host;
@@ -186,6 +190,7 @@ void JobMachine::on(const HostsDiscovered& event) {
   std::vector<HostIndex> keep;
   for (const auto index : order)
     if (!roster_.at(index).listed) come.push_back(host_name(index));
+  if (!come.empty()) newcomers_may_come();
   for (const auto index : roster_.order()) {
     if (listed.contains(index)) continue;
     if (const auto& host = roster_.at(index); host.added && !host.removed)
@@ -287,6 +292,7 @@ void JobMachine::on(const AddHosts& event) {
     roster_.forgive(index);
     slots_changed(index);
   }
+  newcomers_may_come();
   consider_change();
 }
 

@@ -13,7 +13,8 @@ namespace trainrun::core {
 bool JobMachine::grows_later() const { return world_elastic_ && first_took_ && !horovod_ && in_place_now(); }
 
 bool JobMachine::takes_newcomers() const {
-  return grows_later() && world_stands() && !newcomers_given_up_ && !program_ends();
+  return grows_later() && world_stands() && !newcomers_given_up_ && !program_ends() &&
+         (!newcomers_unpaid_ || restarts_.left(now_));
 }
 
 int JobMachine::least_size() const {
@@ -50,20 +51,46 @@ std::vector<const Worker*> JobMachine::joining(int survivors, int size) const {
   return out;
 }
 
-// As many as the hosts have slots for that serve now.
-void JobMachine::order_newcomers() {
-  if (takes_newcomers() && newcomers_from_ <= now_) {
-    const int size = world_size_on(spec_, free_slots(false) + held_by_resting());
-    if (size > world_.size() + static_cast<int>(world_.newcomers().size())) start_newcomers(size);
+std::string state_of_newcomer(const NewcomerView& newcomer) {
+  if (newcomer.waits) return "ready";
+  if (newcomer.worker.state == WorkerState::ordered) return "starting";
+  return "loading";
+}
+
+std::vector<NewcomerView> JobMachine::newcomers() const {
+  std::vector<NewcomerView> all;
+  for (const auto id : world_.newcomers()) {
+    const auto& worker = world_.at(id);
+    all.push_back({{id, worker.seat, worker.pid, worker.state, worker.since}, worker.waits});
   }
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.worker.seat.rank < b.worker.seat.rank; });
+  return all;
+}
+
+// As many as the hosts have slots for that serve now; and none keeps a rank that another one has got.
+void JobMachine::order_newcomers() {
+  const int there = world_.size() + static_cast<int>(world_.newcomers().size());
+  int size = there;
+  if (takes_newcomers() && newcomers_from_ <= now_)
+    size = std::max(size, world_size_on(spec_, free_slots(false) + held_by_resting()));
+  if (world_stands() && (size > there || newcomers_have_taken_ranks())) plan_newcomers(size);
   watch_newcomers();
 }
 
-void JobMachine::start_newcomers(int size) {
+// Since the world has grown.
+bool JobMachine::newcomers_have_taken_ranks() const {
+  const auto& all = world_.newcomers();
+  return std::any_of(all.begin(), all.end(),
+                     [this](WorkerId id) { return world_.member_at(world_.at(id).seat.rank) != nullptr; });
+}
+
+void JobMachine::plan_newcomers(int size) {
   auto sitting = world_.seats();
   for (const auto id : world_.newcomers()) sitting.push_back(world_.at(id).seat);
   auto later = replan_around(spec_, Generation{0}, sitting, {}, rooms(false), size);
-  if (later.seats.size() == sitting.size()) return;  // slots are held by those that still end
+  if (later.seats.size() == sitting.size() && !newcomers_have_taken_ranks())
+    return;  // who still ends has the slots
   const Shares shares(spec_, later, [this](HostIndex index) { return share_of(index); });
   PlanNewcomers plan;
   for (const auto id : world_.newcomers()) plan.workers.push_back(id);
@@ -83,8 +110,11 @@ void JobMachine::start_newcomers(int size) {
   plan.placement = std::move(later);
   act(std::move(plan));
   for (auto& start : starts) act(std::move(start));
-  tell(std::move(told));
+  if (!told.ranks.empty()) tell(std::move(told));
 }
+
+// Hosts come, or all ranks start anew: what befell others says nothing of them.
+void JobMachine::newcomers_may_come() { newcomers_given_up_ = newcomers_unpaid_ = false; }
 
 // Those for which there is no place any more.
 void JobMachine::review_newcomers() {
@@ -107,39 +137,67 @@ void JobMachine::newcomer_ended(WorkerId id, const std::string& last_words) {
   const auto& worker = world_.at(id);
   if (roster_.at(worker.seat.host).state == HostState::ready)
     act(Sweep{worker.seat.host, std::nullopt, {id}});
-  newcomer_is_lost(worker, cause::RankFailed{who(worker), worker.status, last_words}, worker.ended_well());
-  if (phase_ == Phase::forming && !world_.begun()) enter(Phase::cooling);  // it may have had its place there
-  return phase_ == Phase::cooling ? try_form() : order_newcomers();
+  newcomer_is_lost(worker, cause::RankFailed{who(worker), worker.status, last_words},
+                   worker.status.success());
+  // It may have had its place in the world that is being planned, and its host may rest now.
+  if (phase_ == Phase::forming && !world_.begun()) enter(Phase::cooling);
+  consider_change();
 }
 
-// What it costs is what a failed rank costs, but that the world does not wait.
 void JobMachine::newcomer_is_lost(const Worker& worker, Cause why, bool finished) {
   world_.change(worker.id, [](Worker& it) { it.newcomer = false; });
-  notice::NewcomerFailed told{std::move(why), world_.size()};
-  newcomers_given_up_ = newcomers_given_up_ || finished;  // there is nothing for it to do
-  if (!finished) {
-    const RestartPolicy::Question question{.failed = {worker.id}};
-    const auto decision = restarts_.decide(question, now_);
-    restarts_.apply(decision, question, now_);
-    told.restart = restarts_.spent();
-    told.limit = restarts_.limit().count;
-    told.window = restarts_.limit().window;
-    if (decision == RestartPolicy::Decision::out_of_restarts) {
-      newcomers_given_up_ = true;
-    } else {
-      ++verdict_.restarts;
-      count_cause({.cause = CauseKind::rank_failed});
-      told.again = restarts_.backoff();
-      newcomers_from_ = now_ + *told.again;
-    }
+  notice::NewcomerFailed told{std::move(why), world_stands() ? world_.size() : 0};
+  if (finished) {
+    newcomers_given_up_ = true;
+    return tell(std::move(told));
+  }
+  newcomer_costs(worker, told);
+  auto rest = told.as_well ? std::nullopt : rest_of(worker.seat.host);
+  told.rests = rest.has_value();
+  if (rest && !told.used_up) {  // without the culprit there is no crash loop to slow down
+    newcomers_from_ = now_;
+    told.again = Duration::zero();
   }
   tell(std::move(told));
-  if (!finished) host_rests_for(worker.seat.host);
+  if (rest) tell(std::move(*rest));
+}
+
+// What a failed rank costs, but that the world does not wait. Those that fail together are noticed one after
+// the other, and are paid for once.
+void JobMachine::newcomer_costs(const Worker& worker, notice::NewcomerFailed& told) {
+  told.as_well = worker.paid;
+  if (restarts_.left(now_)) newcomers_unpaid_ = false;
+  if (!told.as_well) {
+    newcomers_unpaid_ = !restarts_.spend(now_);
+    if (!newcomers_unpaid_) {
+      ++verdict_.restarts;
+      count_cause({.cause = CauseKind::rank_failed});
+      newcomers_are_paid();
+      newcomers_from_ = now_ + restarts_.backoff();
+    }
+  }
+  told.used_up = newcomers_unpaid_;
+  told.restart = restarts_.spent();
+  told.limit = restarts_.limit().count;
+  told.window = restarts_.limit().window;
+  if (!newcomers_unpaid_)
+    told.again = std::max(Duration::zero(), newcomers_from_ - now_);
+  else if (const auto next = restarts_.next_left(now_))
+    told.again = *next - now_;
+}
+
+// Who lives now and has not joined belongs to the failure that a restart was paid for.
+void JobMachine::newcomers_are_paid() {
+  for (const auto id : std::set<WorkerId>(world_.newcomers()))
+    world_.change(id, [](Worker& it) { it.paid = true; });
 }
 
 void JobMachine::watch_newcomers() {
   std::optional<Instant> next;
-  if (newcomers_from_ > now_ && takes_newcomers()) next = newcomers_from_;
+  if (newcomers_unpaid_ && !restarts_.left(now_))
+    next = restarts_.next_left(now_);
+  else if (newcomers_from_ > now_ && takes_newcomers())
+    next = newcomers_from_;
   for (const auto id : world_.newcomers()) {
     const auto& worker = world_.at(id);
     if (worker.waits || worker.state != WorkerState::spawned) continue;
@@ -165,7 +223,7 @@ void JobMachine::newcomers_due() {
   }
   if (!late.empty()) act(SignalWorkers{SIGKILL, false, std::move(late)});
   await_dismissed();
-  order_newcomers();
+  consider_change();
 }
 
 // Some are ready, and there are slots for them.

@@ -42,7 +42,9 @@ Cause JobMachine::what_ended_it() const {
 // An end that takes its time is explained before it is over.
 void JobMachine::tell_ending() {
   // No rank lives any more: their agents end what they have left.
-  if (phase_ == Phase::closing) return tell(notice::Ending{what_ended_it(), 0, spec_.grace - explain_after});
+  if (phase_ == Phase::closing)
+    return tell(notice::Ending{what_ended_it(), static_cast<int>(unplaced_.size()),
+                               spec_.grace - explain_after, !unplaced_.empty()});
   const int left = world_.counts().to_end;
   const auto kill_in = ending_.drains_since() + spec_.grace - now_;
   if (left > 0 && kill_in > Duration::zero())  // else the SIGKILL has its own line, right now

@@ -38,6 +38,7 @@ void JobMachine::on(const WorkerNotStarted& event) {
         it.status = event.status;
       });
       if (worker->newcomer) return newcomer_ended(event.worker, {});
+      if (!worker->member) return slot_is_free();
       if (!event.status.cancelled())
         world_.failed(event.worker,
                       {event.worker, worker->seat.rank, worker->seat.host, 0, event.status, now_}, {});
@@ -101,6 +102,8 @@ void JobMachine::on(const WorkerExited& event) {
     case Phase::gathering:
       return ignore("worker exited", "none was ordered");
     case Phase::closing:
+      unplaced_.erase(event.worker);
+      [[fallthrough]];
     case Phase::done:
       return ignore("worker exited", "it was given up");
   }

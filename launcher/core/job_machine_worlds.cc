@@ -112,6 +112,7 @@ void JobMachine::form_next(int size) {
   std::vector<RankRef> joined;
   if (alive.empty()) {
     survivors_stay_ = somebody_left_well_ = false;
+    newcomers_may_come();
     finished_.reset();
     owed_.reset();
     world_elastic_ = false;
@@ -244,7 +245,10 @@ void JobMachine::consider_change() {
             return host.leaving || !(host.listed || (host.kept && kept_serve)) ||
                    (++used[seat.host] > slots_on(seat.host) && !spec_.oversubscribe);
           });
-      if (!stale) return dial_wanted();
+      if (!stale) {
+        dial_wanted();
+        return order_newcomers();
+      }
       tell(notice::GenerationSkipped{world_.generation(), cause::ItsHostsLeave{}});
       enter(Phase::cooling);  // nobody was started there yet
       return try_form();

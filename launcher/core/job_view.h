@@ -54,4 +54,11 @@ struct WorkerView {
   Instant since{};  // of the state
 };
 
+// One that is to join, with the rank that is planned for it.
+struct NewcomerView {
+  WorkerView worker;
+  bool waits = false;  // for its place
+};
+std::string state_of_newcomer(const NewcomerView& newcomer);
+
 }  // namespace trainrun::core

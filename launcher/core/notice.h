@@ -104,14 +104,17 @@ struct NewcomersStart {
 // One of those will not come.
 struct NewcomerFailed {
   Cause cause;
-  int ranks = 0;                    // of the world, which goes on without it
+  int ranks = 0;                    // of the world, which goes on without it; 0: it is being formed
   std::optional<Duration> again{};  // until another is started in its place; nothing: none is
   int restart = 0;                  // as in Restarting; 0: it finished, which costs nothing
   int limit = 0;
   Duration window{};
+  bool as_well = false;  // the failure of another has paid for it
+  bool used_up = false;  // no restart is left
+  bool rests = false;    // its host does for it: another one takes its place, if there is one
   TRAINRUN_RECORD("newcomer failed") {
     v("cause", cause), v("ranks", ranks), v("again", again), v("restart", restart), v("limit", limit);
-    v("window", window);
+    v("window", window), v("as_well", as_well), v("used_up", used_up), v("rests", rests);
   }
 };
 // Members have finished, and the others must finish as well or ask for another world; without a cause, one of
@@ -168,8 +171,10 @@ struct HostLost {
   std::string reason;
   bool as_well = false;  // part of a failure that is being dealt with
   bool had_ranks = true;
+  std::vector<RankRef> newcomers{};  // that were started there, and had not joined
   TRAINRUN_RECORD("host lost") {
     host.fields(v), v("reason", reason), v("as_well", as_well), v("had_ranks", had_ranks);
+    v("newcomers", newcomers);
   }
 };
 struct HostLostAtEnd {
@@ -306,7 +311,10 @@ struct Ending {
   Cause cause;
   int ranks = 0;  // that live; 0: only what they have started
   Duration kill_in{};
-  TRAINRUN_RECORD("ending") { v("cause", cause), v("ranks", ranks), v("kill_in", kill_in); }
+  bool unplaced = false;  // the ranks have no place in the world, and have not heard of its end
+  TRAINRUN_RECORD("ending") {
+    v("cause", cause), v("ranks", ranks), v("kill_in", kill_in), v("unplaced", unplaced);
+  }
 };
 struct Killing {
   std::optional<Cause> cause{};  // where it was not told before

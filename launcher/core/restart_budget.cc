@@ -35,6 +35,14 @@ bool RestartBudget::left(Instant now) const {
   return within < limit_.count;
 }
 
+std::optional<Instant> RestartBudget::next_left(Instant now) const {
+  if (limit_.count == 0 || limit_.window > longest_window) return std::nullopt;
+  const auto oldest =
+      std::find_if(taken_.begin(), taken_.end(), [&](Instant at) { return now - at <= limit_.window; });
+  if (oldest == taken_.end()) return now;
+  return *oldest + limit_.window + Duration(1);
+}
+
 void RestartBudget::progressed() {
   if (crashes_ == 0 || forgiven_ == max_forgiven) return;
   crashes_ = 0;

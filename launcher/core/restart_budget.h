@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,8 @@ class RestartBudget {
   explicit RestartBudget(const RestartLimit& limit) : limit_(limit) {}
 
   [[nodiscard]] bool left(Instant now) const;
+  // When the window has let go of one, where none is left; nothing: never.
+  [[nodiscard]] std::optional<Instant> next_left(Instant now) const;
   // Takes one; false when none is left, and then nothing has changed.
   bool spend(Instant now);
   // The job works again: what was spent before makes no later restart wait. It stays spent. A job that works

@@ -47,6 +47,8 @@ class RestartPolicy {
 
   // See RestartBudget.
   bool spend(Instant now) { return budget_.spend(now); }
+  [[nodiscard]] bool left(Instant now) const { return budget_.left(now); }
+  [[nodiscard]] std::optional<Instant> next_left(Instant now) const { return budget_.next_left(now); }
   void progressed() { budget_.progressed(); }
   void proved() { budget_.proved(); }
   [[nodiscard]] Duration backoff() const { return budget_.backoff(); }

@@ -87,6 +87,7 @@ struct CauseWords {
     return parts.empty() ? "slots are free" : fmt::format("{}", fmt::join(parts, ", "));
   }
   std::string operator()(const cause::RanksReady& it) const {
+    if (it.ranks.empty()) return "a rank that was ready has ended";
     return fmt::format("{} {} ready", list_names(names(it.ranks)), it.ranks.size() == 1 ? "is" : "are");
   }
   std::string operator()(const cause::HostLeaves& it) const {

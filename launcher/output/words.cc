@@ -108,15 +108,20 @@ struct NoticeWords {
   }
   Lines operator()(const notice::NewcomerFailed& it) const {
     const bool late = std::holds_alternative<cause::MembersMissing>(it.cause);
-    auto line = fmt::format("{}{}; {} without it", words(it.cause), late ? "" : " before it had joined",
-                            it.ranks == 1 ? "1 rank goes on" : fmt::format("{} ranks go on", it.ranks));
+    auto line = words(it.cause) + (late ? "" : " before it had joined");
+    if (it.ranks > 0)
+      line += fmt::format("; {} without it",
+                          it.ranks == 1 ? "1 rank goes on" : fmt::format("{} ranks go on", it.ranks));
     if (it.restart == 0) return {line};
-    if (!it.again)
-      return {fmt::format("{} for good: {} restarts {} are used up", line, it.limit,
-                          describe_window({it.limit, it.window}))};
-    return {fmt::format("{}; starting it again{} (restart {} of {} {})", line,
-                        *it.again > Duration::zero() ? " in " + format_duration(*it.again) : "", it.restart,
-                        it.limit, describe_window({it.limit, it.window}))};
+    const auto window = describe_window({it.limit, it.window});
+    const auto in = it.again > Duration::zero() ? " in " + format_duration(*it.again) : std::string{};
+    if (it.used_up)
+      return {fmt::format("{}{} {} restarts {} are used up{}", line,
+                          it.ranks > 0 && !it.again ? " for good:" : ";", it.limit, window,
+                          it.ranks > 0 && it.again ? ": starting it again" + in : "")};
+    if (it.ranks > 0 && !it.rests) line += "; starting it again" + in;
+    if (it.as_well) return {fmt::format("{} (still restart {})", line, it.restart)};
+    return {fmt::format("{} (restart {} of {} {})", line, it.restart, it.limit, window)};
   }
   // `rank 3 on node2 was killed by SIGKILL; rank 0 on node1 finished: waiting up to 30 s for 2 ranks to
   // finish`
@@ -151,7 +156,10 @@ struct NoticeWords {
   }
   Lines operator()(const notice::HostLost& it) const {
     return {fmt::format("{} lost{} ({}){}", it.host.name, it.as_well ? " as well" : "", it.reason,
-                        it.had_ranks || it.as_well ? "" : "; it had no rank")};
+                        it.had_ranks || it.as_well ? ""
+                        : it.newcomers.empty()
+                            ? "; it had no rank"
+                            : fmt::format("; {} had not joined yet", list_names(names(it.newcomers))))};
   }
   Lines operator()(const notice::HostLostAtEnd& it) const {
     return {
@@ -279,7 +287,8 @@ struct NoticeWords {
                                                     : std::string("by SIGKILL now");
     if (it.ranks == 0)
       return {fmt::format("{}; what ranks have started still runs: {}", words(it.cause), kill)};
-    return {fmt::format("{}; ending {}: {}", words(it.cause), counted(it.ranks, "rank"), kill)};
+    return {fmt::format("{}; ending {}{}: {}", words(it.cause), counted(it.ranks, "rank"),
+                        it.unplaced ? " that had not joined" : "", kill)};
   }
   Lines operator()(const notice::Killing& it) const {
     return {fmt::format(

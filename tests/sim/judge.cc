@@ -56,7 +56,7 @@ void Judge::abandons(HostIndex index, Instant now) {
   if (goes_on() && it.link == Link::dialling && it.listed && !it.leaving && !it.removed)
     note_trouble(index, false);
   if (goes_on() && it.link == Link::ready) {
-    it.good = false;
+    it.good = it.stays = false;
     it.rests_until = std::max(it.rests_until, now + scenario_.spec.elastic.cooldown_min);
   }
   if (it.link != Link::ready || leaves_at_once || index == ready_now_) return;

@@ -60,8 +60,10 @@ class Judge {
     bool kept = false;                     // its agent was there when it was unlisted, and a world had begun
     std::optional<Instant> sweep_since{};  // it was asked to, and has not answered
     Generation sweep_of{};
-    int stopped = 0;   // slots, by the user, at most
-    bool good = true;  // it never gave any trouble
+    int stopped = 0;    // slots, by the user, at most
+    bool good = true;   // it never gave any trouble ...
+    bool stays = true;  // ... or none but that ranks failed there
+    Instant sick_at{};  // when the last of those did
     bool was_lost = false;
     int failures = 0;  // to be reached, or to stay, in a row
     int ranks_failed = 0;
@@ -88,6 +90,7 @@ class Judge {
   void check_nobody_waits(const core::BeginWorld& begin);
   void check_nobody_is_left_out(const core::BeginWorld& begin);
   void check_newcomers(const core::JobMachine& machine);
+  void check_cost_of_newcomers();
   [[nodiscard]] bool loads(const Known& worker) const;
   [[nodiscard]] bool grows_later() const;
   [[nodiscard]] int newcomers(bool that_are_ready) const;
@@ -115,6 +118,8 @@ class Judge {
   void check_gathering();
   void check_cooling();
   [[nodiscard]] int good_slots(Link link) const;
+  [[nodiscard]] int slots_for_newcomers() const;
+  [[nodiscard]] bool budget_left() const;
   [[nodiscard]] bool holds(int slots) const;
   void check_waits(core::JobPhase phase);
   // judge_answers.cc: what must follow in the same step
@@ -250,9 +255,15 @@ class Judge {
   bool grows_ = false;                     // the brain knows that it can take newcomers
   bool elastic_world_ = false;             // its members can be in the next one without a new process
 
-  bool newcomer_failed_ = false;                              // the latest event
+  std::optional<WorkerId> newcomer_failed_;                   // the latest event
+  bool newcomer_finished_ = false;                            // the same
   bool told_of_newcomer_ = false, newcomer_charged_ = false;  // in this step
-  bool newcomers_given_up_ = false;
+  int charged_now_ = 0;                                       // restarts
+  std::set<WorkerId> planned_now_;                            // newcomers
+  std::set<WorkerId> paid_newcomers_;  // they were there when a restart was paid: the end of each is free
+  bool newcomers_given_up_ = false;    // one of them has finished, and no host has come since
+  bool newcomers_unpaid_ = false;      // one of them has failed, and no restart was left
+  bool hosts_come_ = false;            // by the latest event
   Instant newcomers_from_{};
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
@@ -265,6 +276,7 @@ class Judge {
   bool asked_all_ = false;                           // since the latest world began: a signal to all
   bool over_before_end_ = false;                     // the latest world was over before the job was to end
   std::optional<Instant> restart_since_;             // what was paid for has not come up
+  std::optional<Instant> asked_since_;  // some wanted the next world, and others were ended for not asking
   Duration lost_time_{};
 };
 

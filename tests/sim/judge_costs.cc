@@ -68,7 +68,9 @@ void Judge::check_costs(const JobMachine& machine) {
   if (phase == Phase::closing || phase == Phase::done) failed_since_.reset();  // it may go there in one step
   if (!ended_the_world && failed_since_ && now_ - *failed_since_ > waits_for_cause)
     fail("a failure is waited upon, and nothing follows");
-  const int charged_now = machine.restarts() - restarts_seen_;
+  // The others stood still since the first of them asked; at the end of a program that is paid later.
+  if (join_passed_ && world_ && met_ == world_->placement.generation) asked_since_ = waits_.asked_at();
+  const int charged_now = charged_now_ = machine.restarts() - restarts_seen_;
   if (const int more = charged_now; more > 0) {
     if (!may_charge_) fail("a restart was charged for what is no failure");
     check_asked(machine);
@@ -83,15 +85,14 @@ void Judge::check_costs(const JobMachine& machine) {
     std::erase_if(crashes_, [&](Instant at) { return now_ - at > limit.window; });
   }
   const bool for_newcomer = std::exchange(newcomer_charged_, false);
-  if (for_newcomer && newcomers_from_ - now_ > longest_wait(crashes_.size()))
-    fail("a newcomer's back-off is longer than the failures in a row allow");
+  if (for_newcomer &&
+      newcomers_from_ - now_ != (rests_now_ ? Duration::zero() : longest_wait(crashes_.size())))
+    fail("a newcomer's back-off is not what the failures in a row ask for");
   if (charged_now > 0 && !for_newcomer) {
     charged_ = true;
     drains_for_charge_ = !program_ends();
     crashes_at_ = crashes_.size();
-    // The others stood still since the first of them asked.
-    const bool asked = join_passed_ && world_ && met_ == world_->placement.generation;
-    if (!restart_since_) restart_since_ = asked ? waits_.asked_at() : now_;
+    if (!restart_since_) restart_since_ = asked_since_.value_or(now_);
     for (const auto& [id, worker] : workers_) {
       if (!world_ || worker.generation != world_->placement.generation) continue;
       if (lives(worker)) there_.insert(id);

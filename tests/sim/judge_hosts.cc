@@ -28,7 +28,7 @@ void Judge::note_trouble(HostIndex index, bool blamed) {
   auto& it = host(index);
   if (!goes_on()) return;
   ++it.failures;
-  it.good = false;
+  it.good = it.stays = false;
   it.not_before = now_ + pause_after(it.failures);
   const auto least = std::max<Duration>(scenario_.spec.elastic.cooldown_min,
                                         scenario_.spec.host_timeout + agent_notices_later);
@@ -51,10 +51,11 @@ void Judge::note_hosts(const JobEvent& event) {
   if (const auto* ready = std::get_if<HostReady>(&event);
       ready != nullptr && host(ready->host).link == Link::dialling)
     host(ready->host).failures = 0;
-  if (const auto* leaves = std::get_if<HostLeaving>(&event)) host(leaves->host).good = false;
+  if (const auto* leaves = std::get_if<HostLeaving>(&event))
+    host(leaves->host).good = host(leaves->host).stays = false;
   if (const auto* removed = std::get_if<RemoveHost>(&event))
     for (auto& it : hosts_)
-      if (it.host.name == removed->name) it.good = false;
+      if (it.host.name == removed->name) it.good = it.stays = false;
   if (const auto* add = std::get_if<AddHosts>(&event)) note_added(*add);
   if (const auto* exited = std::get_if<WorkerExited>(&event)) note_sick(exited->worker, exited->status);
   if (const auto* none = std::get_if<WorkerNotStarted>(&event)) note_sick(none->worker, none->status);
@@ -67,6 +68,7 @@ void Judge::note_sick(WorkerId id, const ExitStatus& status) {
   if (it == workers_.end() || status.success()) return;
   auto& on = host(it->second.seat.host);
   if (++on.ranks_failed > tolerated) on.good = false;
+  on.sick_at = now_;
 }
 
 void Judge::note_stopped(Rank rank) {

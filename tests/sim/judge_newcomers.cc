@@ -17,11 +17,13 @@ bool Judge::loads(const Known& worker) const { return worker.newcomer && lives(w
 
 // Before the event is taken down: one ends that was to join.
 void Judge::note_newcomer(const JobEvent& event) {
-  newcomer_failed_ = false;
+  newcomer_failed_.reset();
+  newcomer_finished_ = false;
   const auto ends = [this](WorkerId id, const ExitStatus& status) {
     const auto it = workers_.find(id);
     if (it == workers_.end() || !it->second.newcomer || !lives(it->second) || job_ends_ || closed_at_) return;
-    if (!status.success()) newcomer_failed_ = true;
+    newcomer_finished_ = status.success();
+    if (!newcomer_finished_) newcomer_failed_ = id;
     it->second.newcomer = false;
   };
   if (const auto* exited = std::get_if<WorkerExited>(&event)) ends(exited->worker, exited->status);
@@ -29,6 +31,16 @@ void Judge::note_newcomer(const JobEvent& event) {
   if (const auto* waits = std::get_if<MemberWaits>(&event); waits != nullptr && waits->generation.value == 0)
     if (const auto it = workers_.find(waits->worker); it != workers_.end() && it->second.newcomer)
       it->second.ready = true;
+  planned_now_.clear();
+  hosts_come_ = false;
+  const auto is_new = [this](const Host& one) {
+    return std::none_of(hosts_.begin(), hosts_.end(),
+                        [&one](const auto& known) { return known.listed && known.host.name == one.name; });
+  };
+  if (const auto* add = std::get_if<AddHosts>(&event)) hosts_come_ = !add->hosts.empty();
+  if (const auto* list = std::get_if<HostsDiscovered>(&event))
+    hosts_come_ = std::any_of(list->hosts.begin(), list->hosts.end(), is_new);
+  if (hosts_come_ && goes_on()) newcomers_given_up_ = newcomers_unpaid_ = false;
 }
 
 void Judge::plans(const PlanNewcomers& plan) {
@@ -37,8 +49,10 @@ void Judge::plans(const PlanNewcomers& plan) {
   if (seats.size() != world_->workers.size() + plan.workers.size())
     return fail("the world with its newcomers has another size");
   if (static_cast<int>(seats.size()) > scenario_.most()) fail("more newcomers than the largest world holds");
-  if (program_ends()) fail("newcomers are started, and others have finished");
-  if (now_ < newcomers_from_) fail("newcomers are started before their back-off is over");
+  const bool some_start = std::any_of(plan.workers.begin(), plan.workers.end(),
+                                      [this](WorkerId id) { return !workers_.contains(id); });
+  if (some_start && program_ends()) fail("newcomers are started, and others have finished");
+  if (some_start && now_ < newcomers_from_) fail("newcomers are started before their back-off is over");
   std::map<HostIndex, int> used;
   for (const auto& [id, worker] : workers_)
     if (lives(worker) && !worker.newcomer) ++used[worker.seat.host];
@@ -54,6 +68,7 @@ void Judge::plans(const PlanNewcomers& plan) {
     worker.seat = seat;
     if (!is_new) continue;
     worker.newcomer = true;
+    planned_now_.insert(it->first);
     to_start_.insert(it->first);
     need_link(seat.host, "a newcomer");
     const auto& known = host(seat.host);
@@ -110,29 +125,72 @@ int Judge::newcomers(bool that_are_ready) const {
   }));
 }
 
+// Listed hosts that are there, and rest no more: those that gave no trouble but by their ranks.
+int Judge::slots_for_newcomers() const {
+  int slots = 0;
+  for (const auto& known : hosts_) {
+    const bool has_rested =
+        now_ > std::max(known.rests_until, known.sick_at + scenario_.spec.elastic.cooldown_max);
+    if (known.link == Link::ready && known.listed && !known.removed && !known.leaving &&
+        (known.good || (known.stays && has_rested)))
+      slots += slots_of(scenario_.spec, known.host);
+  }
+  return slot_stopped_ ? 0 : slots;
+}
+
+bool Judge::budget_left() const {
+  const auto& limit = scenario_.spec.elastic.limit;
+  return std::count_if(restarts_.begin(), restarts_.end(),
+                       [&](Instant at) { return now_ - at <= limit.window; }) < limit.count;
+}
+
 void Judge::check_newcomers(const JobMachine& machine) {
-  if (std::exchange(newcomer_failed_, false) && !told_of_newcomer_)
-    fail("a newcomer fails, and nothing is said");
-  told_of_newcomer_ = false;
+  check_cost_of_newcomers();
   const bool serves = machine.phase() == Phase::running && goes_on();
-  for (const auto& [id, worker] : workers_)
-    if (serves && worker.newcomer && lives(worker) && goes_away(worker.seat.host))
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.newcomer || !lives(worker) || !serves) continue;
+    if (goes_away(worker.seat.host))
       fail(fmt::format("newcomer {} goes on to start on a host that goes", id.value));
+    if (worker.seat.rank.value < world_->workers.size())
+      fail(fmt::format("newcomer {} is planned for the rank of another", id.value));
+  }
   if (machine.phase() != Phase::running || !grows_later() || !goes_on() || program_ends() || over_) return;
   if (met_ != world_->placement.generation || newcomers_given_up_ || now_ < newcomers_from_) return;
+  if (newcomers_unpaid_ && !budget_left()) return;
   if (std::any_of(workers_.begin(), workers_.end(),
                   [this](const auto& it) { return it.second.dismissed && lives(it.second); }))
     return;
-  const int size = size_on(good_slots(Link::ready));
+  const int size = size_on(slots_for_newcomers());
   if (size > static_cast<int>(world_->workers.size()) + newcomers(false))
     fail("slots are free, and nobody is started for them");
 }
 
+// Each pays for itself, but that those that were there when a restart was paid have paid.
+void Judge::check_cost_of_newcomers() {
+  const bool told = std::exchange(told_of_newcomer_, false);
+  const int charged = std::exchange(charged_now_, 0);
+  if (charged > 1) fail("one failure costs more than one restart");
+  if (newcomer_finished_ && charged > 0) fail("a newcomer finishes, and it costs a restart");
+  if (newcomer_failed_) {
+    if (!told) fail("a newcomer fails, and nothing is said");
+    const bool is_free = paid_newcomers_.erase(*newcomer_failed_) > 0;
+    if (is_free && charged > 0) fail("a newcomer costs a restart, and was there when one was paid");
+    if (!is_free && charged == 0 && budget_left()) fail("a newcomer fails, and it costs nothing");
+    newcomer_failed_.reset();
+  }
+  for (const auto& [id, worker] : workers_)
+    if (charged > 0 && worker.newcomer && lives(worker) && !planned_now_.contains(id))
+      paid_newcomers_.insert(id);
+}
+
 void Judge::note_told_of_newcomer(const notice::NewcomerFailed& told) {
   told_of_newcomer_ = true;
-  if (!told.again) newcomers_given_up_ = true;
-  if (told.again) newcomers_from_ = now_ + *told.again;
-  if (told.restart > 0 && told.again) newcomer_charged_ = true;
+  if (told.restart == 0) newcomers_given_up_ = true;
+  newcomers_unpaid_ = told.used_up;
+  if (told.used_up && budget_left()) fail("newcomers are given up, and restarts are left");
+  if (told.used_up || told.as_well || told.restart == 0) return;
+  newcomers_from_ = now_ + *told.again;
+  newcomer_charged_ = true;
 }
 
 }  // namespace trainrun::sim

@@ -43,9 +43,12 @@ void Judge::begins(const BeginWorld& begin) {
     worker.seat = seats[rank];
     worker.generation = generation;
     worker.newcomer = false;
+    paid_newcomers_.erase(begin.workers[rank]);
   }
+  if (!kept_) newcomers_given_up_ = newcomers_unpaid_ = false;
   world_ = begin;
   began_ = true;
+  asked_since_.reset();
   asked_all_ = false;
   dismissed_unfinished_.reset();
   charged_ = false;

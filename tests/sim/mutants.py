@@ -60,12 +60,25 @@ MUTANTS = {
         "job_machine_newcomers.cc", "if (missing(least_size())) out.push_back(worker);",
         "if (missing(size)) out.push_back(worker);"),
     "newcomers_are_forgotten": (
-        "job_machine_newcomers.cc", "world_.newcomers().size())) start_newcomers(size);",
-        "world_.newcomers().size()) + 1) start_newcomers(size);"),
+        "job_machine_newcomers.cc", "if (takes_newcomers() && newcomers_from_ <= now_)",
+        "if (takes_newcomers() && newcomers_from_ <= now_ && world_.newcomers().empty())"),
     "newcomers_fail_for_nothing": (
         "job_machine_newcomers.cc", "++verdict_.restarts;", ";"),
     "newcomers_never_back_off": (
-        "job_machine_newcomers.cc", "newcomers_from_ = now_ + *told.again;", ";"),
+        "job_machine_newcomers.cc", "newcomers_from_ = now_ + restarts_.backoff();", ";"),
+    "newcomers_pay_one_by_one": (
+        "job_machine_newcomers.cc", "told.as_well = worker.paid;", "told.as_well = false;"),
+    "newcomers_given_up_for_good": (
+        "job_machine_newcomers.cc", "{ newcomers_given_up_ = newcomers_unpaid_ = false; }", "{}"),
+    "newcomers_unpaid_for_good": (
+        "job_machine_newcomers.cc", "(!newcomers_unpaid_ || restarts_.left(now_))", "!newcomers_unpaid_"),
+    "newcomers_have_the_rank_of_others": (
+        "job_machine_newcomers.cc", "(size > there || newcomers_have_taken_ranks())", "size > there"),
+    "nobody_grows_after_a_rest": (
+        "job_machine_newcomers.cc", "enter(Phase::cooling);\n  consider_change();",
+        "enter(Phase::cooling);\n  order_newcomers();"),
+    "dismissed_not_started_ends_the_world": (
+        "job_machine_workers.cc", "      if (!worker->member) return slot_is_free();\n", ""),
     "newcomers_may_load_for_ever": (
         "job_machine_newcomers.cc", "if (next && world_stands())", "if (next && false)"),
     "newcomers_outlive_their_host": (

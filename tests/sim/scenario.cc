@@ -65,11 +65,25 @@ void add_faults(Scenario& scenario, Random& random) {
     } else {
       fault.at = random.between(Duration::zero(), scenario.faults_until);
     }
+    // A host that goes while the program is finishing.
+    const bool goes = fault.kind == Fault::Kind::host_leaves || fault.kind == Fault::Kind::ctl_remove_host;
+    if (goes && random.percent(20)) {
+      fault.step = -1;
+      fault.at = scenario.work + random.between(Duration::zero(), milliseconds(100) + scenario.finish_spread);
+    }
     fault.span = some_span(random);
     if (fault.kind == Fault::Kind::output_held && random.percent(30))  // a reader who has gone to lunch
       fault.span = random.between(seconds(60), seconds(600));
     fault.pick = static_cast<std::uint32_t>(random.next());
     fault.more = static_cast<std::uint32_t>(random.next());
+    if (fault.kind == Fault::Kind::worker_exit && random.percent(10)) {
+      auto next = fault;  // a host that goes while the next world is being formed
+      next.kind = random.percent(50) ? Fault::Kind::host_leaves : Fault::Kind::ctl_remove_host;
+      next.pick = static_cast<std::uint32_t>(random.next());
+      if (next.step >= 0) next.step = step += random.from_to(1, 4);
+      next.at += random.between(Duration::zero(), milliseconds(50));
+      scenario.faults.push_back(next);
+    }
     const bool ends = fault.kind == Fault::Kind::user_signal || fault.kind == Fault::Kind::output_closed;
     scenario.faults.push_back(fault);
     for (int again = 0; ends && again < 3 && random.percent(40); ++again) {
@@ -146,6 +160,7 @@ Scenario scenario_of(std::uint64_t seed) {
   scenario.daemons = random.pick(std::vector<std::uint32_t>{0, 0, 30});
   if (elastic.limit.count <= 4 && elastic.limit.window == seconds(3600) && random.percent(30))
     scenario.newcomers_die = 100;
+  scenario.newcomers_fail = random.pick(std::vector<std::uint32_t>{0, 0, 0, 40, 100});
   scenario.work = random.percent(30) ? random.between(milliseconds(100), seconds(5))
                                      : random.between(seconds(1), seconds(200));
   scenario.finish_spread = random.between(

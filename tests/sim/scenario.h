@@ -54,11 +54,12 @@ struct Scenario {
   bool program_elastic = false;                 // ... and can take a place in the next world
   std::uint32_t collateral = 0;                 // percent of peers that die when one died
   std::uint32_t ignores_term = 0, daemons = 0;  // percent of workers
-  std::uint32_t newcomers_die = 0;  // percent of those of a later generation, saying that a peer went
-  Duration work{};                  // what the whole world has to do
-  Duration finish_spread{};         // within which its ranks finish
-  std::uint32_t fails_at_end = 0;   // percent of ranks whose last step fails
-  std::uint32_t asks_at_end = 0;    // percent of ranks that another one's end keeps from finishing
+  std::uint32_t newcomers_die = 0;   // percent of those of a later generation, saying that a peer went
+  std::uint32_t newcomers_fail = 0;  // percent of those that are not waited for, while they load
+  Duration work{};                   // what the whole world has to do
+  Duration finish_spread{};          // within which its ranks finish
+  std::uint32_t fails_at_end = 0;    // percent of ranks whose last step fails
+  std::uint32_t asks_at_end = 0;     // percent of ranks that another one's end keeps from finishing
   Duration latency{};
   Duration faults_until{};
   std::vector<Fault> faults;

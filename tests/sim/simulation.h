@@ -37,7 +37,8 @@ struct Process {
   std::uint32_t slot = 0;
   bool alive = true, done = false, frozen = false, term_pending = false, kill_pending = false;
   bool ignores_term = false, daemon = false, stuck = false, lost_peer = false;
-  SignalSet signalled;  // by the brain's orders, while it lived
+  bool failing = false;  // its world has failed by it: it cannot end well any more
+  SignalSet signalled;   // by the brain's orders, while it lived
   Instant held_until{}, output_until{};
   std::optional<ExitStatus> ends;  // as soon as it goes on
   // As a member: in which generation it believes itself to be.

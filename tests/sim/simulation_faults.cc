@@ -115,8 +115,10 @@ void Simulation::apply(const Fault& fault) {
                                          ExitStatus::killed(SIGTERM, false),
                                          ExitStatus::exited(134)};
       const auto status = some[fault.more % some.size()];
+      if (status.success() && process->failing) return;
       if (status.success() || random_.percent(75)) return died(*process, status);
       // It closes its connections first, and has other things to do before it ends.
+      process->failing = true;
       world_fails(process->generation, process);
       return later(*process, random_.between(milliseconds(1), milliseconds(1500)),
                    [this, process, status] { died(*process, status); });

@@ -24,6 +24,11 @@ void Simulation::boot(Process& process) {
     return later(process, random_.between(milliseconds(1), milliseconds(500)),
                  [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
   }
+  if (process.generation.value == 0 && random_.percent(scenario_.newcomers_fail)) {
+    const auto status = ExitStatus::exited(random_.percent(10) ? 0 : 7);
+    return later(process, random_.between(milliseconds(1), milliseconds(random_.percent(70) ? 20 : 3000)),
+                 [this, &process, status] { exit_by_itself(process, status, false); });
+  }
   if (!scenario_.comm) {
     for (const auto worker : world_.workers) {
       const auto it = process_of_.find(worker);

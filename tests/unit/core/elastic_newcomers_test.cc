@@ -104,21 +104,120 @@ TEST_SUITE("core.elastic newcomers") {
     bench.starts();
     SUBCASE("until none are left: the others go on for good") {
       bench.end(bench.newcomer, ExitStatus::exited(9));
-      CHECK(bench.has_said("3 ranks go on without it for good: 2 restarts"));
+      CHECK(
+          bench.has_said("3 ranks go on without it; 2 restarts in 1h00m are used up: starting it again in"));
       CHECK(bench.ordered.empty());
-      CHECK_FALSE(bench.armed.contains(Deadline::newcomers));
+      CHECK(bench.armed.at(Deadline::newcomers) > bench.now + seconds(3000));
       CHECK(bench.phase() == Phase::running);
       bench.finish_all();
       bench.all_stopped();
       REQUIRE(bench.outcome);
       CHECK(bench.outcome->kind == Outcome::Kind::success);
     }
-    SUBCASE("one that finishes costs nothing, and no other follows") {
-      bench.end(bench.newcomer, ExitStatus::exited(0));
-      CHECK(bench.machine->restarts() == 2);
-      CHECK(bench.ordered.empty());
-      CHECK(bench.phase() == Phase::running);
+    SUBCASE("and they start again when the window has let go of one") {
+      bench.end(bench.newcomer, ExitStatus::exited(9));
+      bench.pass(Deadline::newcomers);
+      CHECK(bench.ordered.size() == 1);
     }
+  }
+
+  TEST_CASE("without a window, those that fail when no restart is left are not started again") {
+    Three bench([](JobSpec& spec) { spec.elastic.limit = {1, Duration::max()}; });
+    bench.starts();
+    bench.end(bench.newcomer, ExitStatus::exited(9));
+    CHECK(bench.has_said("3 ranks go on without it for good: 1 restarts in the whole job are used up"));
+    CHECK(bench.ordered.empty());
+    CHECK_FALSE(bench.armed.contains(Deadline::newcomers));
+    SUBCASE("but where all ranks start anew") {
+      bench.tell(RestartWorld{});
+      bench.drained();
+      bench.form(true);
+      CHECK(bench.ranks() == 4);
+    }
+    SUBCASE("but where hosts come") {
+      bench.tell(AddHosts{{Bench::host(2)}});
+      bench.ready(2);
+      CHECK(bench.ordered.size() == 1);
+    }
+  }
+
+  TEST_CASE("one that finishes costs nothing, and no other follows until hosts come") {
+    Three bench;
+    bench.starts();
+    bench.end(bench.newcomer, ExitStatus::exited(0));
+    INFO(bench.said);
+    CHECK(bench.has_said("rank 3 on gpu1 finished before it had joined; 3 ranks go on without it\n"));
+    CHECK(bench.machine->restarts() == 1);
+    CHECK(bench.ordered.empty());
+    CHECK(bench.phase() == Phase::running);
+    bench.tell(AddHosts{{Bench::host(2)}});
+    bench.ready(2);
+    CHECK(bench.ordered.size() == 1);
+  }
+
+  TEST_CASE("newcomers that fail together are paid for once, and blame their host once") {
+    Three bench([](JobSpec& spec) {
+      spec.elastic.max_np = 7;
+      spec.elastic.limit.count = 20;
+    });
+    bench.tell(AddHosts{{Bench::host(2, 3)}});
+    bench.ready(2);
+    REQUIRE(bench.ordered.size() == 4);
+    const auto some = std::exchange(bench.ordered, {});
+    for (const auto one : some) bench.tell(WorkerStarted{one, one.value});
+    for (const auto one : some) bench.end(one, ExitStatus::exited(7));
+    INFO(bench.said);
+    CHECK(bench.machine->restarts() == 2);
+    CHECK(bench.has_said("starting it again in 0.98 s (still restart 2)"));
+    CHECK_FALSE(bench.has_said("cools down"));
+  }
+
+  TEST_CASE("after the rest of their host newcomers are started there again") {
+    Three bench([](JobSpec& spec) { spec.elastic.limit.count = 20; });
+    bench.starts();
+    for (int i = 0; i < 3; ++i) {
+      bench.end(bench.newcomer, ExitStatus::exited(7));
+      if (bench.has_said("cools down")) break;
+      if (bench.armed.contains(Deadline::newcomers)) bench.pass(Deadline::newcomers);
+      bench.starts();
+    }
+    CHECK(bench.has_said(
+        "before it had joined; 3 ranks go on without it (restart 3 of 20 in 1h00m)\ngpu1 cools down"));
+    CHECK(bench.ordered.empty());
+    bench.pass(Deadline::hosts);
+    CHECK(bench.ordered.size() == 1);
+  }
+
+  TEST_CASE("one that has no place any more may not start, and nobody is disturbed") {
+    Three bench;
+    bench.end(bench.at(0), ExitStatus::exited(0));  // the program ends: the newcomer, just ordered, goes
+    REQUIRE(bench.ordered.size() == 1);
+    bench.tell(WorkerNotStarted{bench.ordered.front(), ExitStatus::not_started(SpawnStage::exec, 11)});
+    CHECK(bench.phase() == Phase::running);
+    CHECK(bench.machine->restarts() == 1);
+  }
+
+  TEST_CASE("one that loads gives way when another gets its rank") {
+    Three bench([](JobSpec& spec) {
+      spec.programs[0].np = 5;
+      spec.hosts.hosts[1].slots = 3;
+      spec.elastic.limit.count = 20;
+    });
+    bench.starts();
+    const auto loads = bench.newcomer;
+    bench.end(bench.at(3), ExitStatus::exited(1));
+    if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
+    bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
+    bench.meet();
+    bench.starts();
+    CHECK(bench.machine->seat_of(loads)->rank.value == 3);
+    CHECK(bench.machine->seat_of(bench.newcomer)->rank.value == 4);
+    bench.tell(MemberWaits{Generation{0}, bench.newcomer});
+    bench.pass(Deadline::settle);
+    bench.all_ask();
+    bench.form(true);
+    CHECK(bench.at(3) == bench.newcomer);
+    CHECK(bench.machine->seat_of(loads)->rank.value == 4);
   }
 
   TEST_CASE("a newcomer that never asks is ended after the time that it has to load") {

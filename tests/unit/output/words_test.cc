@@ -131,6 +131,52 @@ TEST_SUITE("output.words") {
     CHECK(lines(notice::HostLost{gpu1, "gone"}) == Lines{"gpu1 lost (gone)"});
     CHECK(lines(notice::HostLost{gpu1, "gone", true, false}) == Lines{"gpu1 lost as well (gone)"});
     CHECK(lines(notice::HostLost{gpu1, "gone", false, false}) == Lines{"gpu1 lost (gone); it had no rank"});
+    CHECK(lines(notice::HostLost{gpu1, "gone", false, false, {{Rank{3}, gpu1}}}) ==
+          Lines{"gpu1 lost (gone); rank 3 on gpu1 had not joined yet"});
+  }
+
+  TEST_CASE("one that fails before it has joined: who goes on, what it costs and when another is started") {
+    const cause::RankFailed failed{{Rank{3}, gpu1}, ExitStatus::exited(7)};
+    const std::string who = "rank 3 on gpu1 exited with code 7 before it had joined";
+    notice::NewcomerFailed it{failed, 3, Duration::zero(), 1, 10, seconds(3600)};
+    CHECK(lines(it) ==
+          Lines{who + "; 3 ranks go on without it; starting it again (restart 1 of 10 in 1h00m)"});
+    it.again = seconds(4);
+    CHECK(lines(it) ==
+          Lines{who + "; 3 ranks go on without it; starting it again in 4.0 s (restart 1 of 10 in 1h00m)"});
+    it.as_well = true;
+    CHECK(lines(it) ==
+          Lines{who + "; 3 ranks go on without it; starting it again in 4.0 s (still restart 1)"});
+    it.as_well = false;
+    it.rests = true;  // told in the next line
+    CHECK(lines(it) == Lines{who + "; 3 ranks go on without it (restart 1 of 10 in 1h00m)"});
+    it.ranks = 0;  // the next world is being formed
+    CHECK(lines(it) == Lines{who + " (restart 1 of 10 in 1h00m)"});
+    it.used_up = true;
+    CHECK(lines(it) == Lines{who + "; 10 restarts in 1h00m are used up"});
+    it.ranks = 1;
+    CHECK(lines(it) ==
+          Lines{who + "; 1 rank goes on without it; 10 restarts in 1h00m are used up: starting it "
+                      "again in 4.0 s"});
+    it.again.reset();
+    CHECK(lines(it) == Lines{who + "; 1 rank goes on without it for good: 10 restarts in 1h00m are used up"});
+    it.restart = 0;  // it has finished
+    CHECK(lines(it) == Lines{who + "; 1 rank goes on without it"});
+  }
+
+  TEST_CASE("ranks that were to join are ready, or are gone before they could") {
+    notice::GenerationFormed it{Generation{3}, 4, 2, cause::RanksReady{{{Rank{3}, gpu1}}}};
+    CHECK(lines(it) == Lines{"generation 3: 4 ranks on 2 hosts; rank 3 on gpu1 is ready"});
+    it.cause = cause::RanksReady{};
+    CHECK(lines(it) == Lines{"generation 3: 4 ranks on 2 hosts; a rank that was ready has ended"});
+  }
+
+  TEST_CASE("an end that takes its time says what is waited for") {
+    notice::Ending it{cause::JobOver{}, 0, seconds(9)};
+    CHECK(lines(it) == Lines{"the job ended; what ranks have started still runs: SIGKILL in 9.0 s"});
+    it.ranks = 1;
+    it.unplaced = true;
+    CHECK(lines(it) == Lines{"the job ended; ending 1 rank that had not joined: SIGKILL in 9.0 s"});
   }
 
   TEST_CASE("a hang names who is stopped, else the one that does something else than the others") {
