@@ -36,14 +36,16 @@ std::string table(const std::string& marks, const std::vector<Row>& rows) {
 
 std::string headline(const control::WorldView& world) {
   const auto size = world.ranks.size();
+  const auto more =
+      world.newcomers.empty() ? std::string{} : fmt::format(", {} more starting", world.newcomers.size());
   const auto bounds = world.min_np == world.max_np ? fmt::format("exactly {}", world.min_np)
                                                    : fmt::format("{} to {}", world.min_np, world.max_np);
   if (!world.elastic)
     return fmt::format("job {}: {}, {} {}\n", printable(world.job_id), printable(world.phase), size,
                        size == 1 ? "rank" : "ranks");
-  return fmt::format("job {}: generation {}, {}, {} {} (wanted: {}), {} of {} restarts used\n",
+  return fmt::format("job {}: generation {}, {}, {} {}{} (wanted: {}), {} of {} restarts used\n",
                      printable(world.job_id), world.generation, printable(world.phase), size,
-                     size == 1 ? "rank" : "ranks", bounds, world.restarts, world.restart_limit);
+                     size == 1 ? "rank" : "ranks", more, bounds, world.restarts, world.restart_limit);
 }
 
 }  // namespace
@@ -51,11 +53,12 @@ std::string headline(const control::WorldView& world) {
 std::string world_text(const control::WorldView& world) {
   auto out = headline(world);
   std::vector<Row> ranks{{"rank", "host", "local", "pid", "state", "since"}};
-  for (const auto& rank : world.ranks)
-    ranks.push_back(
-        {fmt::format("{}", rank.rank), or_dash(printable(rank.host)), fmt::format("{}", rank.local_rank),
-         rank.pid > 0 ? fmt::format("{}", rank.pid) : std::string("-"), or_dash(printable(rank.state)),
-         rank.age ? format_duration(*rank.age) : std::string("-")});
+  for (const auto* some : {&world.ranks, &world.newcomers})
+    for (const auto& rank : *some)
+      ranks.push_back(
+          {fmt::format("{}", rank.rank), or_dash(printable(rank.host)), fmt::format("{}", rank.local_rank),
+           rank.pid > 0 ? fmt::format("{}", rank.pid) : std::string("-"), or_dash(printable(rank.state)),
+           rank.age ? format_duration(*rank.age) : std::string("-")});
   if (ranks.size() > 1) out += "\n" + table("><>><>", ranks);
   std::vector<Row> hosts{{"host", "state", "slots", "ranks", "cool-down", "note"}};
   for (const auto& host : world.hosts)

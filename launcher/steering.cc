@@ -156,12 +156,21 @@ std::string Steering::world() const {
   const auto hosts = machine.hosts();
   const auto now = io::Loop::now();
   std::map<HostIndex, int> ranks;
+  const auto shown = [&](const core::WorkerView& worker, std::string state) -> control::RankView {
+    return {static_cast<int>(worker.seat.rank.value),
+            worker.worker.value,
+            hosts[worker.seat.host.value].host.name,
+            static_cast<int>(worker.seat.local_rank),
+            worker.pid,
+            std::move(state),
+            now - worker.since};
+  };
   for (const auto& worker : machine.workers()) {
     ++ranks[worker.seat.host];
-    view.ranks.push_back({static_cast<int>(worker.seat.rank.value), worker.worker.value,
-                          hosts[worker.seat.host.value].host.name, static_cast<int>(worker.seat.local_rank),
-                          worker.pid, core::to_string(worker.state), now - worker.since});
+    view.ranks.push_back(shown(worker, core::to_string(worker.state)));
   }
+  for (const auto& newcomer : machine.newcomers())
+    view.newcomers.push_back(shown(newcomer.worker, core::state_of_newcomer(newcomer)));
   for (const auto& host : hosts) {
     if (host.leaves && host.state == core::JobMachine::HostState::gone) continue;  // the user has removed it
     std::optional<Duration> cooldown;

@@ -62,8 +62,9 @@ HostView host_of(const Json& json) {
 }  // namespace
 
 std::string to_json(const WorldView& world) {
-  Json ranks = Json::array(), hosts = Json::array();
+  Json ranks = Json::array(), newcomers = Json::array(), hosts = Json::array();
   for (const auto& rank : world.ranks) ranks.push_back(json_of(rank));
+  for (const auto& rank : world.newcomers) newcomers.push_back(json_of(rank));
   for (const auto& host : world.hosts) hosts.push_back(json_of(host));
   const Json json{{"ok", true},
                   {"schema", schema},
@@ -76,6 +77,7 @@ std::string to_json(const WorldView& world) {
                   {"restarts", world.restarts},
                   {"restart_limit", world.restart_limit},
                   {"ranks", std::move(ranks)},
+                  {"newcomers", std::move(newcomers)},
                   {"hosts", std::move(hosts)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -96,10 +98,15 @@ Result<WorldView> read_world(std::string_view reply) {
                   .restarts = number_of<int>(*json, "restarts"),
                   .restart_limit = number_of<int>(*json, "restart_limit"),
                   .ranks = {},
+                  .newcomers = {},
                   .hosts = {}};
-  for (const auto& rank : json->at("ranks")) {
-    if (rank.is_object()) world.ranks.push_back(rank_of(rank));
-  }
+  const auto read_ranks = [&json](const char* key, std::vector<RankView>& into) {
+    const auto found = json->find(key);
+    for (const auto& rank : found == json->end() ? Json::array() : *found)
+      if (rank.is_object()) into.push_back(rank_of(rank));
+  };
+  read_ranks("ranks", world.ranks);
+  read_ranks("newcomers", world.newcomers);
   for (const auto& host : json->at("hosts")) {
     if (host.is_object()) world.hosts.push_back(host_of(host));
   }

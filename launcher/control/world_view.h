@@ -3,11 +3,13 @@
 //   {"ok":true,"schema":1,"job_id":"0123456789abcdef","elastic":true,"generation":3,"phase":"running",
 //    "min_np":4,"max_np":8,"restarts":1,"restart_limit":10,
 //    "ranks":[{"rank":0,"worker":7,"host":"gpu1","local_rank":0,"pid":4711,"state":"running","seconds":12.5}],
+//    "newcomers":[{"rank":1,"worker":8,"host":"gpu1","local_rank":1,"pid":4712,"state":"loading","seconds":2.5}],
 //    "hosts":[{"name":"gpu1","state":"ready","slots":2,"ranks":1,"note":"","cooldown":20.0}]}
 //
 // The words that a launcher of this version says (those of core's to_string and state_of):
 //   phase          gathering, forming, running, draining, cooling, closing, done
 //   state of rank  starting, running, ended
+//   state of newcomer  starting, loading, ready
 //   state of host  absent, dialling, ready, stopping, unlisted
 //
 // `seconds` (since the state began) and `cooldown` (seconds until the host is used again) are left out where
@@ -54,8 +56,9 @@ struct WorldView {
   std::string phase, job_id;
   int min_np = 0, max_np = 0;
   int restarts = 0, restart_limit = 0;
-  std::vector<RankView> ranks;  // by rank
-  std::vector<HostView> hosts;  // in the order of the job
+  std::vector<RankView> ranks;        // by rank
+  std::vector<RankView> newcomers{};  // beside them; the world goes on while they start
+  std::vector<HostView> hosts;        // in the order of the job
 
   friend bool operator==(const WorldView&, const WorldView&) = default;
 };

@@ -90,16 +90,17 @@ def words_of_world(source):
     """What `trainrun ctl world` can say: of the phase, a rank's state, a host's state."""
     return {"phase": said_by(source, "to_string(JobPhase"),
             "rank": said_by(source, "to_string(WorkerState"),
+            "newcomer": said_by(source, "state_of_newcomer("),
             "host": said_by(source, "to_string(JobMachine::HostState") | said_by(source, "state_of(")}
 
 
 def words_of_page(page):
     lists = re.findall(r"^\.Cm ((?:\w+ , )+\w+) \.$", page.split(".Ss Phases and states", 1)[1], re.M)
-    return dict(zip(("phase", "rank", "host"), (set(words.split(" , ")) for words in lists)))
+    return dict(zip(("phase", "rank", "newcomer", "host"), (set(words.split(" , ")) for words in lists)))
 
 
 def words_of_view(header):
-    found = re.findall(r"^//   (phase|state of rank|state of host) +(.*)$", header, re.M)
+    found = re.findall(r"^//   (phase|state of rank|state of newcomer|state of host) +(.*)$", header, re.M)
     return {key.split()[-1]: set(words.split(", ")) for key, words in found}
 
 

@@ -22,6 +22,7 @@ TEST_CASE("the world as a table") {
                  .state = "running",
                  .age = seconds(125)},
                 {.rank = 10, .worker = 9, .host = "gpu10", .local_rank = 1, .pid = 0, .state = "ordered"}},
+      .newcomers = {{.rank = 11, .worker = 12, .host = "gpu10", .pid = 5, .state = "loading"}},
       .hosts = {{.name = "gpu1", .state = "ready", .slots = 2, .ranks = 1},
                 {.name = "gpu10",
                  .state = "cooling",
@@ -30,11 +31,13 @@ TEST_CASE("the world as a table") {
                  .note = "no answer for 3.0 s",
                  .cooldown = seconds(20)}}};
   CHECK(world_text(world) ==
-        "job 0123456789abcdef: generation 3, running, 2 ranks (wanted: 1 to 4), 1 of 10 restarts used\n"
+        "job 0123456789abcdef: generation 3, running, 2 ranks, 1 more starting (wanted: 1 to 4), 1 of 10 "
+        "restarts used\n"
         "\n"
         "rank  host   local   pid  state    since\n"
         "   0  gpu1       0  4711  running  2m05s\n"
         "  10  gpu10      1     -  ordered      -\n"
+        "  11  gpu10      0     5  loading      -\n"
         "\n"
         "host   state    slots  ranks  cool-down  note\n"
         "gpu1   ready        2      1          -\n"
