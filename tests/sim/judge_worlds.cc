@@ -38,6 +38,9 @@ void Judge::begins(const BeginWorld& begin) {
   check_nobody_waits(begin);
   check_nobody_is_left_out(begin);
   check_who_goes_on(begin);
+  for (const auto& [id, worker] : workers_)
+    if (!kept_ && worker.newcomer && lives(worker))
+      fail(fmt::format("newcomer {} lives on beside a world that starts anew", id.value));
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     auto& worker = workers_[begin.workers[rank]];
     worker.seat = seats[rank];

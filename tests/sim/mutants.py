@@ -74,6 +74,10 @@ MUTANTS = {
         "job_machine_newcomers.cc", "(!newcomers_unpaid_ || restarts_.left(now_))", "!newcomers_unpaid_"),
     "newcomers_have_the_rank_of_others": (
         "job_machine_newcomers.cc", "(size > there || newcomers_have_taken_ranks())", "size > there"),
+    "late_newcomers_are_not_ended": (
+        "job_machine_newcomers.cc", "if (!late.empty()) act(SignalWorkers{SIGKILL, false, std::move(late)});", ""),
+    "newcomers_beside_a_new_world": (
+        "job_machine_newcomers.cc", "(phase_ == Phase::cooling && staying().empty())", "false"),
     "nobody_grows_after_a_rest": (
         "job_machine_newcomers.cc", "enter(Phase::cooling);\n  consider_change();",
         "enter(Phase::cooling);\n  order_newcomers();"),

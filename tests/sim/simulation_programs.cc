@@ -25,6 +25,7 @@ void Simulation::boot(Process& process) {
                  [this, &process] { exit_by_itself(process, ExitStatus::exited(1), true); });
   }
   if (process.generation.value == 0 && random_.percent(scenario_.newcomers_fail)) {
+    if (random_.percent(10)) return;  // it never asks for its place
     const auto status = ExitStatus::exited(random_.percent(10) ? 0 : 7);
     return later(process, random_.between(milliseconds(1), milliseconds(random_.percent(70) ? 20 : 3000)),
                  [this, &process, status] { exit_by_itself(process, status, false); });

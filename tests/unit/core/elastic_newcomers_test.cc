@@ -39,15 +39,23 @@ TEST_SUITE("core.elastic newcomers") {
     CHECK(bench.ranks() == 3);
     CHECK(bench.has_said("generation 2: 3 ranks on 2 hosts"));
     CHECK(bench.has_said("starting rank 3 on gpu1, which joins when it is ready"));
+    const auto shown = [&bench] {
+      const auto all = bench.machine->newcomers();
+      return all.empty() ? std::string{} : state_of_newcomer(all.front());
+    };
+    CHECK(shown() == "starting");
     bench.starts();
+    CHECK(shown() == "loading");
     CHECK(bench.count<Announce>() == 0);
     CHECK(bench.count<StartWorker>([](const auto& it) { return it.generation.value == 0; }) == 1);
     bench.tell(MemberWaits{Generation{0}, bench.newcomer});
+    CHECK(shown() == "ready");
     CHECK(bench.count<Announce>([](const auto& it) { return it.hosts_come && !it.hosts_leave; }) == 1);
     bench.all_ask();
     bench.form(true);
     CHECK(bench.ranks() == 4);
     CHECK(bench.at(3) == bench.newcomer);
+    CHECK(shown().empty());
     CHECK(bench.has_said(
         "generation 3: 4 ranks on 2 hosts; rank 3 on gpu1 is ready; state kept by 3 survivors"));
     CHECK(bench.machine->restarts() == 1);
@@ -95,6 +103,8 @@ TEST_SUITE("core.elastic newcomers") {
     Three bench([](JobSpec& spec) { spec.elastic.limit.count = 2; });
     bench.starts();
     bench.end(bench.newcomer, ExitStatus::exited(9));
+    const auto sweeps_it = [&](const Sweep& it) { return it.workers == std::vector{bench.newcomer}; };
+    CHECK(bench.count<Sweep>(sweeps_it) == 1);  // of what it may have left
     CHECK(bench.phase() == Phase::running);
     CHECK(
         bench.has_said("rank 3 on gpu1 exited with code 9 before it had joined; 3 ranks go on without it; "
@@ -249,6 +259,12 @@ TEST_SUITE("core.elastic newcomers") {
         bench.tell(HostSwept{sweep.host, *sweep.generation});
       bench.form(true);
       CHECK(bench.ranks() == 4);
+    }
+    SUBCASE("those who survived are lost before the next world begins") {
+      bench.end(bench.at(2), ExitStatus::exited(1));
+      REQUIRE(bench.phase() == Phase::cooling);
+      bench.lose(0);
+      CHECK(bench.count<Dismiss>([&](const auto& it) { return it.worker == bench.newcomer; }) == 1);
     }
     SUBCASE("its host goes") {
       bench.tell(HostLeaving{HostIndex{1}, "spot"});
