@@ -73,6 +73,7 @@ class Controller {
   void perform(const core::DialHost&);
   void perform(const core::ReservePort&);
   void perform(const core::BeginWorld&);
+  void admit_to_stdin(const std::vector<WorkerId>& workers);
   void perform(const core::PlanNewcomers&);
   void perform(const core::StartWorker&);
   void perform(const core::SignalWorkers&);
@@ -147,6 +148,7 @@ class Controller {
   std::set<WorkerId> members_before_;  // of the latest generation that came up
   std::set<Rank> want_another_;        // world: of the current one
   io::Timer wanted_;                   // it is told who does not
+  std::optional<WorkerId> has_stdin_;  // with --stdin RANK: the last one that was given it
   std::map<WorkerId, Instant> last_stderr_;
   std::map<WorkerId, output::RecordedError> recorded_;  // of workers that failed
   std::map<WorkerId, std::string> stacks_;              // that an inspection found, until they are shown

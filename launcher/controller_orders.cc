@@ -1,6 +1,7 @@
 // What the brain orders, performed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <unordered_set>
 #include <utility>
@@ -47,8 +48,8 @@ void Controller::perform(const core::BeginWorld& order) {
     members.push_back({seat, job_.hosts.hosts[seat.host.value].name, world_.address_of(seat.host),
                        order.workers[seat.rank.value]});
     hosts.push_back(seat.host);
-    input_.admit(order.workers[seat.rank.value], world_.has_stdin(seat.rank));
   }
+  admit_to_stdin(order.workers);
   const std::unordered_set<WorkerId> present(order.workers.begin(), order.workers.end());
   want_another_.clear();
   wanted_.disarm();
@@ -66,6 +67,20 @@ void Controller::perform(const core::BeginWorld& order) {
   if (job_.elastic.hang_timeout && !life_.armed()) watch_life();
 }
 
+// A survivor that has the stdin of a rank keeps it, whatever its rank is now: two would read a part each.
+void Controller::admit_to_stdin(const std::vector<WorkerId>& workers) {
+  const bool shared = job_.stdin_to == StdinTo::all;
+  bool held =
+      !shared && has_stdin_ && std::find(workers.begin(), workers.end(), *has_stdin_) != workers.end();
+  for (std::uint32_t rank = 0; rank < workers.size(); ++rank) {
+    const bool gets_it = world_.has_stdin(Rank{rank}) && !held;
+    input_.admit(workers[rank], gets_it);
+    if (!gets_it || shared) continue;
+    has_stdin_ = workers[rank];
+    held = true;
+  }
+}
+
 void Controller::perform(const core::PlanNewcomers& order) {
   world_.plan(order.placement);
   console_.add_newcomers(order.placement, order.workers);
@@ -78,14 +93,16 @@ void Controller::perform(const core::StartWorker& order) {
   if (job_.report_bindings)
     console_.say(fmt::format("rank {} on {}: {}", order.rank.value, host_name(host),
                              core::binding_words(order.share.cpus, session.facts())));
-  const auto start = world_.start(order,
-                                  {.job_directory = session.job_directory(),
-                                   .rendezvous = session.door_port(),
-                                   .torch_store = session.door_port(wire::DoorKind::torch_store),
-                                   .horovod = session.door_port(wire::DoorKind::horovod),
-                                   .facts = &session.facts(),
-                                   .can_inherit_stdin = fleet_.is_local(host) && Input::can_be_inherited()},
-                                  master_port_);
+  auto start = world_.start(order,
+                            {.job_directory = session.job_directory(),
+                             .rendezvous = session.door_port(),
+                             .torch_store = session.door_port(wire::DoorKind::torch_store),
+                             .horovod = session.door_port(wire::DoorKind::horovod),
+                             .facts = &session.facts(),
+                             .can_inherit_stdin = fleet_.is_local(host) && Input::can_be_inherited()},
+                            master_port_);
+  const bool held = job_.stdin_to == StdinTo::rank && has_stdin_ && *has_stdin_ != order.worker;
+  if (held && order.generation.value != 0) start.stdin_mode = wire::StdinMode::null;
   // Before the first rank there is started.
   if (start.pmix)
     if (const auto world = world_.introduction(order, session.facts())) session.send(*world);

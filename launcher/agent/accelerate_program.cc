@@ -21,9 +21,11 @@ bool is_of(std::string_view module, std::string_view package) {
   return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
 }
 
-// It makes its world by itself, or says what it runs on.
+// It makes its world by itself, or says what it runs on. `cpu=args.cpu` says nothing as long as nobody gives
+// it on the command line.
 bool asks(std::string_view text) {
-  return names_any(text, {"cpu=", "use_cpu", "no_cuda", "ACCELERATE_USE_CPU", "init_process_group"});
+  return names_any(
+      text, {"cpu=True", "cpu = True", "use_cpu", "no_cuda", "ACCELERATE_USE_CPU", "init_process_group"});
 }
 
 bool trains_with_accelerate(const std::string& text) {

@@ -340,7 +340,7 @@ void JobMachine::begin_world() {
   act(std::move(begin));
   for (const auto& [place, id] : living) dismiss(id);
   for (const auto id : dead) leave_world(id);
-  await_dismissed();
+  await_leavers();
   roster_.fits();
   world_ordered_at_ = now_;
   if (survivors_stay_) arm(Deadline::join, now_ + spec_.start_timeout);

@@ -11,9 +11,9 @@
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _rooms: how many slots;
 // _workers: deaths; _worlds: what follows from a failure or a change, the next generation; _newcomers: ranks
-// that come to it later; _members: what the rendezvous and the inspection tell; _mpi: what MPI programs tell;
-// _finish: the end of an in-place program; _end: signals, deadlines; _verdict: whose failure it was; _tell
-// and _tell_end: what the user is told.
+// that come to it later; _leavers: ranks that have no place in it; _members: what the rendezvous and the
+// inspection tell; _mpi: what MPI programs tell; _finish: the end of an in-place program; _end: signals,
+// deadlines; _verdict: whose failure it was; _tell and _tell_end: what the user is told.
 #pragma once
 
 #include <map>
@@ -223,6 +223,7 @@ class JobMachine {
   void drain_step();
   void after_drain();
   bool blame();
+  void back_off();
   std::optional<notice::HostRests> rest_of(HostIndex host);
   void tell_generation();
   void consider_change();
@@ -234,8 +235,9 @@ class JobMachine {
   void change_world(const Disruption& change, bool come, bool leave);
   void dismiss(WorkerId id);
   void dismiss_leavers();
-  void await_dismissed();
-  [[nodiscard]] Duration time_to_leave() const;
+  void give_time_to_leave(WorkerId id, Duration time);
+  [[nodiscard]] std::vector<WorkerId> asked_to_leave() const;
+  void await_leavers();
   void grace_of_leavers_over();
 
   // the end of an in-place program
@@ -259,6 +261,9 @@ class JobMachine {
   [[nodiscard]] bool newcomers_are_ready(int size) const;
   [[nodiscard]] bool all_newcomers_wait() const;
   [[nodiscard]] bool has_ready_newcomer(HostIndex host) const;
+  [[nodiscard]] bool growth_waits() const;
+  [[nodiscard]] bool newcomers_failed(const Disruption& disruption) const;
+  void go_on_without_newcomers(const Disruption& disruption, RestartPolicy::Decision decision);
   void order_newcomers();
   void plan_newcomers(int size);
   [[nodiscard]] bool newcomers_have_taken_ranks() const;
@@ -300,6 +305,7 @@ class JobMachine {
   void count_ignored_exits();
   void close();
   void finish_if_all_gone();
+  void unplaced_are_gone(HostIndex host);
   void leave_at_once();
   void lose_workers_of(HostIndex host, const std::string& reason, bool closed = false);
   void tell_lost_host(HostIndex host, const std::string& reason, bool had_ranks);
@@ -352,6 +358,7 @@ class JobMachine {
   bool swept_ = false;                     // agents were asked to clear up after the generation
   bool survivors_stay_ = false;            // the next world is formed around those who live; until it has met
   bool blaming_ = false;                   // the drain was not planned
+  bool spared_ = false;                    // it is for those alone that were waited for
   bool somebody_left_well_ = false;        // members had finished when the world was formed around the others
   std::optional<RankRef> finished_;        // the first of those
   std::optional<Instant> finish_by_;       // the others must have finished, or ask for another world

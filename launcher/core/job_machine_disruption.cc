@@ -67,7 +67,9 @@ void JobMachine::disrupt(const Disruption& disruption) {
   restarts_.apply(decision, question, now_);
   using Decision = RestartPolicy::Decision;
   const bool as_well = decision == Decision::same_restart;
-  if (decision == Decision::restart || decision == Decision::out_of_restarts) {
+  spared_ = newcomers_failed(disruption);
+  const bool unpaid = spared_ && decision == Decision::out_of_restarts;
+  if ((decision == Decision::restart || decision == Decision::out_of_restarts) && !unpaid) {
     // Of a world that never met the failure before it may yet be the reason for the end.
     if (!unfinished_ || (world_.begun() && decision == Decision::out_of_restarts)) last_cause_.reset();
     if (decision == Decision::out_of_restarts) {
@@ -79,11 +81,13 @@ void JobMachine::disrupt(const Disruption& disruption) {
     restart_paid(disruption.since);
   }
   if (!as_well || disruption.kind == Outcome::Kind::host_lost) count_cause(disruption);
-  blaming_ = !disruption.planned && !as_well;
+  blaming_ = !disruption.planned && !as_well && !unpaid;
   if (!as_well) changed_by_ = disruption.what;  // else the first failure stays the first
   survivors_stay_ = in_place && survivors;
   if (in_place && !survivors) tell_that_state_is_lost();
-  if (!disruption.planned) {
+  if (spared_) {
+    go_on_without_newcomers(disruption, decision);
+  } else if (!disruption.planned) {
     tell(notice::Restarting{world_.generation(), disruption.what, as_well, what_follows(disruption),
                             as_well ? verdict_.restarts : restarts_.spent(), restarts_.limit().count,
                             restarts_.limit().window, was_up()});
@@ -267,15 +271,28 @@ void JobMachine::after_drain() {
   for (const auto id : gone) leave_world(id);
   for (auto& [host, ids] : dead) act(Sweep{host, std::nullopt, std::move(ids)});
   dismiss_leavers();
-  await_dismissed();
+  await_leavers();
   world_.end();
   enter(Phase::cooling);
   // Without the culprit there is no crash loop to slow down.
-  if (blaming_ && !culprit_rests && restarts_.backoff() > Duration::zero()) {
-    tell(notice::BackingOff{restarts_.backoff()});
-    arm(Deadline::backoff, now_ + restarts_.backoff());
-  }
+  if (blaming_ && !culprit_rests && !spared_) back_off();
   try_form();
+}
+
+// Who comes for the culprit waits, and the others with it where they are too few; or where nobody is gone,
+// and they alone are what fails again and again.
+void JobMachine::back_off() {
+  const auto wait = restarts_.backoff();
+  if (wait == Duration::zero()) return;
+  const bool is_gone =
+      disruption_.cause == CauseKind::rank_failed || disruption_.cause == CauseKind::host_lost;
+  const bool others_go_on = is_gone && survivors_stay_ && !somebody_left_well_ &&
+                            (grows_later() || horovod_) && static_cast<int>(staying().size()) >= least_size();
+  tell(notice::BackingOff{wait, others_go_on});
+  if (others_go_on)
+    newcomers_from_ = now_ + wait;
+  else
+    arm(Deadline::backoff, now_ + wait);
 }
 
 // Of members that do not live any more; nothing when all of them have finished well.

@@ -63,7 +63,9 @@ void JobMachine::on(const UserSignal& event) {
       return kill_now();
     case Phase::closing:
       if (first) return;
-      return leave_at_once();
+      if (unplaced_.empty()) return leave_at_once();
+      answer(EndAnswer::kills);
+      return act(SignalWorkers{SIGKILL, false, std::vector<WorkerId>(unplaced_.begin(), unplaced_.end())});
     case Phase::done:
       return;
   }
@@ -325,6 +327,7 @@ void JobMachine::on(const HostStopped& event) {
       roster_.become(event.host, HostState::gone);
       verdict_.leftovers += event.leftovers;
       tell_leftovers(event.host, event.leftovers, event.names, event.killed);
+      unplaced_are_gone(event.host);
       return finish_if_all_gone();
     case Phase::gathering:
     case Phase::forming:
@@ -338,6 +341,10 @@ void JobMachine::on(const HostStopped& event) {
     case Phase::done:
       return ignore("host stopped", "it was not asked to");
   }
+}
+
+void JobMachine::unplaced_are_gone(HostIndex host) {
+  std::erase_if(unplaced_, [this, host](WorkerId id) { return world_.at(id).seat.host == host; });
 }
 
 void JobMachine::finish_if_all_gone() {

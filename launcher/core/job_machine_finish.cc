@@ -91,7 +91,7 @@ void JobMachine::await_others(const std::optional<Cause>& cause) {
 bool JobMachine::may_go_on_without() {
   for (const auto& [id, worker] : world_.all())
     if (worker.survives() && worker.fate == Fate::asked_to_leave) dismiss(id);  // it has no place
-  await_dismissed();
+  await_leavers();
   const auto some = staying();
   const int least = least_size();
   const bool state =

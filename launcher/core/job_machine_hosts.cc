@@ -135,6 +135,7 @@ void JobMachine::on(const HostLost& event) {
       if (before == HostState::stopping) {
         tell(notice::HostLostAtEnd{named(event.host), event.reason});
       }
+      unplaced_are_gone(event.host);
       return finish_if_all_gone();
     case Phase::done:
       return ignore("host lost", "all is over");
@@ -239,7 +240,7 @@ void JobMachine::leave_host(HostIndex index, const std::string& reason, bool by_
                         false, true);
   if (phase_ == Phase::cooling || (phase_ == Phase::forming && !world_.begun())) {
     dismiss_leavers();
-    await_dismissed();
+    await_leavers();
   }
   consider_change();
 }

@@ -219,14 +219,18 @@ void JobMachine::inspection_over() {
     if (const auto* worker = world_.find(id); worker != nullptr && worker->survives())
       hung.stopped.push_back(who(*worker));
   verdict_.why = hung;
-  // One that somebody stopped is surely stuck; without such a one nobody can tell who makes the others wait.
-  // In a world that has not met, those that have come wait for the others.
+  // One that somebody stopped is surely stuck. Without such a one, or one that differs from all others,
+  // nobody can tell who makes the others wait. In a world that has not met, those that have come wait for the
+  // others.
   if (in_place_now() && survivors_stay_ && !met_) {
     for (const auto& [id, worker] : world_.all())
       if (worker.survives() && !worker.joined) world_.doom(id, Fate::condemned);
   }
   if (in_place_now()) {
     for (const auto& who : hung.stopped) world_.doom(who.worker, Fate::condemned);
+    // What all others have in common, and one does not, is most often that they wait for it.
+    const auto* odd = hung.stopped.empty() && hung.odd ? world_.find(hung.odd->who.worker) : nullptr;
+    if (odd != nullptr && odd->survives()) world_.doom(odd->id, Fate::condemned);
     const auto& counts = world_.counts();
     if (counts.survivors == counts.members_that(WorkerState::spawned))  // nobody is condemned
       for (const auto& [id, worker] : world_.all())

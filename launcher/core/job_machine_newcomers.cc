@@ -3,6 +3,7 @@
 // would be smaller than --min-np (decision 0074).
 #include <algorithm>
 #include <csignal>
+#include <variant>
 
 #include "launcher/core/job_machine.h"
 
@@ -49,6 +50,45 @@ std::vector<const Worker*> JobMachine::joining(int survivors, int size) const {
   for (const auto* worker : loading)
     if (missing(least_size())) out.push_back(worker);
   return out;
+}
+
+// Horovod's own ranks have their place by their environment, so the others wait for whoever comes anew. But
+// after one of those has failed they go on alone, and try again as late as others do.
+bool JobMachine::growth_waits() const {
+  return horovod_ &&
+         (newcomers_given_up_ || newcomers_from_ > now_ || (newcomers_unpaid_ && !restarts_.left(now_)));
+}
+
+// The world has not met, all who were there before live, and they are enough.
+bool JobMachine::newcomers_failed(const Disruption& disruption) const {
+  if (!horovod_ || !in_place_now() || !world_.begun() || met_ || disruption.planned || kept_ == 0)
+    return false;
+  const auto& all = world_.all();
+  const bool only_they = std::none_of(all.begin(), all.end(), [](const auto& it) {
+    return it.second.member && it.second.has_state && !it.second.survives();
+  });
+  return only_they && world_.counts().survivors >= least_size();
+}
+
+// Where they never came, the next try is as far off as they were waited for: it may be in vain again.
+void JobMachine::go_on_without_newcomers(const Disruption& disruption, RestartPolicy::Decision decision) {
+  constexpr Duration least_pause = seconds(1);
+  notice::NewcomerFailed told{disruption.what, world_.counts().survivors};
+  newcomers_unpaid_ = decision == RestartPolicy::Decision::out_of_restarts;
+  told.as_well = decision == RestartPolicy::Decision::same_restart;
+  told.used_up = newcomers_unpaid_;
+  told.restart = restarts_.spent();
+  told.limit = restarts_.limit().count;
+  told.window = restarts_.limit().window;
+  const auto* late = std::get_if<cause::MembersMissing>(&disruption.what);
+  newcomers_from_ = std::max(
+      newcomers_from_,
+      now_ + std::max({least_pause, restarts_.backoff(), late != nullptr ? late->waited : least_pause}));
+  if (!newcomers_unpaid_)
+    told.again = newcomers_from_ - now_;
+  else if (const auto next = restarts_.next_left(now_))
+    told.again = std::max(*next, newcomers_from_) - now_;
+  tell(std::move(told));
 }
 
 std::string state_of_newcomer(const NewcomerView& newcomer) {
@@ -122,14 +162,19 @@ void JobMachine::review_newcomers() {
   const bool none = program_ends() || !grows_later() || (phase_ == Phase::cooling && staying().empty());
   const auto pardoned = forgiven();
   std::map<HostIndex, int> sit;
+  notice::NewcomersLeave told;
   for (const auto id : std::set<WorkerId>(world_.newcomers())) {
     const auto& worker = world_.at(id);
     const auto host = worker.seat.host;
     const bool fits = spec_.oversubscribe || world_.survivors_on(host) + ++sit[host] <= slots_on(host);
     if (!none && usable(host, pardoned) && fits) continue;
+    told.ranks.push_back(who(worker));
     dismiss(id);
   }
-  await_dismissed();
+  if (told.ranks.empty()) return;
+  told.program_ends = program_ends();
+  tell(std::move(told));
+  await_leavers();
 }
 
 // It ended before it had joined.
@@ -196,7 +241,7 @@ void JobMachine::watch_newcomers() {
   std::optional<Instant> next;
   if (newcomers_unpaid_ && !restarts_.left(now_))
     next = restarts_.next_left(now_);
-  else if (newcomers_from_ > now_ && takes_newcomers())
+  else if (newcomers_from_ > now_ && (takes_newcomers() || horovod_))
     next = newcomers_from_;
   for (const auto id : world_.newcomers()) {
     const auto& worker = world_.at(id);
@@ -218,11 +263,12 @@ void JobMachine::newcomers_due() {
     if (worker.waits || worker.state != WorkerState::spawned || now_ < worker.since + waited) continue;
     late.push_back(id);
     world_.doom(id, Fate::killed);
+    give_time_to_leave(id, after_kill);
     const Generation next{world_.generation().value + 1};
     newcomer_is_lost(worker, cause::MembersMissing{{who(worker)}, next, waited, limit}, false);
   }
   if (!late.empty()) act(SignalWorkers{SIGKILL, false, std::move(late)});
-  await_dismissed();
+  await_leavers();
   consider_change();
 }
 

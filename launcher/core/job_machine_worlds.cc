@@ -39,7 +39,7 @@ void JobMachine::try_form() {
   }
   if (size == 0) return wait_for_hosts(slots);
   // A world that starts anew takes slots as they come: those that were dismissed go first.
-  if (slots_are_held() && staying().empty()) return await_dismissed();
+  if (slots_are_held() && staying().empty()) return await_leavers();
   if (possible > size && !survivors_complete(size)) {
     if (!settle_over_) {
       if (!armed_.contains(Deadline::settle)) arm(Deadline::settle, now_ + spec_.elastic.settle);
@@ -76,7 +76,8 @@ void JobMachine::tell_what_is_there(int slots) {
 // newcomers come when they are ready.
 bool JobMachine::survivors_complete(int size) const {
   if (!survivors_stay_) return false;
-  return static_cast<int>(staying().size()) >= (grows_later() ? std::min(least_size(), size) : size);
+  const bool alone = grows_later() || growth_waits();
+  return static_cast<int>(staying().size()) >= (alone ? std::min(least_size(), size) : size);
 }
 
 void JobMachine::wait_for_hosts(int slots) {
@@ -164,7 +165,8 @@ Placement JobMachine::plan_around(Generation next, const std::vector<const Worke
     if (const auto& seat = world_.at(id).seat; !taken.contains({seat.host, seat.slot}))
       for (auto& room : rooms)
         if (room.host == seat.host) room.busy.push_back(seat.slot);
-  if (grows_later()) size = std::clamp(static_cast<int>(sitting.size()), std::min(least_size(), size), size);
+  if (grows_later() || growth_waits())
+    size = std::clamp(static_cast<int>(sitting.size()), std::min(least_size(), size), size);
   return replan_around(spec_, next, sitting, vacated, rooms, size,
                        horovod_ ? Numbering::of_horovod : Numbering::as_they_come);
 }
@@ -202,31 +204,6 @@ void JobMachine::tell_generation() {
 void JobMachine::count_lost_time() { verdict_.lost_time += restarts_.over(now_); }
 
 // ---- changes that are no failures
-
-// Ranks for which their host has no slot any more: its last ones.
-std::set<WorkerId> JobMachine::beyond_slots() const {
-  std::set<WorkerId> out;
-  if (spec_.oversubscribe) return out;
-  for (const auto host : roster_.shrunk()) {  // others have no more than they had slots for
-    std::vector<std::pair<Rank, WorkerId>> ranks;
-    for (const auto id : world_.on(host))
-      if (const auto& worker = world_.at(id); worker.survives()) ranks.emplace_back(worker.seat.rank, id);
-    std::sort(ranks.begin(), ranks.end());
-    for (auto i = static_cast<std::size_t>(slots_on(host)); i < ranks.size(); ++i)
-      out.insert(ranks[i].second);
-  }
-  return out;
-}
-
-// Who has no place in the next world, because its host goes or has fewer slots.
-std::set<WorkerId> JobMachine::leavers() const {
-  auto out = beyond_slots();
-  for (const auto host : roster_.unwanted())
-    for (const auto id : world_.on(host))
-      if (const auto& worker = world_.at(id); worker.member && worker.state != WorkerState::finished)
-        out.insert(id);
-  return out;
-}
 
 void JobMachine::consider_change() {
   switch (phase_) {
@@ -281,7 +258,7 @@ void JobMachine::consider_change() {
 std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
   const int size = world_size_on(spec_, free_slots(false) + held_by_resting());
-  const bool grows = grows_later() ? newcomers_are_ready(size) : size > world_.size();
+  const bool grows = grows_later() ? newcomers_are_ready(size) : size > world_.size() && !growth_waits();
   return {grows, size > 0 && !leavers().empty()};
 }
 
@@ -323,72 +300,14 @@ void JobMachine::change_world(const Disruption& change, bool come, bool leave) {
   Announce announce{world_.generation(), come, leave, {}};
   for (const auto id : leavers()) {
     world_.doom(id, Fate::asked_to_leave);
+    give_time_to_leave(id, spec_.grace);
     announce.leaving.push_back(id);
     planned_change_.kind = Outcome::Kind::host_lost;
     planned_change_.host = world_.at(id).seat.host;
   }
   announced_ = true;
   act(std::move(announce));
-  if (leave) arm(Deadline::leave, now_ + time_to_leave());
-}
-
-void JobMachine::dismiss(WorkerId id) {
-  if (world_.at(id).member) had_not_finished_.push_back(who(world_.at(id)));
-  world_.change(id, [](Worker& worker) { worker.member = worker.newcomer = false; });
-  world_.doom(id, Fate::condemned);
-  act(Dismiss{id});
-}
-
-// Whatever the next world will be, it has no place on a host that leaves, nor for one that was told to go.
-void JobMachine::dismiss_leavers() {
-  if (survivors_stay_ && somebody_left_well_) return;  // they may finish
-  for (const auto& [id, worker] : world_.all()) {
-    if (!worker.survives() || !(worker.fate == Fate::asked_to_leave || roster_.at(worker.seat.host).leaving))
-      continue;
-    dismiss(id);
-    if (!unfinished_) unfinished_ = Disruption{.cause = CauseKind::hosts_left, .planned = true};
-  }
-}
-
-void JobMachine::await_dismissed() {
-  if (!world_.dismissed().empty() && !armed_.contains(Deadline::leave))
-    arm(Deadline::leave, now_ + time_to_leave());
-}
-
-// Those that got SIGKILL have their time, also where a drain has disarmed their deadline in between, or
-// others are to leave now.
-Duration JobMachine::time_to_leave() const {
-  const bool killed = world_.counts().dismissed_killed > 0;
-  return killed ? std::max<Duration>(spec_.grace, after_kill) : spec_.grace;
-}
-
-// The grace of a host that leaves is over, or that of members who have no place any more.
-void JobMachine::grace_of_leavers_over() {
-  std::vector<WorkerId> late;
-  std::set<HostIndex> bad;
-  for (const auto id : std::set<WorkerId>(world_.dismissed())) {
-    const auto& worker = world_.at(id);
-    if (worker.killed()) {
-      if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
-    } else {
-      late.push_back(id);
-      world_.doom(id, Fate::killed);
-    }
-  }
-  if (!late.empty()) {
-    act(SignalWorkers{SIGKILL, false, late});
-    arm(Deadline::leave, now_ + after_kill);
-  }
-  for (const auto host : bad) give_up_stuck(host);
-  if (!bad.empty() && phase_ != Phase::running) consider_change();
-  if (!world_stands() || program_ends()) return;  // they may finish
-  bool any = false;
-  for (const auto id : leavers())
-    if (world_.at(id).fate >= Fate::asked_to_leave) {
-      world_.doom(id, Fate::condemned);
-      any = true;
-    }
-  if (any) disrupt(planned_change_);
+  if (leave) await_leavers();
 }
 
 }  // namespace trainrun::core

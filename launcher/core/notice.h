@@ -117,6 +117,12 @@ struct NewcomerFailed {
     v("window", window), v("as_well", as_well), v("used_up", used_up), v("rests", rests);
   }
 };
+// Those that were started and have not joined are ended: they have no place any more.
+struct NewcomersLeave {
+  std::vector<RankRef> ranks;
+  bool program_ends = false;  // else their hosts have no slot for them
+  TRAINRUN_RECORD("newcomers leave") { v("ranks", ranks), v("program_ends", program_ends); }
+};
 // Members have finished, and the others must finish as well or ask for another world; without a cause, one of
 // them waits for those that have.
 struct Finishing {
@@ -134,7 +140,8 @@ struct GenerationSkipped {
 };
 struct BackingOff {
   Duration wait{};
-  TRAINRUN_RECORD("backing off") { v("wait", wait); }
+  bool others_go_on = false;  // who is started for those that failed waits alone
+  TRAINRUN_RECORD("backing off") { v("wait", wait), v("others_go_on", others_go_on); }
 };
 // No rank has survived that held the program's state.
 struct StateLost {
@@ -358,7 +365,7 @@ struct Leftovers {
 
 struct Notice
     : std::variant<notice::PhaseChanged, notice::Ignored, notice::GenerationFormed, notice::Restarting,
-                   notice::NewcomersStart, notice::NewcomerFailed, notice::Finishing,
+                   notice::NewcomersStart, notice::NewcomerFailed, notice::NewcomersLeave, notice::Finishing,
                    notice::GenerationSkipped, notice::BackingOff, notice::StateLost, notice::Gathering,
                    notice::Connecting, notice::WaitingForHosts, notice::HostLost, notice::HostLostAtEnd,
                    notice::HostsFailed, notice::MoreHostsFail, notice::HostUnsuited, notice::HostRests,

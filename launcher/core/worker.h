@@ -42,9 +42,10 @@ struct Worker {
       false;  // it has had no place so far, and is to have one; any other that is no member has none any more
   bool paid = false;  // it was a newcomer when a restart was paid for another failure
   Fate fate = Fate::stays;
-  bool has_state = false;  // it was in a world that had met
-  bool joined = false;     // it is in the rendezvous of this generation
-  bool waits = false;      // it has left this generation's work
+  std::optional<Instant> leaves_by{};  // it was told to go, and is ended then; after SIGKILL: given up
+  bool has_state = false;              // it was in a world that had met
+  bool joined = false;                 // it is in the rendezvous of this generation
+  bool waits = false;                  // it has left this generation's work
   std::optional<Failure> failure{};
   ExitStatus status{};
   Departure departure = Departure::by_itself;

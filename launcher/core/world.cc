@@ -44,6 +44,7 @@ void World::admit(WorkerId id, const Seat& seat) {
     worker.member = true;
     worker.newcomer = worker.joined = worker.waits = worker.paid = false;
     if (worker.fate == Fate::asked_to_leave) worker.fate = Fate::stays;
+    worker.leaves_by.reset();
   });
 }
 
@@ -118,7 +119,6 @@ void World::count(const Worker& worker, int by, Counts& counts) {
   const bool alive = worker.alive();
   add(counts.alive, alive);
   add(counts.to_end, alive && worker.condemned());
-  add(counts.dismissed_killed, worker.has_no_place() && alive && worker.killed());
   add(counts.newcomers_that_wait, worker.may_join() && worker.waits);
   if (!worker.member) return;
   counts.members += by;

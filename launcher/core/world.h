@@ -94,7 +94,6 @@ class World {
     int ended_well = 0;             // see Worker::ended_well
     int finished_badly = 0;         // members
     int alive_without_failure = 0;  // members
-    int dismissed_killed = 0;       // they live and have no place, and SIGKILL was sent
     [[nodiscard]] int members_that(WorkerState state) const {
       return members_in[static_cast<std::size_t>(state)];
     }

@@ -81,16 +81,12 @@ WorldFacts WorldStart::facts_of(const StartWorker& order, const Site& site, std:
   return world;
 }
 
-wire::StdinMode WorldStart::stdin_mode(Rank rank, bool can_inherit) const {
-  switch (job_.stdin_to) {
-    case StdinTo::none:
-      return wire::StdinMode::null;
-    case StdinTo::all:
-      return wire::StdinMode::relay;
-    case StdinTo::rank:
-      break;
-  }
-  if (!has_stdin(rank)) return wire::StdinMode::null;
+wire::StdinMode WorldStart::stdin_mode(const StartWorker& order, bool can_inherit) const {
+  if (job_.stdin_to == StdinTo::all) return wire::StdinMode::relay;
+  // Which rank a newcomer will be is known when it joins; never 0, which is a survivor.
+  if (is_newcomer(order) && job_.stdin_to == StdinTo::rank && job_.stdin_rank > 0)
+    return wire::StdinMode::relay;
+  if (!has_stdin(order.rank)) return wire::StdinMode::null;
   return can_inherit ? wire::StdinMode::inherit : wire::StdinMode::relay;
 }
 
@@ -105,7 +101,7 @@ wire::Start WorldStart::start(const StartWorker& order, const Site& site, std::u
   start.directory = program.directory;
   start.env = worker_env(job_, placement_for(order), order.rank, world, site.facts);
   start.cpus = order.share.cpus;
-  start.stdin_mode = stdin_mode(seat.rank, site.can_inherit_stdin && !is_newcomer(order));
+  start.stdin_mode = stdin_mode(order, site.can_inherit_stdin);
   start.pmi = offers_pmi(job_, world) && !is_newcomer(order);
   start.pmix = offers_pmix(job_, world) && !is_newcomer(order);
   start.pty = job_.pty.value_or(start.pmix);

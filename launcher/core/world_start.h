@@ -70,7 +70,7 @@ class WorldStart {
  private:
   [[nodiscard]] WorldFacts facts_of(const StartWorker& order, const Site& site,
                                     std::uint16_t master_port) const;
-  [[nodiscard]] wire::StdinMode stdin_mode(Rank rank, bool can_inherit) const;
+  [[nodiscard]] wire::StdinMode stdin_mode(const StartWorker& order, bool can_inherit) const;
 
   [[nodiscard]] static bool is_newcomer(const StartWorker& order) { return order.generation.value == 0; }
   [[nodiscard]] const Placement& placement_for(const StartWorker& order) const {

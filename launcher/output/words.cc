@@ -107,21 +107,26 @@ struct NoticeWords {
                         one ? "joins" : "join", one ? "it is" : "they are")};
   }
   Lines operator()(const notice::NewcomerFailed& it) const {
-    const bool late = std::holds_alternative<cause::MembersMissing>(it.cause);
-    auto line = words(it.cause) + (late ? "" : " before it had joined");
+    const auto* late = std::get_if<cause::MembersMissing>(&it.cause);
+    const std::string who = late != nullptr && late->late.size() > 1 ? "them" : "it";
+    auto line = words(it.cause) + (late != nullptr ? "" : " before it had joined");
     if (it.ranks > 0)
-      line += fmt::format("; {} without it",
-                          it.ranks == 1 ? "1 rank goes on" : fmt::format("{} ranks go on", it.ranks));
+      line += fmt::format("; {} without {}",
+                          it.ranks == 1 ? "1 rank goes on" : fmt::format("{} ranks go on", it.ranks), who);
     if (it.restart == 0) return {line};
     const auto window = describe_window({it.limit, it.window});
     const auto in = it.again > Duration::zero() ? " in " + format_duration(*it.again) : std::string{};
     if (it.used_up)
-      return {fmt::format("{}{} {} restarts {} are used up{}", line,
-                          it.ranks > 0 && !it.again ? " for good:" : ";", it.limit, window,
-                          it.ranks > 0 && it.again ? ": starting it again" + in : "")};
-    if (it.ranks > 0 && !it.rests) line += "; starting it again" + in;
+      return {fmt::format("{}{} {} {} {} used up{}", line, it.ranks > 0 && !it.again ? " for good:" : ";",
+                          counted(it.limit, "restart"), window, it.limit == 1 ? "is" : "are",
+                          it.ranks > 0 && it.again ? ": starting " + who + " again" + in : "")};
+    if (it.ranks > 0 && !it.rests) line += "; starting " + who + " again" + in;
     if (it.as_well) return {fmt::format("{} (still restart {})", line, it.restart)};
     return {fmt::format("{} (restart {} of {} {})", line, it.restart, it.limit, window)};
+  }
+  Lines operator()(const notice::NewcomersLeave& it) const {
+    return {fmt::format("ending {}, which had not joined: {}", list_names(names(it.ranks)),
+                        it.program_ends ? "other ranks have finished" : "no slot is left")};
   }
   // `rank 3 on node2 was killed by SIGKILL; rank 0 on node1 finished: waiting up to 30 s for 2 ranks to
   // finish`
@@ -134,7 +139,8 @@ struct NoticeWords {
     return {not_up(it.generation) + words(it.cause)};
   }
   Lines operator()(const notice::BackingOff& it) const {
-    return {fmt::format("waiting {} before the next start", format_duration(it.wait))};
+    return {fmt::format("waiting {} before the next start{}", format_duration(it.wait),
+                        it.others_go_on ? "; the others do not wait" : "")};
   }
   Lines operator()(const notice::StateLost&) const {
     return {"no rank survived: restarting all ranks from the program's own checkpoint"};

@@ -65,6 +65,19 @@ class HorovodElastic(harness.LocalTest):
         self.assertEqual((first[0][2], first[1][2]), (second[0][2], second[1][2]))
         self.end(3, "state kept by 2 survivors", "2 restarts")
 
+    def test_after_a_newcomer_that_failed_the_others_go_on_and_try_again(self):
+        first = self.begin("--max-restarts", 3, "--min-np", 2, program=["late"])
+        os.kill(first[2][2], signal.SIGKILL)
+        late = self.job.wait_for(r"late (\d+)")[0].split()[-1]
+        os.kill(int(late), signal.SIGKILL)
+        alone = self.world_of(2)
+        self.assertEqual([first[rank][2] for rank in (0, 1)], [alone[rank][2] for rank in (0, 1)])
+        with open(self.folder + "/late", "w", encoding="ascii"):
+            pass
+        self.job.wait_for(r"world of 3: ", count=6)
+        self.end(3, "rank 2 on .* was killed by SIGKILL before it had joined; 2 ranks go on without it; starting it again in",
+                 "3 ranks on 1 host; .*state kept by 2 survivors", "2 restarts")
+
     def test_a_rank_that_stands_still_while_the_others_want_a_new_world_is_named(self):
         first = self.begin("--max-restarts", 3, "-x", "HOROVOD_GLOO_TIMEOUT_SECONDS=2")
         os.kill(first[1][2], signal.SIGSTOP)

@@ -259,6 +259,7 @@ void Judge::action(const JobAction& action, Instant now) {
                        const auto known = workers_.find(id);
                        if (known == workers_.end()) return fail("a signal for an unknown worker");
                        need_link(known->second.seat.host, "a signal");
+                       if (it.number == SIGKILL) check_grace(known->second, id);
                        if ((join_passed_ || known->second.newcomer) && !known->second.was_member &&
                            now - known->second.started_at < scenario_.spec.start_timeout * 10)
                          fail(fmt::format("worker {} is killed while it loads", id.value));
@@ -275,12 +276,16 @@ void Judge::action(const JobAction& action, Instant now) {
                    [&](const Announce& it) {
                      announced_generation_ = it.generation;
                      for (const auto id : it.leaving)
-                       if (workers_.contains(id)) workers_.at(id).ended_by_order = true;
+                       if (workers_.contains(id)) {
+                         workers_.at(id).ended_by_order = true;
+                         tell_to_go(workers_.at(id));
+                       }
                    },
                    [&](const Dismiss& it) {
                      const auto known = workers_.find(it.worker);
                      if (known == workers_.end()) return;
                      known->second.ended_by_order = known->second.dismissed = true;
+                     tell_to_go(known->second);
                      // A world that just began goes on without it.
                      const bool member = !std::exchange(known->second.newcomer, false);
                      if (member && lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
@@ -304,25 +309,10 @@ void Judge::action(const JobAction& action, Instant now) {
                    },
                    [&](const Arm& it) {
                      settles_ = settles_ || it.deadline == Deadline::settle;
-                     if (it.deadline == Deadline::backoff) backs_off_ = it.at - now;
+                     if (it.deadline == Deadline::backoff) check_who_backs_off();
                      if (it.at < now) fail("a deadline in the past");
                    },
-                   [&](const Tell& it) {
-                     if (const auto* change = std::get_if<notice::PhaseChanged>(&it.notice))
-                       note_close(*change);
-                     if (const auto* rests = std::get_if<notice::HostRests>(&it.notice)) {
-                       rests_now_ = true;
-                       host(rests->host.index).good = false;
-                       host(rests->host.index).rests_until = now + rests->rest;
-                     }
-                     if (const auto* failed = std::get_if<notice::NewcomerFailed>(&it.notice))
-                       note_told_of_newcomer(*failed);
-                     const auto* formed = std::get_if<notice::GenerationFormed>(&it.notice);
-                     if (formed == nullptr) return;
-                     check_told(*formed);
-                     told_ = formed->generation;
-                     told_at_ = now;
-                   },
+                   [&](const Tell& it) { note_told(it.notice); },
                    [&](const Finish& it) { ends(it.outcome, now); }, [](const auto&) {}},
              action);
 }

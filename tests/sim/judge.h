@@ -44,13 +44,14 @@ class Judge {
     bool ended_by_order = false;  // it was dismissed, signalled by name, or told to leave
     std::optional<ExitStatus> status;
     Instant started_at{}, ended_at{};
-    bool asked = false;                // it got a signal before
-    bool lost_peer = false;            // it said so
-    std::optional<Instant> killed_at;  // SIGKILL was ordered
-    Generation asked_in{};             // it has left that one, and asked for its next place
-    bool dismissed = false;            // it has no place any more
-    bool newcomer = false;             // it has had none so far ...
-    bool ready = false;                // ... and has asked for it
+    bool asked = false;                   // it got a signal before
+    bool lost_peer = false;               // it said so
+    std::optional<Instant> killed_at;     // SIGKILL was ordered
+    Generation asked_in{};                // it has left that one, and asked for its next place
+    bool dismissed = false;               // it has no place any more
+    std::optional<Instant> told_to_go{};  // when it was told so, or that it would have none
+    bool newcomer = false;                // it has had none so far ...
+    bool ready = false;                   // ... and has asked for it
   };
   enum class Link : std::uint8_t { none, dialling, ready, closing };
   struct KnownHost {
@@ -120,6 +121,10 @@ class Judge {
   [[nodiscard]] int good_slots(Link link) const;
   [[nodiscard]] int slots_for_newcomers() const;
   [[nodiscard]] bool budget_left() const;
+  void note_back_off(const core::notice::BackingOff& told);
+  void check_who_backs_off();
+  void tell_to_go(Known& worker) const;
+  void check_grace(const Known& worker, WorkerId id);
   [[nodiscard]] bool holds(int slots) const;
   void check_waits(core::JobPhase phase);
   // judge_answers.cc: what must follow in the same step
@@ -156,6 +161,7 @@ class Judge {
   void check_order(const core::JobAction& action);
   void check_announced(const core::Announce& announce);
   void check_notice(const core::Notice& notice);
+  void note_told(const core::Notice& notice);
   void check_named(const core::Failure& cause);
   [[nodiscard]] bool goes_away(HostIndex index) const;
   [[nodiscard]] int slots_there(HostIndex index) const;
@@ -265,6 +271,7 @@ class Judge {
   bool newcomers_unpaid_ = false;      // one of them has failed, and no restart was left
   bool hosts_come_ = false;            // by the latest event
   Instant newcomers_from_{};
+  bool death_ = false;  // of a rank or a host: told as what ended the world
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
   Instant begun_at_{}, first_press_{}, pressed_at_{};
@@ -273,6 +280,7 @@ class Judge {
   bool kills_now_ = false, leaves_now_ = false;      // the latest event: the user insists
   bool killed_now_ = false, killed_before_ = false;  // SIGKILL to all: in this step, in this drain
   bool grace_passed_ = false;                        // the latest event: its deadline
+  std::set<WorkerId> to_kill_;                       // in this step, since the user insists
   bool asked_all_ = false;                           // since the latest world began: a signal to all
   bool over_before_end_ = false;                     // the latest world was over before the job was to end
   std::optional<Instant> restart_since_;             // what was paid for has not come up

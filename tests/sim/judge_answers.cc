@@ -188,7 +188,11 @@ void Judge::note_answer(const JobAction& action) {
   const auto* signal = std::get_if<SignalWorkers>(&action);
   if (signal == nullptr) return;
   if (signal->workers.empty()) step_.did_signal_all = true;
-  step_.signalled.insert(signal->workers.begin(), signal->workers.end());
+  for (const auto id : signal->workers) {
+    const auto it = workers_.find(id);
+    const bool has_no_place = it != workers_.end() && it->second.dismissed;  // it is told so by a signal
+    if (signal->number == SIGKILL || !has_no_place) step_.signalled.insert(id);
+  }
 }
 
 void Judge::check_answer(const JobMachine& machine) {
@@ -235,7 +239,8 @@ void Judge::check_given_up() {
     if (worker.state != Known::State::started || host(worker.seat.host).link != Link::ready) continue;
     if (*step_.passed == Deadline::kill && worker.killed_at && now_ - *worker.killed_at >= after_kill)
       fail(fmt::format("worker {} withstands SIGKILL, and its host stays", id.value));
-    if (*step_.passed == Deadline::leave && worker.dismissed && !worker.killed_at &&
+    const bool had_its_time = worker.told_to_go && now_ - *worker.told_to_go >= scenario_.spec.grace;
+    if (*step_.passed == Deadline::leave && worker.dismissed && !worker.killed_at && had_its_time &&
         phase_ != Phase::draining)
       fail(fmt::format("worker {} has no place, and is not ended after its grace", id.value));
   }

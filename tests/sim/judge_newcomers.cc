@@ -193,4 +193,35 @@ void Judge::note_told_of_newcomer(const notice::NewcomerFailed& told) {
   newcomer_charged_ = true;
 }
 
+// Those that survive a death, and are enough, do not wait for whoever comes in its place.
+void Judge::note_back_off(const notice::BackingOff& told) {
+  backs_off_ = told.wait;
+  if (told.others_go_on) newcomers_from_ = now_ + told.wait;
+}
+
+void Judge::check_who_backs_off() {
+  if (!death_ || !grows_ || !scenario_.in_place() || program_ends() || slot_stopped_) return;
+  int survivors = 0;
+  for (const auto& [id, worker] : workers_) {
+    const auto on = worker.seat.host;
+    const bool stays = is_member(worker) && worker.was_member && worker.state == Known::State::started &&
+                       !worker.ended_by_order && !worker.asked && host(on).link == Link::ready;
+    if (stays && !goes_away(on) && live_members(on, {}) <= slots_there(on)) ++survivors;
+  }
+  if (survivors >= scenario_.least())
+    fail(fmt::format("{} ranks could go on, and wait for a back-off", survivors));
+}
+
+// ---- who has no place any more has its time, and no more than that
+
+void Judge::tell_to_go(Known& worker) const {
+  if (!worker.told_to_go || now_ - *worker.told_to_go >= scenario_.spec.grace) worker.told_to_go = now_;
+}
+
+void Judge::check_grace(const Known& worker, WorkerId id) {
+  if (worker.dismissed && worker.told_to_go && !closed_at_ &&
+      now_ - *worker.told_to_go < scenario_.spec.grace)
+    fail(fmt::format("worker {} is killed before its grace is over", id.value));
+}
+
 }  // namespace trainrun::sim

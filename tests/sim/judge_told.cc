@@ -74,6 +74,25 @@ void Judge::check_notice(const Notice& notice) {
     fail(fmt::format("{} ranks are told to be killed, and {} live", killing->ranks, alive));
 }
 
+void Judge::note_told(const Notice& notice) {
+  if (const auto* change = std::get_if<notice::PhaseChanged>(&notice)) note_close(*change);
+  if (const auto* rests = std::get_if<notice::HostRests>(&notice)) {
+    rests_now_ = true;
+    host(rests->host.index).good = false;
+    host(rests->host.index).rests_until = now_ + rests->rest;
+  }
+  if (const auto* failed = std::get_if<notice::NewcomerFailed>(&notice)) note_told_of_newcomer(*failed);
+  if (const auto* wait = std::get_if<notice::BackingOff>(&notice)) note_back_off(*wait);
+  if (const auto* restart = std::get_if<notice::Restarting>(&notice); restart != nullptr && !restart->as_well)
+    death_ = std::holds_alternative<cause::RankFailed>(restart->cause) ||
+             std::holds_alternative<cause::HostLost>(restart->cause);
+  const auto* formed = std::get_if<notice::GenerationFormed>(&notice);
+  if (formed == nullptr) return;
+  check_told(*formed);
+  told_ = formed->generation;
+  told_at_ = now_;
+}
+
 // The cause is named as what it is.
 void Judge::check_named(const Failure& cause) {
   const auto it = workers_.find(cause.worker);

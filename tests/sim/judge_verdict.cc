@@ -37,6 +37,10 @@ void Judge::note_signal(const UserSignal& signal) {
   ++presses_;
   kills_now_ = presses_ == 2 && phase_ == Phase::draining && job_ends_;
   leaves_now_ = phase_ != Phase::done && (presses_ >= 3 || (presses_ == 2 && phase_ == Phase::closing));
+  to_kill_.clear();  // who has no place is not waited for by any phase before
+  for (const auto& [id, worker] : workers_)
+    if (presses_ == 2 && phase_ == Phase::closing && worker.dismissed && lives(worker)) to_kill_.insert(id);
+  leaves_now_ = leaves_now_ && to_kill_.empty();
 }
 
 // The rendezvous is told first, then SIGTERM comes; SIGKILL only after the grace, or when the user insists.
@@ -57,6 +61,8 @@ void Judge::check_ladder(Phase phase) {
   if (std::exchange(kills_now_, false) && !killed_now_ && !killed_before_ && phase == Phase::draining)
     fail("the user insists, and no SIGKILL comes");
   if (std::exchange(leaves_now_, false) && phase != Phase::done) fail("the user wants to leave at once");
+  for (const auto id : std::exchange(to_kill_, {}))
+    if (!step_.signalled.contains(id)) fail(fmt::format("the user insists, and worker {} is left", id.value));
   killed_before_ = phase == Phase::draining && (killed_before_ || killed_now_);
   killed_now_ = grace_passed_ = false;
 }

@@ -195,6 +195,12 @@ void Judge::check_waits(Phase phase) {
            (!worker.killed_at || now_ - *worker.killed_at < after_kill);
   });
   waits_.after_step(phase, late, dismissed);
+  const bool goes_on_now = phase == Phase::forming || phase == Phase::running || phase == Phase::cooling;
+  for (const auto& [id, worker] : workers_)
+    if (goes_on_now && goes_on() && worker.dismissed && worker.state == Known::State::started &&
+        !worker.killed_at && waits_.armed(Deadline::leave) &&
+        waits_.at(Deadline::leave) > std::max(now_, *worker.told_to_go + scenario_.spec.grace))
+      fail(fmt::format("worker {} has no place, and has more than its grace", id.value));
   const bool loading = std::any_of(workers_.begin(), workers_.end(), [this](const auto& it) {
     return loads(it.second) && it.second.state == Known::State::started;
   });

@@ -117,7 +117,7 @@ bool Waits::suits(Deadline deadline, Instant at) const {
       if (world_begins_) return wait == spec.start_timeout;
       return wait > Duration::zero() && (!asks_ || wait >= 10 * spec.start_timeout);
     case Deadline::leave:
-      return wait == spec.grace || wait == after_kill;
+      return wait >= Duration::zero() && wait <= std::max<Duration>(spec.grace, after_kill);
     case Deadline::inspect:
       return wait == longest_inspection;
     case Deadline::notice:

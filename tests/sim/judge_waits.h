@@ -28,6 +28,7 @@ class Waits {
   void after_step(core::JobPhase phase, bool members_late, bool dismissed);
   [[nodiscard]] Instant asked_at() const { return asked_at_; }  // the first who wants the next world
   [[nodiscard]] bool armed(core::Deadline deadline) const { return armed_.contains(deadline); }
+  [[nodiscard]] Instant at(core::Deadline deadline) const { return armed_.at(deadline); }
 
  private:
   void arms(core::Deadline deadline, Instant at);

@@ -95,7 +95,7 @@ MUTANTS = {
     "hosts_are_free_for_ever": (
         "restart_policy.cc", "if (question.lost && hosts_.erase(*question.lost) == 0) return;", "if (question.lost) return;"),
     "dismissed_have_finished": (
-        "job_machine_worlds.cc",
+        "job_machine_leavers.cc",
         "if (!unfinished_) unfinished_ = Disruption{.cause = CauseKind::hosts_left, .planned = true};", ""),
     "healthy_hosts_given_up": (
         "job_machine_end.cc", "if (worker.awaited() && worker.killed()) bad.insert(worker.seat.host);",
@@ -110,8 +110,7 @@ MUTANTS = {
     "time_forgives_nothing": (
         "job_machine_end.cc", "restarts_.proved();", ""),
     "back_off_after_a_plan": (
-        "job_machine_disruption.cc", "if (blaming_ && !culprit_rests && restarts_.backoff() > Duration::zero()) {",
-        "if (restarts_.backoff() > Duration::zero()) {"),
+        "job_machine_disruption.cc", "if (blaming_ && !culprit_rests && !spared_) back_off();", "back_off();"),
     "victims_are_blamed": (
         "outcome.cc", "[](const Failure& it) { return !it.lost_peer; }", "[](const Failure&) { return true; }"),
     "sudden_deaths_wait_their_turn": (
@@ -129,10 +128,17 @@ MUTANTS = {
     "loaders_are_killed": (
         "job_machine_members.cc", "if (!worker.has_state && (spec_.elastic.hang_timeout || now_ < until)) {",
         "if (false) {"),
-    "told_members_stay": ("job_machine_worlds.cc", "(worker.fate == Fate::asked_to_leave || roster_", "(roster_"),
+    "told_members_stay": ("job_machine_leavers.cc", "(worker.fate == Fate::asked_to_leave || roster_", "(roster_"),
     "grace_of_dismissed_forgotten": (
-        "job_machine_worlds.cc", "if (!world_.dismissed().empty() && !armed_.contains(Deadline::leave)) arm(Deadline::leave, now_ + time_to_leave());",
-        ""),
+        "job_machine_leavers.cc", "arm(Deadline::leave, std::max(now_, *next));", ""),
+    "grace_of_one_is_that_of_all": (
+        "job_machine_leavers.cc", "if (!worker.leaves_by || *worker.leaves_by > now_) continue;", ""),
+    "grace_begins_again": (
+        "job_machine_leavers.cc", "if (!it.leaves_by || *it.leaves_by <= now_) it.leaves_by = now_ + time;",
+        "it.leaves_by = now_ + time;"),
+    "survivors_back_off": (
+        "job_machine_disruption.cc", "tell(notice::BackingOff{wait, others_go_on}); if (others_go_on)",
+        "tell(notice::BackingOff{wait, false}); if (false)"),
 }
 
 

@@ -37,6 +37,9 @@ TEST_CASE("a script of Accelerate's or Trainer's that says nothing of the CPU") 
 TEST_CASE("whoever says it, makes a world of its own, or may say it elsewhere, is not spoken of") {
   const Folder folder;
   CHECK_FALSE(folder.unasked("from accelerate import Accelerator\na = Accelerator(cpu=True)\n"));
+  const std::string by_flag = "from accelerate import Accelerator\na = Accelerator(cpu=args.cpu)\n";
+  CHECK(folder.unasked(by_flag));
+  CHECK_FALSE(folder.unasked(by_flag, {"--cpu"}));
   CHECK_FALSE(folder.unasked(trainer + "TrainingArguments(use_cpu=True)\n"));
   CHECK_FALSE(folder.unasked(trainer + "dist.init_process_group('gloo')\n"));
   CHECK_FALSE(folder.unasked(trainer, {"--use_cpu", "True"}));

@@ -259,7 +259,6 @@ TEST_SUITE("core.elastic costs") {
     REQUIRE(bench.ranks() == 4);
     bench.tell(HostsDiscovered{{Bench::host(0)}});
     bench.end(bench.at(0), ExitStatus::exited(1));
-    bench.pass(Deadline::backoff);
     bench.form(true);
     CHECK(bench.at(0) == survivor);
     CHECK(bench.has_said("state kept by 1 survivor"));

@@ -151,15 +151,27 @@ TEST_SUITE("core.elastic joining") {
     for (int i = 0; i < 2; ++i) bench.pass(Deadline::join);
     CHECK(bench.has_said("within 2m00s (twice what the first generation took)"));
   }
+  // Of Horovod's four ranks, of which `least` suffice, two have died, and two others come for them.
+  struct Horovod : Bench {
+    explicit Horovod(int least, int restarts = 100)
+        : Bench(2, OnFailure::automatic, [&](JobSpec& job) {
+            job.elastic.min_np = least;
+            job.elastic.limit.count = restarts;
+            job.start_timeout = seconds(3);
+          }) {
+      all_running();
+      tell(WorldJoined{Generation{1}, true, true});
+      for (const auto rank : {1u, 2u}) end(at(rank), ExitStatus::exited(7));
+      if (armed.contains(Deadline::backoff)) pass(Deadline::backoff);
+      form();
+      CHECK(seats() == "0.0 0.1 1.0 1.1");  // ranks of a host follow each other
+    }
+    void meets() { tell(WorldJoined{Generation{generation()}, true, true}); }
+  };
+
   TEST_CASE(
       "Horovod's newcomers cannot take another place: when one dies before they have met, all of them go") {
-    Bench bench(2, OnFailure::automatic);
-    bench.all_running();
-    bench.tell(WorldJoined{Generation{1}, true, true});
-    for (const auto rank : {1u, 2u}) bench.end(bench.at(rank), ExitStatus::exited(7));
-    if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
-    bench.form();
-    CHECK(bench.seats() == "0.0 0.1 1.0 1.1");  // ranks of a host follow each other
+    Horovod bench(3);
     const auto other = bench.at(2);
     const auto survivors = {bench.at(0), bench.at(3)};
     bench.end(bench.at(1), ExitStatus::exited(7));
@@ -170,5 +182,54 @@ TEST_SUITE("core.elastic joining") {
     bench.form();
     CHECK(bench.at(0) == *survivors.begin());
     CHECK(bench.at(2) != other);
+  }
+
+  TEST_CASE("Horovod: after newcomers that failed the others go on alone, and try again later") {
+    Horovod bench(2, 2);
+    const auto survivors = {bench.at(0), bench.at(3)};
+    const auto fail = [&bench] {
+      const auto other = bench.at(2);
+      bench.end(bench.at(1), ExitStatus::exited(7));
+      bench.end(other, ExitStatus::killed(SIGKILL, false));
+    };
+    fail();
+    CHECK(
+        bench.has_said("rank 1 on gpu0 exited with code 7 before it had joined; 2 ranks go on without it; "
+                       "starting it again in 1.0 s (restart 2 of 2 in 1h00m)"));
+    CHECK_FALSE(bench.armed.contains(Deadline::backoff));
+    bench.form();
+    CHECK(bench.seats() == "0.0 1.1");
+    for (const auto one : survivors) CHECK_FALSE(bench.signalled[one].contains(SIGKILL));
+    bench.meets();
+    CHECK_FALSE(bench.armed.contains(Deadline::settle));
+    bench.pass(Deadline::newcomers);
+    bench.pass(Deadline::settle);
+    CHECK(bench.count<Announce>() == 1);
+    for (const std::uint32_t rank : {0u, 1u})
+      bench.tell(MemberWaits{Generation{bench.generation()}, bench.at(rank)});
+    bench.form();
+    CHECK(bench.ranks() == 4);
+    // The last restart is used up: the job goes on all the same.
+    fail();
+    CHECK(bench.has_said("2 ranks go on without it; 2 restarts in 1h00m are used up: starting it again in"));
+    bench.form();
+    bench.meets();
+    CHECK(bench.ranks() == 2);
+    CHECK(bench.phase() == Phase::running);
+    CHECK(bench.machine->restarts() == 2);
+    CHECK(bench.armed.at(Deadline::newcomers) > bench.now + seconds(3000));
+  }
+
+  TEST_CASE("Horovod: one that never comes is tried again as late as it was waited for") {
+    Horovod bench(2);
+    for (const std::uint32_t rank : {0u, 3u})
+      bench.tell(MemberJoined{Generation{bench.generation()}, Rank{rank}});
+    for (int i = 0; i < 2; ++i) bench.pass(Deadline::join);
+    CHECK(
+        bench.has_said("did not join generation 3 within 30.0 s (ten times --start-timeout); 2 ranks go on "
+                       "without them; starting them again in 30.0 s"));
+    for (const std::uint32_t rank : {1u, 2u}) bench.end(bench.at(rank), ExitStatus::killed(SIGKILL, false));
+    bench.form();
+    CHECK(bench.ranks() == 2);
   }
 }

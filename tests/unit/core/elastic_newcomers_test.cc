@@ -135,7 +135,7 @@ TEST_SUITE("core.elastic newcomers") {
     Three bench([](JobSpec& spec) { spec.elastic.limit = {1, Duration::max()}; });
     bench.starts();
     bench.end(bench.newcomer, ExitStatus::exited(9));
-    CHECK(bench.has_said("3 ranks go on without it for good: 1 restarts in the whole job are used up"));
+    CHECK(bench.has_said("3 ranks go on without it for good: 1 restart in the whole job is used up"));
     CHECK(bench.ordered.empty());
     CHECK_FALSE(bench.armed.contains(Deadline::newcomers));
     SUBCASE("but where all ranks start anew") {
@@ -198,6 +198,59 @@ TEST_SUITE("core.elastic newcomers") {
     CHECK(bench.ordered.size() == 1);
   }
 
+  TEST_CASE("survivors that are enough do not wait for the back-off of others") {
+    Three bench;
+    bench.end(bench.at(2), ExitStatus::exited(1));
+    CHECK(bench.has_said("waiting 1.0 s before the next start; the others do not wait"));
+    CHECK_FALSE(bench.armed.contains(Deadline::backoff));
+    bench.ordered.clear();
+    bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
+    bench.meet();
+    CHECK(bench.ranks() == 2);
+    CHECK(bench.ordered.empty());
+    bench.pass(Deadline::newcomers);
+    CHECK(bench.ordered.size() == 1);
+  }
+
+  TEST_CASE("one that loads is told by a signal to go, and each has its own grace") {
+    Three bench([](JobSpec& spec) {
+      spec.elastic.max_np = 6;
+      spec.grace = seconds(10);
+    });
+    bench.starts();
+    bench.tell(AddHosts{{Bench::host(2)}});
+    bench.ready(2);
+    const auto others = std::exchange(bench.ordered, {});
+    REQUIRE(others.size() == 2);
+    for (const auto one : others) bench.tell(WorkerStarted{one, one.value});
+    bench.tell(RemoveHost{"gpu2"});
+    CHECK(bench.has_said("ending rank 4 on gpu2 and rank 5 on gpu2, which had not joined: no slot is left"));
+    for (const auto one : others) CHECK(bench.signalled[one].contains(SIGTERM));
+    const auto first = bench.armed.at(Deadline::leave);
+    bench.now += seconds(9);
+    bench.end(bench.at(0), ExitStatus::exited(0));  // the program ends
+    CHECK(bench.has_said("ending rank 3 on gpu1, which had not joined: other ranks have finished"));
+    CHECK(bench.armed.at(Deadline::leave) == first);
+    bench.pass(Deadline::leave);
+    for (const auto one : others) CHECK(bench.signalled[one].contains(SIGKILL));
+    CHECK(bench.signalled[bench.newcomer].contains(SIGTERM));
+    CHECK_FALSE(bench.signalled[bench.newcomer].contains(SIGKILL));
+  }
+
+  TEST_CASE("a second ^C ends those that load, and does not leave them") {
+    Three bench;
+    bench.starts();
+    bench.tell(UserSignal{SIGINT});
+    bench.drained();
+    REQUIRE(bench.phase() == Phase::closing);
+    bench.now += seconds(2);
+    bench.tell(UserSignal{SIGINT});
+    CHECK(bench.phase() == Phase::closing);
+    CHECK(bench.signalled[bench.newcomer].contains(SIGKILL));
+    bench.all_stopped();
+    CHECK(bench.phase() == Phase::done);
+  }
+
   TEST_CASE("one that has no place any more may not start, and nobody is disturbed") {
     Three bench;
     bench.end(bench.at(0), ExitStatus::exited(0));  // the program ends: the newcomer, just ordered, goes
@@ -216,9 +269,9 @@ TEST_SUITE("core.elastic newcomers") {
     bench.starts();
     const auto loads = bench.newcomer;
     bench.end(bench.at(3), ExitStatus::exited(1));
-    if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
     bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
     bench.meet();
+    bench.pass(Deadline::newcomers);
     bench.starts();
     CHECK(bench.machine->seat_of(loads)->rank.value == 3);
     CHECK(bench.machine->seat_of(bench.newcomer)->rank.value == 4);
@@ -261,9 +314,11 @@ TEST_SUITE("core.elastic newcomers") {
       CHECK(bench.ranks() == 4);
     }
     SUBCASE("those who survived are lost before the next world begins") {
-      bench.end(bench.at(2), ExitStatus::exited(1));
+      for (std::uint32_t rank : {0u, 1u}) bench.tell(MemberWaits{Generation{2}, bench.at(rank)});
+      bench.tell(WorldBroken{Generation{2}, "they have lost each other", {}});
       REQUIRE(bench.phase() == Phase::cooling);
       bench.lose(0);
+      bench.end(bench.at(2), ExitStatus::exited(1));
       CHECK(bench.count<Dismiss>([&](const auto& it) { return it.worker == bench.newcomer; }) == 1);
     }
     SUBCASE("its host goes") {
@@ -298,8 +353,9 @@ TEST_SUITE("core.elastic newcomers") {
       if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
       bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
       bench.meet();
-      bench.newcomers_ask();
       if (i == 2) break;
+      if (bench.ordered.empty()) bench.pass(Deadline::newcomers);
+      bench.newcomers_ask();
       for (std::uint32_t rank = 0; rank < bench.ranks(); ++rank)
         bench.tell(MemberWaits{Generation{bench.generation()}, bench.at(rank)});
       bench.form(true);

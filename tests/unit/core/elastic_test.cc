@@ -276,7 +276,7 @@ TEST_SUITE("core.elastic") {
   }
 
   TEST_CASE("^C is obeyed while the next generation cools or forms, with survivors that live") {
-    Bench bench(2, OnFailure::in_place);
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
     bench.all_running(true);
     bench.end(bench.at(0), ExitStatus::exited(1));
     bench.form(true);

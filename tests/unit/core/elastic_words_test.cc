@@ -99,6 +99,29 @@ TEST_SUITE("core.elastic words") {
     CHECK(bench.has_said("rank 3 on gpu1 sleeps while each of the 3 others is running") != earlier);
   }
 
+  TEST_CASE("in place the rank that does something else is ended alone, and the others keep their state") {
+    Bench bench(2, OnFailure::in_place);
+    bench.all_running(true);
+    bench.tell(WorldSilent{seconds(30)});
+    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(WorkerInspected{bench.at(rank), false, "S"});
+    SUBCASE("one differs") {
+      const OddOne odd{Rank{3}, "sleeps", "is running", {}, {Rank{0}, Rank{1}, Rank{2}}};
+      bench.tell(InspectionDone{HostIndex{1}, odd});
+      bench.tell(InspectionDone{HostIndex{0}});
+      CHECK(bench.has_said("while each of the 3 others is running; the others go on without it"));
+      const auto odd_one = bench.at(3);
+      for (std::uint32_t rank = 0; rank < 4; ++rank)
+        CHECK(bench.signalled[bench.at(rank)].contains(SIGKILL) == (rank == 3));
+      bench.end(odd_one, ExitStatus::killed(SIGKILL, false));
+      bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
+      CHECK(bench.ranks() == 3);
+    }
+    SUBCASE("none does") {
+      for (std::uint32_t i = 0; i < 2; ++i) bench.tell(InspectionDone{HostIndex{i}});
+      CHECK(bench.has_said("restarting all ranks"));
+    }
+  }
+
   TEST_CASE("members that give their world up without being told pay for it") {
     Bench bench(1, OnFailure::in_place, [](JobSpec& spec) { spec.elastic.limit.count = 1; });
     bench.all_running(true);

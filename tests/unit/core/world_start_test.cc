@@ -85,7 +85,7 @@ TEST_SUITE("the start of a world") {
   }
 
   TEST_CASE("a newcomer has no generation so far, and the rank that it will have") {
-    const TwoHosts hosts;
+    TwoHosts hosts;
     auto world = hosts.begun();
     auto later = *place(hosts.job, {0});
     later.seats.push_back(later.seats.back());
@@ -101,6 +101,9 @@ TEST_SUITE("the start of a world") {
     CHECK(value(start, "TORCHELASTIC_ERROR_FILE") == "/run/job/rank.3.worker.4.error.json");
     CHECK_FALSE(start.pmi);
     CHECK_FALSE(start.pmix);
+    CHECK(start.stdin_mode == wire::StdinMode::null);
+    hosts.job.stdin_rank = 2;  // it may be rank 2 when it joins
+    CHECK(world.start(asked, hosts.site(), master_port).stdin_mode == wire::StdinMode::relay);
     CHECK(world.start(order(2), hosts.site(), master_port).generation == Generation{1});
   }
 

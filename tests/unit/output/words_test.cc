@@ -160,8 +160,34 @@ TEST_SUITE("output.words") {
                       "again in 4.0 s"});
     it.again.reset();
     CHECK(lines(it) == Lines{who + "; 1 rank goes on without it for good: 10 restarts in 1h00m are used up"});
+    it.limit = 1;
+    CHECK(lines(it) == Lines{who + "; 1 rank goes on without it for good: 1 restart in 1h00m is used up"});
     it.restart = 0;  // it has finished
     CHECK(lines(it) == Lines{who + "; 1 rank goes on without it"});
+  }
+
+  TEST_CASE("several that never came are they") {
+    notice::NewcomerFailed it{
+        cause::MembersMissing{
+            {{Rank{1}, gpu1}, {Rank{2}, gpu2}}, Generation{3}, seconds(30), Limit::start_timeout},
+        2,
+        seconds(30),
+        1,
+        10,
+        seconds(3600)};
+    const auto said = lines(it).front();
+    CHECK(said.find("; 2 ranks go on without them; starting them again in 30.0 s (restart 1") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("who waits before the next start, and who is ended before it has joined") {
+    CHECK(lines(notice::BackingOff{seconds(2)}) == Lines{"waiting 2.0 s before the next start"});
+    CHECK(lines(notice::BackingOff{seconds(2), true}) ==
+          Lines{"waiting 2.0 s before the next start; the others do not wait"});
+    CHECK(lines(notice::NewcomersLeave{{{Rank{3}, gpu1}}}) ==
+          Lines{"ending rank 3 on gpu1, which had not joined: no slot is left"});
+    CHECK(lines(notice::NewcomersLeave{{{Rank{3}, gpu1}}, true}) ==
+          Lines{"ending rank 3 on gpu1, which had not joined: other ranks have finished"});
   }
 
   TEST_CASE("ranks that were to join are ready, or are gone before they could") {
