@@ -232,6 +232,7 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   }
   notifier_.begin(homes);
   horovod_.begin(horovod_world);
+  watch_horovod();  // survivors of a planned change have asked already
   service_.begin_generation(generation, std::move(world), io::Loop::now());
   arm();
 }

@@ -127,6 +127,22 @@ class HorovodElastic(harness.LocalTest):
                         "generation 3: 1 rank on 1 host; .*state kept by 1 survivor")
         self.assertNotIn("restart", done.err)
 
+    def test_whom_the_others_wait_for_is_named_also_when_slots_come(self):
+        with open(self.folder + "/hosts", "w", encoding="ascii") as file:
+            file.write("localhost:2\n")
+        self.job = self.start("--compat", "horovod", "-np", 2, "--max-np", 3, "--settle", "200ms", "--discovery-interval",
+                              "200ms", "--discover", f"file:{file.name}", PYTHON, RANK, self.folder, "late")
+        self.world_of(2)
+        with open(file.name + ".new", "w", encoding="ascii") as new:
+            new.write("localhost:3\n")
+        os.rename(new.name, file.name)
+        self.job.wait_for(r"trainrun: 2 of 3 ranks wait in hvd\.init; not there yet: rank 2 on \S+ "
+                          r"\(last words: 'late \d+'\)", stream="err")
+        with open(self.folder + "/late", "w", encoding="ascii"):
+            pass
+        self.world_of(3)
+        self.end(3, "2 generations; 1 change")
+
     def world_of(self, size):
         """The only world of this size: of its ranks, by rank, local rank, step and pid."""
         self.job.wait_for(f"world of {size}: rank", count=size)
