@@ -69,15 +69,12 @@ void Controller::perform(const core::BeginWorld& order) {
 
 // A survivor that has the stdin of a rank keeps it, whatever its rank is now: two would read a part each.
 void Controller::admit_to_stdin(const std::vector<WorkerId>& workers) {
+  if (has_stdin_ && std::find(workers.begin(), workers.end(), *has_stdin_) == workers.end())
+    has_stdin_.reset();
   const bool shared = job_.stdin_to == StdinTo::all;
-  bool held =
-      !shared && has_stdin_ && std::find(workers.begin(), workers.end(), *has_stdin_) != workers.end();
   for (std::uint32_t rank = 0; rank < workers.size(); ++rank) {
-    const bool gets_it = world_.has_stdin(Rank{rank}) && !held;
-    input_.admit(workers[rank], gets_it);
-    if (!gets_it || shared) continue;
-    has_stdin_ = workers[rank];
-    held = true;
+    const bool gets_it = world_.has_stdin(Rank{rank}) && (shared || !has_stdin_);
+    if (input_.admit(workers[rank], gets_it) && gets_it && !shared) has_stdin_ = workers[rank];
   }
 }
 
@@ -101,13 +98,18 @@ void Controller::perform(const core::StartWorker& order) {
                              .facts = &session.facts(),
                              .can_inherit_stdin = fleet_.is_local(host) && Input::can_be_inherited()},
                             master_port_);
-  const bool held = job_.stdin_to == StdinTo::rank && has_stdin_ && *has_stdin_ != order.worker;
-  if (held && order.generation.value != 0) start.stdin_mode = wire::StdinMode::null;
+  const bool is_newcomer = order.generation.value == 0;
+  if (job_.stdin_to == StdinTo::rank && !is_newcomer && start.stdin_mode != wire::StdinMode::null) {
+    if (has_stdin_)
+      start.stdin_mode = wire::StdinMode::null;
+    else
+      has_stdin_ = order.worker;
+  }
   // Before the first rank there is started.
   if (start.pmix)
     if (const auto world = world_.introduction(order, session.facts())) session.send(*world);
   if (start.stdin_mode == wire::StdinMode::relay)
-    order.generation.value == 0 ? input_.add_newcomer(order.worker) : input_.add(order.worker);
+    is_newcomer ? input_.add_newcomer(order.worker) : input_.add(order.worker);
   session.send(start);
 }
 

@@ -74,12 +74,16 @@ void Input::add(WorkerId worker) {
 
 void Input::add_newcomer(WorkerId worker) { newcomers_[worker] = 0; }
 
-void Input::admit(WorkerId worker, bool has_stdin) {
+bool Input::admit(WorkerId worker, bool has_stdin) {
   const auto known = newcomers_.extract(worker);
-  if (known.empty()) return;
-  if (!has_stdin) return give_(worker, {}, true);
+  if (known.empty()) return false;
+  if (!has_stdin) {
+    give_(worker, {}, true);
+    return true;
+  }
   add(worker);
   if (known.mapped() > 0) wanted(worker, static_cast<std::uint32_t>(known.mapped()));
+  return true;
 }
 
 void Input::remove(WorkerId worker) {

@@ -27,7 +27,7 @@ class Input {
   // One that has its place in the world later: until then it is given nothing, and holds up nobody. What it
   // reads then is what comes from then on, or the end when it is not a rank that has stdin.
   void add_newcomer(WorkerId worker);
-  void admit(WorkerId worker, bool has_stdin);  // does nothing for others
+  bool admit(WorkerId worker, bool has_stdin);  // false for any other, for which it does nothing
   void remove(WorkerId worker);                 // it ended
   void wanted(WorkerId worker, std::uint32_t bytes);
   void taken(WorkerId worker, std::uint64_t bytes);  // in all, told before it is removed

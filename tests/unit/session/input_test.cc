@@ -83,7 +83,8 @@ TEST_SUITE("input") {
     scene.write("two ", rank0, "one two ");
     CHECK(scene.given[newcomer].empty());
     SUBCASE("a rank that has stdin") {
-      scene.input.admit(newcomer, true);
+      CHECK(scene.input.admit(newcomer, true));
+      CHECK_FALSE(scene.input.admit(rank0, true));  // it has its place
       scene.write("three", rank0, "one two three");
       CHECK(scene.given[newcomer] == "three");
       scene.close();
