@@ -272,6 +272,7 @@ class JobMachine {
   void newcomer_ended(WorkerId id, const std::string& last_words);
   void newcomer_is_lost(const Worker& worker, Cause why, bool finished);
   void newcomer_costs(const Worker& worker, notice::NewcomerFailed& told);
+  void say_what_is_left(notice::NewcomerFailed& told) const;
   void newcomers_are_paid();
   void newcomers_due();
   void watch_newcomers();

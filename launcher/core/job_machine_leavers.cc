@@ -91,12 +91,11 @@ void JobMachine::grace_of_leavers_over() {
     if (!worker.leaves_by || *worker.leaves_by > now_) continue;
     if (worker.killed()) {
       if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
-      give_time_to_leave(id, after_kill);
     } else {
       late.push_back(id);
       world_.doom(id, Fate::killed);
-      give_time_to_leave(id, after_kill);
     }
+    give_time_to_leave(id, after_kill);
   }
   if (!late.empty()) act(SignalWorkers{SIGKILL, false, late});
   for (const auto host : bad) give_up_stuck(host);

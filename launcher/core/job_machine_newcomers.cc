@@ -76,19 +76,22 @@ void JobMachine::go_on_without_newcomers(const Disruption& disruption, RestartPo
   notice::NewcomerFailed told{disruption.what, world_.counts().survivors};
   newcomers_unpaid_ = decision == RestartPolicy::Decision::out_of_restarts;
   told.as_well = decision == RestartPolicy::Decision::same_restart;
-  told.used_up = newcomers_unpaid_;
-  told.restart = restarts_.spent();
-  told.limit = restarts_.limit().count;
-  told.window = restarts_.limit().window;
   const auto* late = std::get_if<cause::MembersMissing>(&disruption.what);
   newcomers_from_ = std::max(
       newcomers_from_,
       now_ + std::max({least_pause, restarts_.backoff(), late != nullptr ? late->waited : least_pause}));
-  if (!newcomers_unpaid_)
-    told.again = newcomers_from_ - now_;
-  else if (const auto next = restarts_.next_left(now_))
-    told.again = std::max(*next, newcomers_from_) - now_;
+  say_what_is_left(told);
   tell(std::move(told));
+}
+
+// Of the restarts, and when the next newcomer is started.
+void JobMachine::say_what_is_left(notice::NewcomerFailed& told) const {
+  told.used_up = newcomers_unpaid_;
+  told.restart = restarts_.spent();
+  told.limit = restarts_.limit().count;
+  told.window = restarts_.limit().window;
+  const auto next = newcomers_unpaid_ ? restarts_.next_left(now_) : now_;
+  if (next) told.again = std::max(*next, newcomers_from_) - now_;
 }
 
 std::string state_of_newcomer(const NewcomerView& newcomer) {
@@ -221,14 +224,7 @@ void JobMachine::newcomer_costs(const Worker& worker, notice::NewcomerFailed& to
       newcomers_from_ = now_ + restarts_.backoff();
     }
   }
-  told.used_up = newcomers_unpaid_;
-  told.restart = restarts_.spent();
-  told.limit = restarts_.limit().count;
-  told.window = restarts_.limit().window;
-  if (!newcomers_unpaid_)
-    told.again = std::max(Duration::zero(), newcomers_from_ - now_);
-  else if (const auto next = restarts_.next_left(now_))
-    told.again = *next - now_;
+  say_what_is_left(told);
 }
 
 // Who lives now and has not joined belongs to the failure that a restart was paid for.
