@@ -19,7 +19,7 @@ namespace trainrun::output {
 namespace {
 
 constexpr Duration redraw_interval = milliseconds(200);
-constexpr Duration bar_interval = seconds(1), bar_cut_interval = seconds(5);
+constexpr Duration bar_interval = seconds(1), begun_interval = seconds(5);
 constexpr Duration prompt_pause = milliseconds(200);
 constexpr Duration long_silence = seconds(60);
 constexpr Duration reader_limit = seconds(60);
@@ -97,7 +97,7 @@ Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Han
       terminal_(terminal),
       timer_(loop),
       bars_(loop),
-      cuts_(loop),
+      begun_(loop),
       prompt_(loop),
       farewell_(loop),
       live_(terminal.redraw && !job.quiet),
@@ -209,8 +209,8 @@ void Console::worker_output(WorkerId worker, wire::Output stream, std::string_vi
   mux_.feed(lane.number, stream, bytes, shown);
   show(stream, shown);
   if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
-  if (mux_.bar_is_held() && !cuts_.armed())
-    cuts_.arm(io::Loop::now() + bar_cut_interval, [this] { cut_bars(); });
+  if (mux_.begun_is_held() && !begun_.armed())
+    begun_.arm(io::Loop::now() + begun_interval, [this] { show_begun(); });
   // A question to the user has no newline. Only who has the terminal's stdin can ask one.
   const bool asks =
       job_.stdin_to == StdinTo::all ||
@@ -226,12 +226,12 @@ void Console::show_bars() {
   show(wire::Output::err, err);
 }
 
-void Console::cut_bars() {
+void Console::show_begun() {
   std::string out, err;
-  mux_.cut_bars(out, err);
+  mux_.show_begun(out, err);
   show(wire::Output::out, out);
   show(wire::Output::err, err);
-  if (mux_.bar_is_held()) cuts_.arm(io::Loop::now() + bar_cut_interval, [this] { cut_bars(); });
+  if (mux_.begun_is_held()) begun_.arm(io::Loop::now() + begun_interval, [this] { show_begun(); });
 }
 
 void Console::show_prompt(std::uint32_t lane) {
@@ -273,6 +273,10 @@ void Console::report(const std::vector<std::string>& lines) {
   if (!err_.usable()) return;  // our lines are no output of the ranks, whose loss is counted
   wipe();
   if (!lines.empty() && !std::exchange(line_ended_, true) && terminal_.err) err_.write("\n");
+  std::string out, err;
+  if (!lines.empty()) mux_.end_open_lines(out, err);
+  if (!out.empty()) out_.write(out);
+  if (!err.empty()) err_.write(err);
   for (const auto& line : lines) err_.write(our_line(line));
 }
 
@@ -317,7 +321,7 @@ std::size_t Console::backlog() const { return waiting_for_readers() + files_.bac
 void Console::close(std::function<void()> shown) {
   timer_.disarm();
   bars_.disarm();
-  cuts_.disarm();
+  begun_.disarm();
   prompt_.disarm();
   // What something left behind wrote after its worker's end, without a newline; in the order of the ranks.
   std::map<Rank, WorkerId> by_rank;

@@ -76,7 +76,7 @@ class Console {
   void draw();
   void tick();
   void show_bars();
-  void cut_bars();
+  void show_begun();
   void tell_full(const std::string& name, int error);
   void show_prompt(std::uint32_t lane);
   void wait_for_readers(std::function<void()> over);
@@ -102,7 +102,7 @@ class Console {
   Writer& err_;
   LogFiles logs_;
   const TerminalFacts terminal_;
-  io::Timer timer_, bars_, cuts_, prompt_;
+  io::Timer timer_, bars_, begun_, prompt_;
   Farewell farewell_;
   std::optional<Instant> end_by_;
   std::size_t unread_ = 0;  // bytes for which a reader was waited in vain

@@ -89,6 +89,15 @@ constexpr std::string_view against_closed_pipe =
     "b`) "
     "write a second trainrun";
 
+// A port that was given, or that the program chose: two ranks of a host that both take themselves for rank 0.
+std::string against_taken_port(const JobSpec& job, const std::string& host) {
+  if (job.master_port != 0)
+    return fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
+                       host);
+  return "a port was taken: a PyTorch script leaves RANK, WORLD_SIZE and MASTER_PORT as they are set; other "
+         "servers need a port for each rank, such as 8000 + LOCAL_RANK";
+}
+
 // Where more of a rank's words may be found, if there may be any.
 std::string where_to_look(const JobSpec& job, const ExitStatus& status, Rank rank) {
   const bool never_ran = status.number == 126 || status.number == 127;
@@ -169,11 +178,8 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
                 "use a smaller batch, or see with nvidia-smi who else uses the GPU"};
       }
       if (any_line_has(words, words_of_spawn)) return {status.describe(), std::string(against_spawn)};
-      if (any_line_has(words, "Address already in use")) {
-        return {status.describe(),
-                fmt::format("a port was taken: leave --master-port out, so that a free one is reserved on {}",
-                            host)};
-      }
+      if (any_line_has(words, "ddress already in use") || any_line_has(words, "EADDRINUSE"))
+        return {status.describe(), against_taken_port(job, host)};
       if (signal_in(status) == SIGPIPE) return {describe_exit(status), std::string(against_closed_pipe)};
       if (raised && signal_in(status) == 0) return advise_exception(job, status, host, cause.rank, words);
       return {describe_exit(status), where_to_look(job, status, cause.rank)};
@@ -182,6 +188,8 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
     case ExitStatus::Kind::aborted:
       return {status.describe(), any_line_has(words, words_of_spawn) ? std::string(against_spawn) : ""};
     case ExitStatus::Kind::deserted:
+      if (status.reason.find("hvd.init") != std::string::npos)
+        return {status.describe(), "let every rank call hvd.init, or start as many as do (-np)"};
       return {status.describe(),
               "let every rank call MPI_Init and MPI_Finalize; for programs that use MPI each by itself: "
               "--compat none"};

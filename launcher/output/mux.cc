@@ -79,16 +79,10 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
       state.held += piece;
       held_ += piece.size();
       if (terminal(stream) && !hidden(rank, stream)) draw_bars(state);
-      if (!terminal(stream) && !hidden(rank, stream) && !style_.raw && !state.bar_held &&
-          std::string_view(state.held).substr(0, state.held.size() - 1).find('\r') !=
-              std::string_view::npos) {
-        state.bar_held = true;
-        state.held_before = 0;
-        ++bars_held_;
-      }
+      if (!terminal(stream) && !hidden(rank, stream) && !style_.raw && !state.begun_held) hold_begun(state);
       break;
     }
-    forget_held_bar(state);
+    forget_begun(state);
     bytes.remove_prefix(newline + 1);
     if (state.held.empty()) {
       end_line(rank, stream, piece, shown);
@@ -118,9 +112,10 @@ void Mux::cut_longest(std::string& shown) {
 
 void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
   auto& state = stream_of(rank, stream);
-  forget_held_bar(state);
+  forget_begun(state);
   held_ -= state.held.size();
   const auto line = std::exchange(state.held, {});
+  if (line.empty() && !state.shown_begin.empty()) return emit(rank, stream, line, shown);
   const bool is_row = state.bars.moves(line);
   if (is_row) end_line(rank, stream, line, shown);
   std::vector<std::string> last;
@@ -160,9 +155,16 @@ void Mux::draw_bars(Stream& state) {
   state.held.erase(0, last + 1);
 }
 
-void Mux::forget_held_bar(Stream& state) {
-  bars_held_ -= state.bar_held ? 1 : 0;
-  state.bar_held = false;
+void Mux::hold_begun(Stream& state) {
+  state.begun_held = true;
+  state.held_before = 0;
+  state.waits_long = !state.shown_begin.empty();
+  ++begun_held_;
+}
+
+void Mux::forget_begun(Stream& state) {
+  begun_held_ -= state.begun_held ? 1 : 0;
+  state.begun_held = false;
 }
 
 void Mux::redraw(std::string& shown_out, std::string& shown_err) {
@@ -176,16 +178,47 @@ void Mux::redraw(std::string& shown_out, std::string& shown_err) {
   }
 }
 
-void Mux::cut_bars(std::string& shown_out, std::string& shown_err) {
-  for (std::size_t i = 0; i < streams_.size() && bars_held_ > 0; ++i) {
+void Mux::show_begun(std::string& shown_out, std::string& shown_err) {
+  for (std::size_t i = 0; i < streams_.size() && begun_held_ > 0; ++i) {
     auto& state = streams_[i];
-    if (!state.bar_held) continue;
-    const auto size = state.held.size();
-    const bool rests = std::exchange(state.held_before, size) == size;
-    const auto newest = std::string_view(state.held).substr(0, size - 1).rfind('\r');
+    if (!state.begun_held) continue;
+    const auto rank = static_cast<std::uint32_t>(i / 2);
     const auto stream = i % 2 == 1 ? wire::Output::err : wire::Output::out;
-    cut(static_cast<std::uint32_t>(i / 2), stream, rests ? size : newest, i % 2 == 1 ? shown_err : shown_out);
+    auto& shown = i % 2 == 1 ? shown_err : shown_out;
+    const auto size = state.held.size();
+    const auto newest = std::string_view(state.held).substr(0, size - 1).rfind('\r');
+    if (newest != std::string_view::npos) {
+      const bool rests = std::exchange(state.held_before, size) == size;
+      cut(rank, stream, rests ? size : newest, shown);
+    } else if (std::exchange(state.waits_long, true) && !state.held.ends_with('\r')) {
+      show_begin(rank, stream, shown);
+    }
   }
+}
+
+void Mux::show_begin(std::uint32_t rank, wire::Output stream, std::string& shown) {
+  auto& state = stream_of(rank, stream);
+  if (!goes_on(rank, stream, shown)) show_label(rank, stream, shown);
+  shown += state.held;
+  (stream == wire::Output::err ? open_err_ : open_out_) = rank;
+  if (state.shown_begin.size() < LastWords::longest_line) state.shown_begin += state.held;
+  held_ -= state.held.size();
+  state.held.clear();
+  forget_begun(state);
+}
+
+// What it writes belongs to the line that is open; else that of another one ends here.
+bool Mux::goes_on(std::uint32_t rank, wire::Output stream, std::string& shown) {
+  auto& open = stream == wire::Output::err ? open_err_ : open_out_;
+  if (!open) return false;
+  const bool own = std::exchange(open, std::nullopt) == rank;
+  if (!own) shown += '\n';
+  return own;
+}
+
+void Mux::end_open_lines(std::string& shown_out, std::string& shown_err) {
+  if (std::exchange(open_out_, std::nullopt)) shown_out += '\n';
+  if (std::exchange(open_err_, std::nullopt)) shown_err += '\n';
 }
 
 // Not for the last words: a bar says nothing of an end.
@@ -196,7 +229,7 @@ void Mux::cut(std::uint32_t rank, wire::Output stream, std::size_t size, std::st
   held_ -= size;
   state.held.erase(0, size);
   state.held_before = state.held.size();
-  if (state.held.empty()) forget_held_bar(state);
+  if (state.held.empty()) forget_begun(state);
 }
 
 void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_err) {
@@ -210,11 +243,25 @@ void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_
 }
 
 void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
-  if (stream == wire::Output::err)
-    tails_[rank].add(line);
-  else
-    said_[rank].add(line);
-  show_line(rank, stream, line, shown);
+  const auto begin = std::exchange(stream_of(rank, stream).shown_begin, {});
+  const auto add = [&](auto& lines) {
+    begin.empty() ? lines.add(line) : lines.add(begin + std::string(line));
+  };
+  stream == wire::Output::err ? add(tails_[rank]) : add(said_[rank]);
+  const bool is_open = (stream == wire::Output::err ? open_err_ : open_out_) == rank;
+  if (begin.empty() || !line.empty() || is_open) show_line(rank, stream, line, shown);  // else it has ended
+}
+
+void Mux::show_label(std::uint32_t rank, wire::Output stream, std::string& shown) {
+  if (style_.timestamp) {
+    shown += clock_();
+    shown += ' ';
+  }
+  if (style_.colour && terminal(stream) && !style_.labels[rank].empty()) {
+    shown += fmt::format("\x1b[{}m{}\x1b[0m", 31 + (ranks_[rank] * 5 + 5) % 6, style_.labels[rank]);
+  } else {
+    shown += style_.labels[rank];
+  }
 }
 
 void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
@@ -226,15 +273,7 @@ void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view li
     const auto redraw = line.rfind('\r');
     if (redraw != std::string_view::npos) line.remove_prefix(redraw + 1);
   }
-  if (style_.timestamp) {
-    shown += clock_();
-    shown += ' ';
-  }
-  if (style_.colour && on_terminal && !style_.labels[rank].empty()) {
-    shown += fmt::format("\x1b[{}m{}\x1b[0m", 31 + (ranks_[rank] * 5 + 5) % 6, style_.labels[rank]);
-  } else {
-    shown += style_.labels[rank];
-  }
+  if (!goes_on(rank, stream, shown)) show_label(rank, stream, shown);
   if (on_terminal)
     shown += neutralised(line);
   else
@@ -245,7 +284,7 @@ void Mux::show_line(std::uint32_t rank, wire::Output stream, std::string_view li
 std::vector<std::string> Mux::last_words(std::uint32_t rank) const {
   std::vector<std::string> lines;
   for (const auto& line : tails_[rank].lines()) lines.push_back(neutralised(line));
-  const auto& held = streams_[rank * 2 + 1].held;
+  const auto held = streams_[rank * 2 + 1].shown_begin + streams_[rank * 2 + 1].held;
   if (!held.empty())
     lines.push_back(neutralised(without_colours(first_bytes(held, LastWords::longest_line))));
   return lines;
@@ -254,7 +293,7 @@ std::vector<std::string> Mux::last_words(std::uint32_t rank) const {
 std::vector<std::string> Mux::last_output(std::uint32_t rank) const {
   std::vector<std::string> lines;
   for (const auto& line : said_[rank].lines()) lines.push_back(neutralised(without_colours(line)));
-  const auto& held = streams_[rank * 2].held;
+  const auto held = streams_[rank * 2].shown_begin + streams_[rank * 2].held;
   if (!held.empty())
     lines.push_back(neutralised(without_colours(first_bytes(held, LastWords::longest_line))));
   return lines;

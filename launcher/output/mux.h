@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,9 +61,13 @@ class Mux {
   void redraw(std::string& shown_out, std::string& shown_err);
   // Elsewhere a "\r" stays what it is, and a bar is a line without an end: held as long as it goes on. To be
   // called every few seconds: each such line ends after its newest whole state, or altogether when it has not
-  // changed since. No byte is lost.
-  [[nodiscard]] bool bar_is_held() const { return bars_held_ > 0; }
-  void cut_bars(std::string& shown_out, std::string& shown_err);
+  // changed since; no byte is lost. Other text whose line has not ended since the call before is shown as it
+  // is ("iterating....."): what the same rank writes next goes on there, and before anything else the line is
+  // ended.
+  [[nodiscard]] bool begun_is_held() const { return begun_held_ > 0; }
+  void show_begun(std::string& shown_out, std::string& shown_err);
+  // Somebody else is about to write.
+  void end_open_lines(std::string& shown_out, std::string& shown_err);
   // The rank has paused: shows a line that it has begun on a terminal, unless it is a bar.
   void prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_err);
   // What the rank wrote last to stderr (output/last_words.h), oldest line first; without colours and control
@@ -75,19 +80,25 @@ class Mux {
 
  private:
   struct Stream {
-    std::string held;       // a line that has not ended yet; of a bar on a terminal only its newest state
-    BarRows bars;           // on a terminal
-    bool bar_held = false;  // a bar that goes to no terminal
-    std::size_t held_before = 0;  // at the last cut_bars()
+    std::string held;         // a line that has not ended yet; of a bar on a terminal only its newest state
+    BarRows bars;             // on a terminal
+    bool begun_held = false;  // what goes to no terminal
+    bool waits_long = false;  // since before the last show_begun()
+    std::size_t held_before = 0;  // then, of a bar
+    std::string shown_begin;      // of a line that was shown before its end, for the last words
   };
   void emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
+  void show_label(std::uint32_t rank, wire::Output stream, std::string& shown);
+  void show_begin(std::uint32_t rank, wire::Output stream, std::string& shown);
+  bool goes_on(std::uint32_t rank, wire::Output stream, std::string& shown);
   void cut_longest(std::string& shown);
   void end_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void draw_bars(Stream& state);
   template <class Change>
   void change_bars(Stream& state, Change&& change);
-  void forget_held_bar(Stream& state);
+  void hold_begun(Stream& state);
+  void forget_begun(Stream& state);
   [[nodiscard]] bool terminal(wire::Output stream) const {
     return stream == wire::Output::err ? style_.terminal_err : style_.terminal_out;
   }
@@ -107,7 +118,8 @@ class Mux {
   std::vector<LastWords> tails_;
   std::vector<LastLines> said_;  // on stdout
   std::size_t held_ = 0;
-  std::size_t bars_waiting_ = 0, bars_held_ = 0;  // streams
+  std::size_t bars_waiting_ = 0, begun_held_ = 0;     // streams
+  std::optional<std::uint32_t> open_out_, open_err_;  // whose line was shown, and has not ended
 };
 
 }  // namespace trainrun::output

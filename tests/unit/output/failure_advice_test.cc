@@ -74,9 +74,16 @@ TEST_SUITE("failure advice") {
          "exited with code 1: the GPU is out of memory",
          "smaller batch",
          {"torch: CUDA out of memory. Tried"}},
-        {ExitStatus::exited(1), "exited with code 1", "leave --master-port out", {"Address already in use"}},
+        {ExitStatus::exited(1),
+         "exited with code 1",
+         "a PyTorch script leaves RANK, WORLD_SIZE and MASTER_PORT as they are set",
+         {"Address already in use"}},
         {ExitStatus::lost("no answer for 10 s"), "was lost: no answer for 10 s", "", {}},
         {ExitStatus::aborted(7), "called MPI_Abort with code 7,", "", {}},
+        {ExitStatus::deserted("without hvd.init"),
+         "exited with code 0 without hvd.init,",
+         "let every rank call hvd.init",
+         {}},
         {ExitStatus::deserted("within MPI"), "exited with code 0 within MPI,", "--compat none", {}},
     };
     for (const auto& row : rows) {
@@ -92,6 +99,16 @@ TEST_SUITE("failure advice") {
         CHECK(report.find(row.advice, advice) != std::string::npos);
       }
     }
+  }
+
+  TEST_CASE("a port that was taken: one that was given, or one that the program chose") {
+    auto job = job_of_two();
+    const std::vector<std::string> words{
+        "DistNetworkError: port: 29511, code: -98, name: EADDRINUSE, message: address already in use"};
+    CHECK(text(failed(ExitStatus::exited(1)), words, job).find("as they are set") != std::string::npos);
+    job.master_port = 29511;
+    CHECK(text(failed(ExitStatus::exited(1)), words, job).find("leave --master-port out") !=
+          std::string::npos);
   }
 
   TEST_CASE("a rank of Python gets the advice of Python") {

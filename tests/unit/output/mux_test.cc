@@ -263,27 +263,72 @@ TEST_SUITE("mux") {
     Mux mux(plain_style(2), no_clock);
     const auto cut = [&mux] {
       std::string out, err;
-      mux.cut_bars(out, err);
+      mux.show_begun(out, err);
       return out + "|" + err;
     };
-    fed(mux, 1, "no bar");
-    CHECK_FALSE(mux.bar_is_held());
     CHECK(fed(mux, 0, "\r10%\r20%\r3", Output::err).empty());
-    CHECK(mux.bar_is_held());
+    CHECK(mux.begun_is_held());
     CHECK(cut() == "|[0] \r[0] 10%\r[0] 20%\n");
     fed(mux, 0, "0%\r40%", Output::err);
     CHECK(cut() == "|[0] \r[0] 30%\n");
     CHECK(cut() == "|[0] \r[0] 40%\n");  // it rests: the state is whole
-    CHECK_FALSE(mux.bar_is_held());
+    CHECK_FALSE(mux.begun_is_held());
     CHECK(cut() == "|");
     fed(mux, 0, "\r50%", Output::err);
-    CHECK(mux.bar_is_held());
+    CHECK(mux.begun_is_held());
     CHECK(fed(mux, 0, "\r100%\n", Output::err) == "[0] \r[0] 50%\r[0] 100%\n");
-    CHECK_FALSE(mux.bar_is_held());
+    CHECK_FALSE(mux.begun_is_held());
     fed(mux, 0, "dos\r");
-    CHECK_FALSE(mux.bar_is_held());  // the end of a line may follow
+    for (int i = 0; i < 3; ++i) CHECK(cut() == "|");  // the end of a line may follow
     CHECK(fed(mux, 0, "\n") == "[0] dos\r\n");
     CHECK(mux.last_words(0) == std::vector<std::string>{"100%"});
+  }
+
+  TEST_CASE("into a pipe a line that does not end is shown all the same, and goes on where it is") {
+    Mux mux(plain_style(2), no_clock);
+    const auto later = [&mux] {
+      std::string out, err;
+      mux.show_begun(out, err);
+      return out + "|" + err;
+    };
+    CHECK(fed(mux, 0, "iterating.") == "");
+    CHECK(later() == "|");  // it may have come just now
+    CHECK(later() == "[0] iterating.|");
+    CHECK_FALSE(mux.begun_is_held());
+    fed(mux, 0, "..");
+    CHECK(mux.last_output(0) == std::vector<std::string>{"iterating..."});
+    CHECK(later() == "..|");
+    CHECK(fed(mux, 0, ". done\nnext\n") == ". done\n[0] next\n");
+    CHECK(mux.last_output(0) == std::vector<std::string>{"iterating.... done", "next"});
+    SUBCASE("another rank's line ends it") {
+      fed(mux, 0, "a");
+      later();
+      CHECK(later() == "[0] a|");
+      CHECK(fed(mux, 1, "b\n") == "\n[1] b\n");
+      CHECK(fed(mux, 0, "c\n") == "[0] c\n");
+      fed(mux, 0, "d");
+      later();
+      later();
+      fed(mux, 1, "e\n");
+      CHECK(fed(mux, 0, "\n") == "");  // its line has ended
+    }
+    SUBCASE("so does a line of trainrun's") {
+      fed(mux, 0, "a", Output::err);
+      later();
+      later();
+      std::string out, err;
+      mux.end_open_lines(out, err);
+      CHECK(out + "|" + err == "|\n");
+    }
+    SUBCASE("and its own end") {
+      fed(mux, 0, "a");
+      later();
+      later();
+      std::string shown;
+      mux.finish(0, Output::out, shown);
+      CHECK(shown == "\n");
+      CHECK(mux.last_output(0).back() == "a");
+    }
   }
 
   TEST_CASE("bars of hidden ranks, on terminals and of a rank alone are not cut") {
@@ -295,7 +340,7 @@ TEST_SUITE("mux") {
     for (auto each : {style, terminal_style(1), bare}) {
       Mux mux(each, no_clock);
       fed(mux, 0, "\r10%\r20%", Output::err);
-      CHECK_FALSE(mux.bar_is_held());
+      CHECK_FALSE(mux.begun_is_held());
     }
   }
 
