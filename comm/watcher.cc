@@ -26,6 +26,7 @@ Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank
 Failure Watcher::listen() {
   std::uint32_t seen = 0;
   std::uint64_t told = 0;
+  bool told_inside = false;
   for (;;) {
     const auto before = std::chrono::steady_clock::now();
     const auto within = std::min(told == 0 ? first_pulse_within : pulse_every, groups_.time_left(before));
@@ -43,14 +44,16 @@ Failure Watcher::listen() {
       // that it is not the one they wait for.
       const auto progress = groups_.progress();
       const bool moved = std::exchange(told, progress.mark) != progress.mark;
-      if (steps_.counted() && !progress.in_operation()) {
+      // Else the launcher would believe that it waits there for ever, or is behind the others.
+      const bool has_come_out =
+          std::exchange(told_inside, progress.in_operation()) && !progress.in_operation();
+      if (moved || progress.in_operation() || has_come_out)
+        static_cast<void>(client_.pulse({rank_.value, name_of(progress.call), progress.sequence(),
+                                         progress.in_operation(), progress.number, progress.bytes}));
+      if (steps_.counted() && !progress.in_operation())
         if (const auto step = steps_.pulse())
           static_cast<void>(
               client_.pulse({rank_.value, step->what, step->number, step->odd, rendezvous::Pulse::steps, 0}));
-      } else if (moved || progress.in_operation()) {
-        static_cast<void>(client_.pulse({rank_.value, name_of(progress.call), progress.sequence(),
-                                         progress.in_operation(), progress.number, progress.bytes}));
-      }
     } else if (const auto* notice = std::get_if<rendezvous::Notice>(&*heard)) {
       seen = notice->number;
       if (notice->left && *notice->left < world_.members.size())

@@ -68,7 +68,8 @@ class State:
 
     def step(self, samples=0):
         """Right behind optimizer.step(): a step is complete, in which this rank has used so many samples of the state's
-        sampler. Raises HostsUpdated, which run() understands, when hosts come or go."""
+        sampler. Raises HostsUpdated, which run() understands, when hosts come or go: what follows it is left out then, so
+        a save or a scheduler's step stands before it."""
         membership = self._of()
         self.__dict__["_steps"] += 1
         self.__dict__["_version"] += 1
