@@ -51,6 +51,16 @@ std::vector<ListedJob> describe(const std::vector<RunningJob>& jobs) {
   return listed;
 }
 
+// No id: `trainrun ... & trainrun ctl --job $!`.
+std::vector<RunningJob> of_launcher(const control::RunningJobs& running, const std::string& number) {
+  const auto pid = parse_unsigned<std::uint32_t>(number);
+  if (!pid) return {};
+  for (const auto& job : running.jobs)
+    for (const auto& shown : describe({job}))
+      if (shown.identity && shown.identity->pid == *pid) return {job};
+  return {};
+}
+
 // Those that are meant, the id given in full before others that begin so.
 std::vector<RunningJob> fitting(const control::RunningJobs& running, const std::string& prefix) {
   std::vector<RunningJob> found;
@@ -58,12 +68,13 @@ std::vector<RunningJob> fitting(const control::RunningJobs& running, const std::
     if (job.id == prefix) return {job};
     if (job.id.starts_with(prefix)) found.push_back(job);
   }
-  return found;
+  return found.empty() ? of_launcher(running, prefix) : found;
 }
 
 Error nobody(const control::RunningJobs& running, const std::string& prefix) {
-  std::string message = prefix.empty() ? "no running job of yours was started on this host"
-                                       : fmt::format("no job with the id {} runs on this host", prefix);
+  std::string message = prefix.empty()
+                            ? "no running job of yours was started on this host"
+                            : fmt::format("no job with the id, or launcher, {} runs on this host", prefix);
   for (const auto& problem : running.problems) message += fmt::format("; {}", problem);
   return {Code::unreachable, std::move(message),
           running.jobs.empty()

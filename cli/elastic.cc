@@ -138,7 +138,9 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
     return fail(Code::usage, fmt::format("{} is for a single program", words),
                 "with several, each has its own -np");
   }
-  const HostRange range = parse_host_range(settings.get(Option::nnodes)->value).value_or(HostRange{});
+  HostRange range = parse_host_range(settings.get(Option::nnodes)->value).value_or(HostRange{});
+  const bool alone = range.min <= 1 && range.max > 1 && !facts.hosts_named && !facts.discovers;
+  if (alone) range.max = 1;
   if (range.max == 1 && facts.ppr == 0 && facts.hosts <= 1 && !facts.discovers) return Sizes{};
   if (facts.ppr == 0) {
     return fail(Code::usage, fmt::format("{} says how many hosts, not how many ranks", words),
@@ -166,6 +168,7 @@ Result<Sizes> sizes_of_nnodes(const Settings& settings, const SizeFacts& facts) 
     out.max = static_cast<int>(max);
     out.min_origin = out.max_origin = out.np_origin;
   }
+  if (alone) out.notes.push_back(fmt::format("{}: this host alone (-H a,b,... names others)", words));
   if (min < max) {
     out.notes.push_back(fmt::format("{} with {} a host: {} to {} ranks{}", words, facts.ppr, min, max,
                                     facts.discovers ? "" : fmt::format(", {} at the start", out.np)));

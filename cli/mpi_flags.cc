@@ -137,6 +137,7 @@ std::vector<MpiFlag> rows() {
       refused({"--xml-file"}, ompi, one, no_xml),
       refused({"--xterm"}, ompi, one, "write xterm -e before the program"),
       works({"--stdin"}, ompi, one, stdin_to),
+      works({"--prepend-timestamp"}, hydra, none, timestamp, "true"),
       reads({"--display"}, ompi, one, How::display),
       reads({"--display-map"}, ompi, none, How::show_ranks),
       reads({"--display-devel-map"}, ompi, none, How::show_ranks),
@@ -191,7 +192,11 @@ std::vector<MpiFlag> rows() {
       // The program
       reads({"--app"}, ompi, one, How::programs),
       reads({"--configfile"}, hydra, one, How::programs),
-      refused({"--preload-binary", "-s"}, ompi, none, no_files),
+      refused({"--preload-binary"}, ompi, none, no_files),
+      refused(
+          {"-s"}, ompi, none,
+          "Open MPI's copies the program: put it onto the hosts before; for Intel MPI's write --stdin all "
+          "or --stdin RANK"),
       refused({"--preload-files"}, ompi, one, no_files),
       refused({"--set-cwd-to-session-dir"}, ompi, none, "write -wdir DIR"),
       refused({"--index-argv-by-rank"}, ompi, none, "the rank is in TRAINRUN_RANK and OMPI_COMM_WORLD_RANK"),

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "cli/allocation.h"
 #include "cli/flag_list.h"
@@ -192,6 +193,7 @@ class Reader {
         put(std::move(setting), part, for_all);
       }
     }
+    std::move(meant->defaults.begin(), meant->defaults.end(), std::back_inserter(out_.defaults));
     add_notes(std::move(meant->notes), out_);
     return {};
   }
@@ -242,15 +244,17 @@ void add_defaults(MpiLine& line, const Inputs& inputs) {
   const auto put = [&](Option option, std::string value) {
     line.defaults.push_back({option, std::move(value), std::string(origin)});
   };
+  if (has(line, Option::oversubscribe)) line.defaults.clear();  // it binds nobody then
   for (const auto& [ways, option, value] : mpi_defaults()) {
-    if (ways == line.ways) put(option, std::string(value));
+    if (ways == line.ways && !is_among(line.defaults, option)) put(option, std::string(value));
   }
   if (line.ways == Ways::open_mpi && names_hosts_in_a_file(line, inputs))
     put(Option::slots_per_host, std::to_string(std::max(1U, inputs.local_facts().cores)));
   if (line.ways != Ways::hydra) return;
   if (line.parts.size() == 1) {
-    if (!has(line, Option::np) && names_no_hosts(line, inputs)) put(Option::np, "1");
-    return;
+    if (has(line, Option::np) || !names_no_hosts(line, inputs)) return;
+    line.notes.emplace_back("no -n: 1 rank, as under MPICH (Intel MPI starts one a core: give -n)");
+    return put(Option::np, "1");
   }
   for (auto& part : line.parts) {
     if (!is_among(part.settings, Option::np)) part.settings.push_back({Option::np, "1", std::string(origin)});

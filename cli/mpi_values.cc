@@ -52,7 +52,9 @@ class Reader {
       case How::rank_by:
         // All but this are orders within a host.
         if (!is_one_of(lower(value_.substr(0, value_.find(':'))), {"node", "seq"})) return {};
-        return refuse("ranks follow the order of placement: write --map-by slot or --map-by node");
+        return refuse(
+            "ranks follow the order of placement: write --map-by node, with as many slots of each host as "
+            "it is to have ranks (-H a:2,b:2)");
       case How::ppr:
         return per(value_);
       case How::per_socket:
@@ -181,6 +183,14 @@ class Reader {
     } else if (is_one_of(what, {"slot", "hwthread", "core", "socket", "package", "numa", "board", "l1cache",
                                 "l2cache", "l3cache", "l1", "l2", "l3"})) {
       put(Option::map_by, "slot");
+      // Open MPI binds to what it maps by.
+      const auto bound = what == "hwthread"                       ? "core"
+                         : is_one_of(what, {"socket", "package"}) ? "socket"
+                         : is_one_of(what, {"l3cache", "l3"})     ? "l3cache"
+                         : is_one_of(what, {"core", "numa"})      ? what
+                                                                  : std::string{};
+      if (ways_ == Ways::open_mpi && !bound.empty())
+        out_.defaults.push_back({Option::bind_to, bound, spelled_});
     } else if (!what.empty()) {
       return refuse(
           "write slot, node, ppr:N:node or ppr:N:socket; the order of hosts in -H or the host file is that "

@@ -14,6 +14,7 @@ namespace trainrun::cli {
 
 struct Meant {
   std::vector<Setting> settings{};
+  std::vector<Setting> defaults{};  // which any flag of the same meaning replaces
   std::vector<std::string> notes{};
   bool for_all = false;                         // of several programs
   bool yields = false;                          // to a flag of the same meaning

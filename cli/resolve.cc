@@ -14,13 +14,13 @@
 #include "cli/program_search.h"
 #include "cli/torch_words.h"
 #include "cli/value.h"
+#include "cli/world_notes.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
 #include "launcher/core/preload.h"
 #include "launcher/core/script.h"
 
 namespace trainrun::cli {
-
 namespace {
 
 const Setting* last_of(const ArgvPart& part, Option option) {
@@ -65,7 +65,7 @@ class Resolver {
     if (!discovers()) {  // else nobody knows the hosts yet
       const auto placed = first_world(out_.job);
       if (!placed) return tl::unexpected(placed.error());
-      say_smaller(static_cast<int>(placed->seats.size()));
+      note_first_world(out_.job, *placed, out_.notes);
     }
     return std::move(out_);
   }
@@ -273,12 +273,6 @@ class Resolver {
       job.hosts.hosts.push_back(Host{.name = inputs_.hostname, .slots = slots, .slots_given = true});
     }
     return {};
-  }
-
-  void say_smaller(int first) {
-    if (first >= out_.job.world_size()) return;
-    out_.notes.push_back(fmt::format("-np {}: {} to begin with, all that the hosts hold",
-                                     out_.job.world_size(), counted(first, "rank")));
   }
 
   // How many ranks, and between which bounds.

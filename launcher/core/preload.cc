@@ -21,10 +21,9 @@ bool is_python(std::string_view name) {
 
 // What starts Python for others, and would be a second launcher or hides the interpreter.
 std::string instead_of(std::string_view name) {
-  for (const std::string_view launcher : {"torchrun", "accelerate", "deepspeed", "horovodrun", "lightning"})
-    if (name == launcher)
-      return "it is a launcher of its own; write python3 and the script, and trainrun gives each rank its "
-             "place";
+  if (!launcher_of({std::string(name)}).empty())
+    return "it is a launcher of its own; write python3 and the script, and trainrun gives each rank its "
+           "place";
   for (const std::string_view wrapper :
        {"uv", "conda", "mamba", "micromamba", "poetry", "pipenv", "pdm", "hatch"})
     if (name == wrapper) return "write the path of its environment's python3 and the script instead";

@@ -1,5 +1,8 @@
 #include "launcher/core/script.h"
 
+#include <algorithm>
+#include <array>
+
 #include "launcher/base/strings.h"
 
 namespace trainrun::core {
@@ -41,6 +44,24 @@ std::size_t program_of_env(const std::vector<std::string>& argv) {
     if (argv[at].find('=') == std::string::npos) return at;
   }
   return 0;
+}
+
+std::string launcher_of(const std::vector<std::string>& argv) {
+  constexpr std::array programs{"torchrun",   "accelerate", "deepspeed", "lightning", "colossalai",
+                                "horovodrun", "mpirun",     "mpiexec",   "orterun",   "trainrun"};
+  constexpr std::array modules{"torch.distributed.run", "torch.distributed.launch",
+                               "accelerate.commands.launch", "deepspeed.launcher.runner"};
+  const auto is_one_of = [](const auto& names, std::string_view word) {
+    return std::find(names.begin(), names.end(), word) != names.end();
+  };
+  if (argv.empty()) return {};
+  const auto at = program_of_env(argv);
+  const auto name = base_name(argv[at]);
+  if (is_one_of(programs, name)) return std::string(name);
+  if (!name.starts_with("python")) return {};
+  for (auto i = at + 1; i + 1 < argv.size() && argv[i].starts_with('-'); ++i)
+    if (argv[i] == "-m") return is_one_of(modules, argv[i + 1]) ? argv[i + 1] : std::string{};
+  return {};
 }
 
 std::vector<std::string> interpreter_of(std::string_view first_line) {

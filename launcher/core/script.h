@@ -17,6 +17,10 @@ std::string script_of(const std::vector<std::string>& argv);
 // what runs, or has options (-i, -u, -S): then only env itself knows.
 std::size_t program_of_env(const std::vector<std::string>& argv);
 
+// The launcher that a command line starts, which starts ranks by itself: "torchrun", "accelerate",
+// "torch.distributed.run" (of `python3 -m`), ...; empty: another program.
+std::string launcher_of(const std::vector<std::string>& argv);
+
 // The words that a script's first line puts before the script: {"/bin/sh", "-e"}. `#!/usr/bin/env python3`
 // gives {"python3"}, a name that is yet to be looked up, and `env -S` its words, as long as they are plain
 // ones; any other use of env is {"/usr/bin/env"}. Empty: no `#!` line, or one that no kernel takes.

@@ -137,6 +137,16 @@ TEST_CASE("several jobs: --job says which, by the beginning of its id") {
   CHECK(third.told() == std::vector<control::Command>{{Kind::world}});
 }
 
+TEST_CASE("the launcher's pid is a name of its job, where no id begins so") {
+  const Place place;
+  Running job(place / "trainrun", "0a1f");
+  CHECK(ctl_answer({"--job", std::to_string(::getpid()), "end"}, {place / "trainrun"}).has_value());
+  CHECK(job.told() == std::vector<control::Command>{{Kind::end}});
+  const auto other = ctl_answer({"--job", "1", "end"}, {place / "trainrun"});
+  REQUIRE_FALSE(other.has_value());
+  CHECK(other.error().message == "no job with the id, or launcher, 1 runs on this host");
+}
+
 TEST_CASE("the list names jobs, also one that does not answer") {
   const Place place;
   Running job(place / "trainrun", "0a1f");

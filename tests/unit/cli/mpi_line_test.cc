@@ -192,6 +192,13 @@ TEST_CASE("ranks a socket are ranks a host with as many sockets as this one") {
   }
   CHECK(job_of(world, {"--map-by", "ppr:1:numa", "./train"}).world_size() == 4);
   CHECK(job_of(world, {"--map-by", "ppr:1:core", "-np", "3", "./train"}).world_size() == 3);
+  CHECK(job_of(world, {"--map-by", "core", "-np", "3", "./train"}).bind_to == BindTo::core);
+  CHECK(job_of(world, {"--map-by", "socket", "-np", "2", "./train"}).bind_to == BindTo::socket);
+  CHECK(job_of(world, {"--map-by", "node", "-np", "2", "./train"}).bind_to == BindTo::automatic);
+  CHECK(job_of(world, {"--map-by", "core", "--bind-to", "none", "-np", "2", "./train"}).bind_to ==
+        BindTo::none);
+  CHECK(job_of(world, {"--map-by", "core", "--oversubscribe", "-np", "9", "./train"}).bind_to ==
+        BindTo::automatic);
   CHECK(world.read({"--map-by", "ppr:1:numa", "-H", "a:4", "./train"})->notes.front() ==
         "--map-by ppr:1:numa: 4 ranks a host, each taken to have 4 NUMA nodes, as this one has");
   CHECK(error_of(world, {"--map-by", "ppr:1:socket", "-np", "3", "./train"}).find("-np 3 needs 3 ranks") ==

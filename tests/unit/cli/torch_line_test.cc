@@ -203,3 +203,12 @@ TEST_CASE("torchrun's variables are the weakest settings but the defaults") {
   world.environment.emplace_back("PET_NODE_RANK", "1");
   CHECK(error_of(world, words_of("")).starts_with("PET_NODE_RANK='1' is not supported | one trainrun"));
 }
+
+TEST_CASE("torchrun's --nnodes=1:2 without hosts is this host alone") {
+  World world;
+  CHECK(notes_of(world, "--nnodes=1:2 --nproc-per-node 2").front() ==
+        "--nnodes 1:2: this host alone (-H a,b,... names others)");
+  const auto job = torch_job(world, "--nnodes=1:4 --nproc-per-node 2 --max-restarts 3");
+  CHECK(job.elastic.min_np == 2);
+  CHECK(job.elastic.max_np == 2);
+}

@@ -22,9 +22,7 @@ TEST_CASE("the name, --compat-cli, the flags and the program say whose line it i
   const auto ways = [](World world, Words words) {
     const auto request = world.read(std::move(words));
     REQUIRE(request.has_value());
-    return request->job.bind_to == BindTo::automatic ? "openmpi"
-           : request->job.oversubscribe              ? "hydra"
-                                                     : "ours";
+    return request->job.pty == true ? "openmpi" : request->job.oversubscribe ? "hydra" : "ours";
   };
   CHECK(ways(called("trainrun"), {"./train"}) == std::string("ours"));
   CHECK(ways(called("mpirun"), {"./train"}) == std::string("openmpi"));

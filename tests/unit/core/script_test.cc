@@ -25,6 +25,15 @@ TEST_CASE("what env runs is its first word that sets no variable, unless it has 
     CHECK(program_of_env(none) == 0);
 }
 
+TEST_CASE("a launcher that starts ranks by itself, by its name or as a module") {
+  CHECK(launcher_of({"/venv/bin/torchrun", "train.py"}) == "torchrun");
+  CHECK(launcher_of({"env", "A=1", "accelerate", "launch", "t.py"}) == "accelerate");
+  CHECK(launcher_of({"python3", "-u", "-m", "torch.distributed.run", "t.py"}) == "torch.distributed.run");
+  for (const Words& none : {Words{}, Words{"./torchrun.py"}, Words{"python3", "torchrun"},
+                            Words{"python3", "-m"}, Words{"python3", "-m", "pkg", "-m", "deepspeed"}})
+    CHECK(launcher_of(none) == "");
+}
+
 TEST_CASE("the first line of a script says which program runs it") {
   CHECK(interpreter_of("#!/bin/sh") == Words{"/bin/sh"});
   CHECK(interpreter_of("#! /bin/sh -e\nrest") == Words{"/bin/sh", "-e"});
