@@ -251,15 +251,19 @@ std::vector<std::string> Controller::words_of(WorkerId worker) const {
 
 void Controller::exited(HostIndex host, const wire::Frame& frame) {
   const auto message = wire::from_frame<wire::Exited>(frame);
-  if (!message || seat_on(host, message->worker) == nullptr) return;
+  const auto* seat = message ? seat_on(host, message->worker) : nullptr;
+  if (seat == nullptr) return;
+  const auto rank = seat->rank;
+  const bool member = machine_.is_member(message->worker);
   input_.remove(message->worker);
   const auto when = fleet_.at(host).map_time(message->at_ns);
   auto status = ExitStatus::from_wait(message->raw_status);
   if (message->in_mpi && status.success())
     status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
+  if (member && status.success() && rendezvous_.awaited_by_horovod(world_.generation(), rank))
+    status = ExitStatus::deserted("without hvd.init, where other ranks wait for it");
   if (status.success()) tell(store_.ended(message->worker, io::Loop::now()));
   const auto words = words_of(message->worker);
-  const bool member = machine_.is_member(message->worker);
   // One that it survived may stand there since long ago.
   const auto spoke = last_stderr_.find(message->worker);
   const bool raised = console_.raised(message->worker) && spoke != last_stderr_.end() &&
@@ -270,9 +274,9 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   if (!member) return;
   // The others of a job that goes on without it are not to wait for it either.
   if (!status.success() && job_.elastic.on_failure != OnFailure::ignore) return;
-  if (const auto* seat = seat_on(host, message->worker))
-    status.success() ? perform(exchange_.left(world_.generation(), seat->rank)) : go_on_without(seat->rank);
-  rendezvous_.member_left(world_.generation());
+  if (seat_on(host, message->worker) == nullptr) return;
+  status.success() ? perform(exchange_.left(world_.generation(), rank)) : go_on_without(rank);
+  rendezvous_.member_left(world_.generation(), rank);
 }
 
 // ---- ^Z

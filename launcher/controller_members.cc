@@ -115,6 +115,9 @@ RendezvousHub::Events Controller::members() {
         auto* session = seat == nullptr ? nullptr : fleet_.find(seat->host);
         if (session != nullptr) session->send(wire::Signal{{worker}, SIGKILL, false});
       },
+      [this](Generation generation, Rank rank) {
+        event(core::ExchangeBroken{generation, {rank}, {}, true});
+      },
       [this](WorkerId worker, const std::string& why) {
         if (const auto* seat = machine_.seat_of(worker))
           console_.say(fmt::format("rank {} on {} could not be told that hosts change: {}", seat->rank.value,

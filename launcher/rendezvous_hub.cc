@@ -81,7 +81,8 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                   post(&Events::waits, generation_, worker);
                 },
                 [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); },
-                [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); }}),
+                [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); },
+                [this](Rank rank) { post(&Events::horovod_deserted, generation_, rank); }}),
       notifier_(loop, {std::move(open), send_,
                        [this](WorkerId worker, const std::string& why) {
                          post(&Events::horovod_unreachable, worker, why);
@@ -248,8 +249,12 @@ void RendezvousHub::member_lost(Generation generation, Rank rank, const std::str
   arm();
 }
 
-void RendezvousHub::member_left(Generation generation) {
-  if (generation == generation_) horovod_.left();
+void RendezvousHub::member_left(Generation generation, Rank rank) {
+  if (generation == generation_) horovod_.left(rank);
+}
+
+bool RendezvousHub::awaited_by_horovod(Generation generation, Rank rank) const {
+  return generation == generation_ && horovod_.awaits(rank);
 }
 
 void RendezvousHub::announce(Generation generation, rendezvous::Change change,

@@ -62,6 +62,8 @@ class RendezvousHub {
     std::function<void(Generation)> horovod_formed;
     // One of Horovod's ranks cannot go on, and cannot be told so: it is to be ended.
     std::function<void(WorkerId)> horovod_hopeless;
+    // It has ended without hvd.init, and others wait for it there.
+    std::function<void(Generation, Rank)> horovod_deserted;
     // By no address could it be told that hosts change, which is tried further.
     std::function<void(WorkerId, const std::string& why)> horovod_unreachable;
   };
@@ -76,7 +78,9 @@ class RendezvousHub {
   void end(Generation generation, const std::string& reason);
   void member_lost(Generation generation, Rank rank, const std::string& host, const std::string& how);
   // A rank has ended well: Horovod's ranks that wait for it would wait for ever.
-  void member_left(Generation generation);
+  void member_left(Generation generation, Rank rank);
+  // Others wait for it in hvd.init.
+  [[nodiscard]] bool awaited_by_horovod(Generation generation, Rank rank) const;
 
   // Tells the members of the generation what will change; `stopping` are the workers that are to go.
   void announce(Generation generation, rendezvous::Change change, const std::vector<WorkerId>& stopping,

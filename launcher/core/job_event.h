@@ -111,14 +111,15 @@ struct WorkerAborted {
         v("lost_peer", lost_peer);
   }
 };
-// MPI ranks of the generation wait for these, which have ended: they would wait for ever. Without culprits an
-// exchange was too large, or an agent's part of it wrong.
+// Ranks of the generation wait for these, in MPI or in hvd.init, and they have ended: the others would wait
+// for ever. Without culprits an exchange of MPI was too large, or an agent's part of it wrong.
 struct ExchangeBroken {
   Generation generation;
   std::vector<Rank> culprits;
   std::string reason;
+  bool horovod = false;
   TRAINRUN_RECORD("exchange broken") {
-    v("generation", generation), v("culprits", culprits), v("reason", reason);
+    v("generation", generation), v("culprits", culprits), v("reason", reason), v("horovod", horovod);
   }
 };
 struct HostStopped {

@@ -52,8 +52,9 @@ void JobMachine::on(const ExchangeBroken& event) {
   for (const auto rank : event.culprits) {
     const auto* worker = world_.member_at(rank);
     if (worker == nullptr || worker->alive() || worker->failure) continue;
-    world_.change(worker->id, [](Worker& it) {
-      it.status = ExitStatus::deserted("while other ranks waited for it in MPI");
+    world_.change(worker->id, [&event](Worker& it) {
+      it.status = ExitStatus::deserted(event.horovod ? "without hvd.init, where other ranks wait for it"
+                                                     : "while other ranks waited for it in MPI");
     });
     world_.failed(worker->id,
                   {worker->id, rank, worker->seat.host, worker->pid, worker->status, worker->since}, {});

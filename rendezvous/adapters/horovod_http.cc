@@ -38,18 +38,28 @@ HorovodHttp::HorovodHttp(Callbacks callbacks)
 void HorovodHttp::begin(const std::vector<Seat>& world) {
   space_ = std::make_shared<Space>();
   arrivals_.clear();
+  gone_.clear();
+  size_ = world.size();
   space_->scopes["global"].size = world.size();
   for (const auto& seat : world) {
     ++space_->scopes["local_" + seat.host].size;
     ++space_->scopes[fmt::format("cross_{}", seat.local_rank)].size;
   }
   rounds_.begin(world);
+  any_came_ = !rounds_.asking().empty();
 }
 
 std::set<Rank> HorovodHttp::arrivals() const {
   auto ranks = rounds_.asking();
   ranks.insert(arrivals_.begin(), arrivals_.end());
   return ranks;
+}
+
+// Asked at each end of a rank, also of jobs that are not Horovod's.
+bool HorovodHttp::awaits(Rank rank) const {
+  if (!any_came_ || arrivals_.size() >= size_) return false;
+  const auto came = arrivals();
+  return !came.empty() && !came.contains(rank);
 }
 
 void HorovodHttp::opened(std::uint32_t connection) { clients_.insert_or_assign(connection, Client{space_}); }
@@ -67,7 +77,9 @@ void HorovodHttp::closed(std::uint32_t connection) {
   clients_.erase(it);
 }
 
-void HorovodHttp::left() {
+void HorovodHttp::left(Rank rank) {
+  gone_.insert(rank);
+  tell_deserters();
   if (!std::exchange(space_->holding, false)) return;  // nobody waits for a mesh any more
   for (auto& [name, scope] : space_->scopes) release(scope);
 }
@@ -95,8 +107,9 @@ void HorovodHttp::received(std::uint32_t connection, std::string_view bytes) {
 void HorovodHttp::get(std::uint32_t connection, Client& client, const HorovodRequest& request) {
   auto& space = *client.space;
   if (request.scope == "rank_and_size") {
-    client.asks = true;
-    return rounds_.ask(connection, request.key);
+    client.asks = any_came_ = true;
+    rounds_.ask(connection, request.key);
+    return tell_deserters();
   }
   const bool of_a_set = request.scope.find("_process_set_hash_") != std::string::npos;
   auto it = space.scopes.find(request.scope);
@@ -130,7 +143,10 @@ void HorovodHttp::put(std::uint32_t connection, Space& space, HorovodRequest req
   if (is_new && member && *member < scope.size) ++scope.present;
   if (&space == space_.get() && request.scope == "global") {
     const auto named = request.key.starts_with("rank_") ? member_of(request.key.substr(5)) : member;
-    if (named && *named < scope.size) arrivals_.insert(Rank{*named});
+    if (named && *named < scope.size) {
+      arrivals_.insert(Rank{*named});
+      any_came_ = true;
+    }
   }
   if (scope.complete())
     release(scope);
@@ -144,6 +160,15 @@ void HorovodHttp::put(std::uint32_t connection, Space& space, HorovodRequest req
   }
   if (&space == space_.get() && request.scope == "global" && member && *member < scope.size)
     rounds_.arrived(Rank{*member});
+  tell_deserters();
+}
+
+void HorovodHttp::tell_deserters() {
+  if (gone_.empty() || !any_came_ || arrivals_.size() >= size_ || !callbacks_.deserted) return;
+  const auto came = arrivals();
+  if (came.empty()) return;
+  for (const auto rank : std::exchange(gone_, {}))
+    if (!came.contains(rank)) callbacks_.deserted(rank);
 }
 
 // It comes behind a barrier of its mesh: all have read what they need.

@@ -43,6 +43,8 @@ class HorovodHttp {
     std::function<void(WorkerId)> waits = nullptr, hopeless = nullptr;
     // Where an elastic rank can be notified, as it has written that down; see horovod_notice.h.
     std::function<void(WorkerId, const std::string& value)> listens = nullptr;
+    // It has left without having come to a mesh that others wait in. Told once.
+    std::function<void(Rank)> deserted = nullptr;
   };
   using Seat = HorovodSeat;
   // Of one generation: keys and values together.
@@ -54,12 +56,14 @@ class HorovodHttp {
   void opened(std::uint32_t connection);
   void received(std::uint32_t connection, std::string_view bytes);
   void closed(std::uint32_t connection);
-  // A rank has ended.
-  void left();
+  // It has ended.
+  void left(Rank rank);
   void dismiss(WorkerId worker) { rounds_.dismiss(worker); }
 
   // Of the current generation: whether its program is elastic by Horovod's own means.
   [[nodiscard]] bool elastic() const { return rounds_.elastic(); }
+  // Others have begun to meet, and it has not.
+  [[nodiscard]] bool awaits(Rank rank) const;
   // And who has begun to meet the others.
   [[nodiscard]] std::set<Rank> arrivals() const;
 
@@ -90,13 +94,16 @@ class HorovodHttp {
   void remove(Space& space, const HorovodRequest& request);
   void release(Scope& scope);
   void wake(Scope& scope, const std::string& key);
+  void tell_deserters();
   void answer(std::uint32_t connection, std::string_view status, const std::string& value = {},
               std::string why = {});
   void answer_from(const Scope& scope, const std::string& key, std::uint32_t connection);
 
   Callbacks callbacks_;
   std::shared_ptr<Space> space_ = std::make_shared<Space>();
-  std::set<Rank> arrivals_;
+  std::size_t size_ = 0;
+  std::set<Rank> arrivals_, gone_;
+  bool any_came_ = false;  // or has asked for another place
   std::map<std::uint32_t, Client> clients_;
   HorovodRounds rounds_;
 };

@@ -2,9 +2,10 @@
 // their order, and its time_limit. The meshes are real ones, of Debian's libgloo.
 //
 //   mesh [ROUNDS]     hvd.init and hvd.shutdown, so many times, with an allreduce in each of the three meshes
-//   form ROUNDS       the mesh of all ranks alone, and of each when it began and ended, in ns of the host's
-//   clock set               as mesh, and a process set of all but rank 0 if there are enough late RANK FILE
-//   as mesh, but that rank waits for FILE first leave RANK        as mesh, but that rank exits with 0 instead
+//   form ROUNDS       the mesh of all ranks alone, and of each when it began and ended, in ns
+//   set               as mesh, and a process set of all but rank 0 if there are enough
+//   late RANK FILE    as mesh, but that rank waits for FILE first
+//   leave RANK        as mesh, but that rank exits with 0 instead
 //   say WORDS         one line to the server, and what it answers
 //
 // As with Horovod, a request that fails three times ends it by SIGABRT, and so does a wait that takes longer

@@ -78,6 +78,7 @@ Fleet::Fleet(std::uint32_t hosts, std::uint32_t ranks_a_host, Kind kind)
             .horovod_elastic = {},
             .horovod_formed = {},
             .horovod_hopeless = {},
+            .horovod_deserted = {},
             .horovod_unreachable = {}}) {}
 
 void Fleet::broken(const std::string& what) {
@@ -206,6 +207,7 @@ std::uint64_t Fleet::leave() {
 }
 
 std::uint64_t Fleet::exited() {
+  std::uint32_t rank = 0;
   for (const auto worker : workers_) {
     tell(core::WorkerExited{.worker = worker,
                             .status = ExitStatus::exited(0),
@@ -213,7 +215,7 @@ std::uint64_t Fleet::exited() {
                             .error = {},
                             .out_of_memory = {},
                             .last_words = {}});
-    hub_.member_left(Generation{1});
+    hub_.member_left(Generation{1}, Rank{rank++});
   }
   return ranks();
 }

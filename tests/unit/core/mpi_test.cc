@@ -194,6 +194,20 @@ TEST_SUITE("mpi") {
     }
   }
 
+  TEST_CASE("a rank that others wait for in hvd.init is the cause") {
+    JobBench bench(2);
+    bench.all_running();
+    bench.end(4, ExitStatus::exited(0));
+    bench.tell(ExchangeBroken{Generation{1}, {Rank{3}}, {}, true});
+    CHECK(bench.machine->phase() == Phase::draining);
+    for (std::uint32_t id : {1u, 2u, 3u}) bench.end(id, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->exit_code == 1);
+    CHECK(bench.outcome->cause->status.describe() ==
+          "exited with code 0 without hvd.init, where other ranks wait for it");
+  }
+
   TEST_CASE("a rank that left others behind in MPI is the cause, though it exited with 0") {
     JobBench bench(2);
     bench.all_running();

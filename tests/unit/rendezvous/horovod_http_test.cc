@@ -24,12 +24,19 @@ struct Server {
   std::map<std::uint32_t, std::string> sent;
   std::map<std::uint32_t, std::string> closed;  // why
   std::uint32_t last = 0;
+  std::vector<Rank> deserters;
   HorovodHttp http{
       {[this](std::uint32_t to, std::string bytes) {
          CHECK_FALSE(closed.contains(to));
          sent[to] += bytes;
        },
-       [this](std::uint32_t of, std::string why) { CHECK(closed.emplace(of, std::move(why)).second); }}};
+       [this](std::uint32_t of, std::string why) { CHECK(closed.emplace(of, std::move(why)).second); },
+       {},
+       {},
+       {},
+       {},
+       {},
+       [this](Rank rank) { deserters.push_back(rank); }}};
 
   explicit Server(const Seats& world = three) { http.begin(world); }
 
@@ -148,11 +155,29 @@ TEST_CASE("once a rank has ended nobody is held: Gloo's own time-out counts") {
   Server server;
   server.put("/global/0", "A");
   const auto waits = server.begin_get("/global/1");
-  server.http.left();
+  server.http.left({2});
   CHECK(server.sent[waits] == missing);
   CHECK(server.get("/global/1") == missing);
   CHECK(server.get("/global/0") == ok("A"));
   CHECK(server.get("/global_process_set_hash_1/0") == missing);
+}
+
+TEST_CASE("whoever ended without coming is told once others wait, in either order") {
+  Server server;
+  server.http.left({2});
+  CHECK(server.deserters.empty());
+  server.put("/global/rank_0", "host");
+  CHECK(server.deserters == std::vector{Rank{2}});
+  CHECK(server.http.awaits({1}));
+  CHECK_FALSE(server.http.awaits({0}));
+  server.http.left({1});
+  CHECK(server.deserters == std::vector{Rank{2}, Rank{1}});
+  server.http.left({0});
+  server.put("/global/0", "A");
+  CHECK(server.deserters.size() == 2);
+  server.http.begin(three);
+  server.http.left({1});
+  CHECK(server.deserters.size() == 2);
 }
 
 TEST_CASE("each generation has values of its own, and a late word of the old one changes nothing") {

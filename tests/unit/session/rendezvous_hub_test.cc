@@ -41,6 +41,7 @@ struct Scene {
             nullptr, [this](HostIndex, const std::string& why) { told.push_back("not Horovod's: " + why); },
             nullptr, [this](Generation g) { told.push_back("Horovod's " + std::to_string(g.value)); },
             [this](WorkerId worker) { told.push_back("hopeless " + std::to_string(worker.value)); },
+            [this](Generation, Rank rank) { told.push_back("deserted " + std::to_string(rank.value)); },
             [this](WorkerId worker, const std::string& why) {
               told.push_back("unreachable " + std::to_string(worker.value) + ": " + why);
             }},
@@ -147,7 +148,7 @@ TEST_CASE("a stream of Horovod's door gets one reply and its end") {
   scene.hub->opened({0}, {3}, wire::DoorKind::horovod, {});
   scene.hub->received({0}, {3}, "GET /global/0 HTTP/1.1\r\n\r\n", false);
   CHECK(scene.inbox.empty());
-  scene.hub->member_left({1});
+  scene.hub->member_left({1}, {0});
   CHECK(scene.inbox == "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n");
   CHECK(scene.ended == 2);
   scene.inbox.clear();
