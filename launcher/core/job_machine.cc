@@ -68,6 +68,8 @@ JobMachine::Progress JobMachine::progress() const {
   p.alive = counts.members_that(WorkerState::spawned);
   p.finished = counts.members_that(WorkerState::finished);
   p.joined = met_ ? 0 : counts.joined;
+  p.ordered_at = world_ordered_at_;
+  if (world_stands()) p.newcomers_at = newcomers_start_at();
   p.waiting = counts.members_that_wait;
   return p;
 }

@@ -66,8 +66,9 @@ class JobMachine {
   [[nodiscard]] bool is_member(WorkerId worker) const;
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] std::vector<WorkerView> workers() const;
-  [[nodiscard]] std::vector<NewcomerView> newcomers() const;  // by rank
+  [[nodiscard]] std::vector<WorkerView> newcomers() const;  // by rank
   [[nodiscard]] int restarts() const { return verdict_.restarts; }
+  [[nodiscard]] int restarts_used(Instant now) const { return restarts_.used(now); }  // of --reset-limit
   // Hosts may come and go: the job is elastic, and not ending.
   [[nodiscard]] bool still_changes() const;
   // A generation runs that may be started anew, or one worker of it.
@@ -208,7 +209,7 @@ class JobMachine {
   [[nodiscard]] std::vector<Failure> failures() const;
   std::optional<Disruption> why_unfinished();
   [[nodiscard]] RestartPolicy::Question question_of(const Disruption& disruption) const;
-  void restart_paid(Instant since);
+  void restart_begins(Instant since);
   void count_cause(const Disruption& disruption);
   [[nodiscard]] Follows what_follows(const Disruption& disruption) const;
   [[nodiscard]] bool was_up() const;
@@ -236,6 +237,7 @@ class JobMachine {
   void dismiss(WorkerId id);
   void dismiss_leavers();
   void give_time_to_leave(WorkerId id, Duration time);
+  [[nodiscard]] bool only_newcomers_leave() const;
   [[nodiscard]] std::vector<WorkerId> asked_to_leave() const;
   void await_leavers();
   void grace_of_leavers_over();
@@ -263,7 +265,7 @@ class JobMachine {
   [[nodiscard]] bool has_ready_newcomer(HostIndex host) const;
   [[nodiscard]] bool growth_waits() const;
   [[nodiscard]] bool newcomers_failed(const Disruption& disruption) const;
-  void go_on_without_newcomers(const Disruption& disruption, RestartPolicy::Decision decision);
+  void go_on_without_newcomers(const Disruption& disruption);
   void order_newcomers();
   void plan_newcomers(int size);
   [[nodiscard]] bool newcomers_have_taken_ranks() const;
@@ -271,10 +273,9 @@ class JobMachine {
   void review_newcomers();
   void newcomer_ended(WorkerId id, const std::string& last_words);
   void newcomer_is_lost(const Worker& worker, Cause why, bool finished);
-  void newcomer_costs(const Worker& worker, notice::NewcomerFailed& told);
-  void say_what_is_left(notice::NewcomerFailed& told) const;
-  void newcomers_are_paid();
+  void newcomers_back_off();
   void newcomers_due();
+  [[nodiscard]] std::optional<Instant> newcomers_start_at() const;
   void watch_newcomers();
 
   // members
@@ -385,7 +386,8 @@ class JobMachine {
   bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
   bool announced_ = false;                        // members were told that the world is about to change
   bool newcomers_given_up_ = false;               // one has finished: there was nothing for it to do
-  bool newcomers_unpaid_ = false;                 // one has failed, and no restart was left
+  int newcomers_failed_ = 0;                      // in a row, before any has joined
+  WorkerId last_newcomer_that_failed_{};          // or one that was there then
   Instant newcomers_from_{};                      // none is started before
   std::set<WorkerId> unplaced_;                   // they live when the job is closed, and are no members
   std::optional<std::string> discovery_problem_;  // nothing: it has not answered yet; empty: it has

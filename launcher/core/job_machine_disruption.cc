@@ -55,21 +55,20 @@ void JobMachine::disrupt(const Disruption& disruption) {
   }
   if (may_go_on_without_it(disruption)) return go_on_without_it(disruption);
   if (!elastic()) return end_because(disruption.kind);
-  if (horovod_ && in_place_now() && !program_ends()) {
+  if (horovod_ && in_place_now()) {  // within hvd.init of a world that is over, where nobody can tell them
     for (const auto& [id, worker] : world_.all())
-      if (worker.member && !worker.has_state) world_.doom(id, Fate::condemned);
+      if (worker.member && worker.alive() && !worker.has_state) world_.doom(id, Fate::condemned);
   }
   const bool survivors = world_.counts().survivors > 0;
   const bool in_place = in_place_now();
   if (program_ends()) return survivors ? finish_without(disruption) : finish_alone(disruption);
-  const auto question = question_of(disruption);
+  using Decision = RestartPolicy::Decision;
+  auto question = question_of(disruption);
+  question.free = spared_ = newcomers_failed(disruption);
   const auto decision = restarts_.decide(question, now_);
   restarts_.apply(decision, question, now_);
-  using Decision = RestartPolicy::Decision;
   const bool as_well = decision == Decision::same_restart;
-  spared_ = newcomers_failed(disruption);
-  const bool unpaid = spared_ && decision == Decision::out_of_restarts;
-  if ((decision == Decision::restart || decision == Decision::out_of_restarts) && !unpaid) {
+  if (decision == Decision::restart || decision == Decision::out_of_restarts) {
     // Of a world that never met the failure before it may yet be the reason for the end.
     if (!unfinished_ || (world_.begun() && decision == Decision::out_of_restarts)) last_cause_.reset();
     if (decision == Decision::out_of_restarts) {
@@ -78,15 +77,16 @@ void JobMachine::disrupt(const Disruption& disruption) {
       return end_because(disruption.kind);
     }
     ++verdict_.restarts;
-    restart_paid(disruption.since);
+    restart_begins(disruption.since);
   }
-  if (!as_well || disruption.kind == Outcome::Kind::host_lost) count_cause(disruption);
-  blaming_ = !disruption.planned && !as_well && !unpaid;
+  if ((!as_well && !spared_) || disruption.kind == Outcome::Kind::host_lost) count_cause(disruption);
+  if (spared_) restart_begins(disruption.since);
+  blaming_ = !disruption.planned && !as_well;
   if (!as_well) changed_by_ = disruption.what;  // else the first failure stays the first
   survivors_stay_ = in_place && survivors;
   if (in_place && !survivors) tell_that_state_is_lost();
   if (spared_) {
-    go_on_without_newcomers(disruption, decision);
+    go_on_without_newcomers(disruption);
   } else if (!disruption.planned) {
     tell(notice::Restarting{world_.generation(), disruption.what, as_well, what_follows(disruption),
                             as_well ? verdict_.restarts : restarts_.spent(), restarts_.limit().count,
@@ -141,9 +141,8 @@ RestartPolicy::Question JobMachine::question_of(const Disruption& disruption) co
 }
 
 // What a host does that nobody hears of is lost, from its last sign of life on.
-void JobMachine::restart_paid(Instant since) {
+void JobMachine::restart_begins(Instant since) {
   restarts_.begin(since == Instant{} ? now_ : std::clamp(since, began_, now_));
-  newcomers_are_paid();
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member || roster_.at(worker.seat.host).state != HostState::ready) continue;
     if (worker.state != WorkerState::finished && worker.state != WorkerState::exited) restarts_.cover(id);
@@ -155,7 +154,8 @@ Follows JobMachine::what_follows(const Disruption& disruption) const {
   if (disruption.kind == Outcome::Kind::port_refused) return Follows::tries_again;
   if (!survivors_stay_) return Follows::all_start_anew;
   const bool all_live = world_.counts().survivors == world_.counts().members;
-  return all_live ? Follows::all_go_on : Follows::others_go_on;
+  if (all_live) return Follows::all_go_on;
+  return world_.counts().survivors < least_size() ? Follows::others_wait : Follows::others_go_on;
 }
 
 // A number that is skipped must not look like a line that was lost.

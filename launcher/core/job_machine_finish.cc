@@ -112,7 +112,7 @@ bool JobMachine::may_go_on_without() {
     return false;
   }
   ++verdict_.restarts;
-  restart_paid(owed->since);
+  restart_begins(owed->since);
   count_cause(*owed);
   tell(notice::Restarting{world_.generation(), owed->what, false, Follows::others_go_on, restarts_.spent(),
                           restarts_.limit().count, restarts_.limit().window, was_up()});

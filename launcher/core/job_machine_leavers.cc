@@ -61,6 +61,13 @@ void JobMachine::give_time_to_leave(WorkerId id, Duration time) {
   });
 }
 
+// What they load is lost with their hosts, and all others wait for them: there is nothing to settle.
+bool JobMachine::only_newcomers_leave() const {
+  const auto go = leavers();
+  return !announced_ && change_needed().second &&
+         std::none_of(go.begin(), go.end(), [this](WorkerId id) { return world_.at(id).has_state; });
+}
+
 // Members that were told to leave a world that goes on; at the end of a program they may finish.
 std::vector<WorkerId> JobMachine::asked_to_leave() const {
   std::vector<WorkerId> out;

@@ -29,8 +29,11 @@ void JobMachine::on(const WorldJoined& event) {
   disarm(Deadline::join);
   unfinished_.reset();
   failed_before_.clear();
-  for (const auto& [id, worker] : world_.all())
-    if (worker.member) world_.change(id, [](Worker& it) { it.has_state = it.joined = true; });
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.member) continue;
+    if (!worker.has_state) newcomers_failed_ = 0;  // one has joined
+    world_.change(id, [](Worker& it) { it.has_state = it.joined = true; });
+  }
   if (phase_ != Phase::running || !elastic()) return;
   if (survivors_stay_) tell_generation();
   consider_change();
@@ -56,7 +59,10 @@ void JobMachine::on(const WorldBroken& event) {
 void JobMachine::on(const MemberWaits& event) {
   const auto* worker = world_.find(event.worker);
   if (worker != nullptr && worker->may_join() && event.generation.value == 0) {
-    world_.change(event.worker, [](Worker& it) { it.waits = true; });
+    world_.change(event.worker, [this](Worker& it) {
+      it.waits = true;
+      it.since = now_;
+    });
     watch_newcomers();
     return consider_change();
   }

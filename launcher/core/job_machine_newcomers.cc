@@ -8,14 +8,18 @@
 #include "launcher/core/job_machine.h"
 
 namespace trainrun::core {
+namespace {
+
+constexpr Duration first_wait = seconds(1), longest_wait = seconds(30);
+
+}  // namespace
 
 // Whoever starts anew can be given its place later. Not Horovod's own ranks, which have theirs by their
 // environment; and of a program that has not met yet nobody knows what it is.
 bool JobMachine::grows_later() const { return world_elastic_ && first_took_ && !horovod_ && in_place_now(); }
 
 bool JobMachine::takes_newcomers() const {
-  return grows_later() && world_stands() && !newcomers_given_up_ && !program_ends() &&
-         (!newcomers_unpaid_ || restarts_.left(now_));
+  return grows_later() && world_stands() && !newcomers_given_up_ && !program_ends();
 }
 
 int JobMachine::least_size() const {
@@ -54,10 +58,7 @@ std::vector<const Worker*> JobMachine::joining(int survivors, int size) const {
 
 // Horovod's own ranks have their place by their environment, so the others wait for whoever comes anew. But
 // after one of those has failed they go on alone, and try again as late as others do.
-bool JobMachine::growth_waits() const {
-  return horovod_ &&
-         (newcomers_given_up_ || newcomers_from_ > now_ || (newcomers_unpaid_ && !restarts_.left(now_)));
-}
+bool JobMachine::growth_waits() const { return horovod_ && (newcomers_given_up_ || newcomers_from_ > now_); }
 
 // The world has not met, all who were there before live, and they are enough.
 bool JobMachine::newcomers_failed(const Disruption& disruption) const {
@@ -71,43 +72,29 @@ bool JobMachine::newcomers_failed(const Disruption& disruption) const {
 }
 
 // Where they never came, the next try is as far off as they were waited for: it may be in vain again.
-void JobMachine::go_on_without_newcomers(const Disruption& disruption, RestartPolicy::Decision decision) {
-  constexpr Duration least_pause = seconds(1);
-  notice::NewcomerFailed told{disruption.what, world_.counts().survivors};
-  newcomers_unpaid_ = decision == RestartPolicy::Decision::out_of_restarts;
-  told.as_well = decision == RestartPolicy::Decision::same_restart;
-  const auto* late = std::get_if<cause::MembersMissing>(&disruption.what);
-  newcomers_from_ = std::max(
-      newcomers_from_,
-      now_ + std::max({least_pause, restarts_.backoff(), late != nullptr ? late->waited : least_pause}));
-  say_what_is_left(told);
-  tell(std::move(told));
+void JobMachine::go_on_without_newcomers(const Disruption& disruption) {
+  newcomers_back_off();
+  if (const auto* late = std::get_if<cause::MembersMissing>(&disruption.what))
+    newcomers_from_ = std::max(newcomers_from_, now_ + late->waited);
+  tell(notice::NewcomerFailed{disruption.what, world_.counts().survivors, newcomers_from_ - now_});
 }
 
-// Of the restarts, and when the next newcomer is started.
-void JobMachine::say_what_is_left(notice::NewcomerFailed& told) const {
-  told.used_up = newcomers_unpaid_;
-  told.restart = restarts_.spent();
-  told.limit = restarts_.limit().count;
-  told.window = restarts_.limit().window;
-  const auto next = newcomers_unpaid_ ? restarts_.next_left(now_) : now_;
-  if (next) told.again = std::max(*next, newcomers_from_) - now_;
+// Whoever lives now and has not joined belongs to this failure.
+void JobMachine::newcomers_back_off() {
+  auto wait = first_wait;
+  for (int i = 0; i < newcomers_failed_ && wait < longest_wait; ++i) wait *= 2;
+  ++newcomers_failed_;
+  newcomers_from_ = std::max(newcomers_from_, now_ + std::min(wait, longest_wait));
+  last_newcomer_that_failed_ = world_.last();
 }
 
-std::string state_of_newcomer(const NewcomerView& newcomer) {
-  if (newcomer.waits) return "ready";
-  if (newcomer.worker.state == WorkerState::ordered) return "starting";
-  return "loading";
-}
-
-std::vector<NewcomerView> JobMachine::newcomers() const {
-  std::vector<NewcomerView> all;
+std::vector<WorkerView> JobMachine::newcomers() const {
+  std::vector<WorkerView> all;
   for (const auto id : world_.newcomers()) {
     const auto& worker = world_.at(id);
-    all.push_back({{id, worker.seat, worker.pid, worker.state, worker.since}, worker.waits});
+    all.push_back({id, worker.seat, worker.pid, worker.state, worker.since, true, worker.waits, true});
   }
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a.worker.seat.rank < b.worker.seat.rank; });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seat.rank < b.seat.rank; });
   return all;
 }
 
@@ -157,7 +144,10 @@ void JobMachine::plan_newcomers(int size) {
 }
 
 // Hosts come, or all ranks start anew: what befell others says nothing of them.
-void JobMachine::newcomers_may_come() { newcomers_given_up_ = newcomers_unpaid_ = false; }
+void JobMachine::newcomers_may_come() {
+  newcomers_given_up_ = false;
+  newcomers_failed_ = 0;
+}
 
 // Those for which there is no place any more.
 void JobMachine::review_newcomers() {
@@ -192,6 +182,8 @@ void JobMachine::newcomer_ended(WorkerId id, const std::string& last_words) {
   consider_change();
 }
 
+// It costs no restart, since nobody is disturbed: a bad host would use up what protects the others. Those
+// that fail together are noticed one after the other, and slow down what follows once.
 void JobMachine::newcomer_is_lost(const Worker& worker, Cause why, bool finished) {
   world_.change(worker.id, [](Worker& it) { it.newcomer = false; });
   notice::NewcomerFailed told{std::move(why), world_stands() ? world_.size() : 0};
@@ -199,46 +191,24 @@ void JobMachine::newcomer_is_lost(const Worker& worker, Cause why, bool finished
     newcomers_given_up_ = true;
     return tell(std::move(told));
   }
-  newcomer_costs(worker, told);
-  auto rest = told.as_well ? std::nullopt : rest_of(worker.seat.host);
+  const bool as_well = worker.id <= last_newcomer_that_failed_;
+  if (!as_well) newcomers_back_off();
+  auto rest = as_well ? std::nullopt : rest_of(worker.seat.host);
   told.rests = rest.has_value();
-  if (rest && !told.used_up) {  // without the culprit there is no crash loop to slow down
-    newcomers_from_ = now_;
-    told.again = Duration::zero();
-  }
+  if (rest) newcomers_from_ = now_;  // without the culprit there is no crash loop to slow down
+  told.again = std::max(Duration::zero(), newcomers_from_ - now_);
   tell(std::move(told));
   if (rest) tell(std::move(*rest));
 }
 
-// What a failed rank costs, but that the world does not wait. Those that fail together are noticed one after
-// the other, and are paid for once.
-void JobMachine::newcomer_costs(const Worker& worker, notice::NewcomerFailed& told) {
-  told.as_well = worker.paid;
-  if (restarts_.left(now_)) newcomers_unpaid_ = false;
-  if (!told.as_well) {
-    newcomers_unpaid_ = !restarts_.spend(now_);
-    if (!newcomers_unpaid_) {
-      ++verdict_.restarts;
-      count_cause({.cause = CauseKind::rank_failed});
-      newcomers_are_paid();
-      newcomers_from_ = now_ + restarts_.backoff();
-    }
-  }
-  say_what_is_left(told);
-}
-
-// Who lives now and has not joined belongs to the failure that a restart was paid for.
-void JobMachine::newcomers_are_paid() {
-  for (const auto id : std::set<WorkerId>(world_.newcomers()))
-    world_.change(id, [](Worker& it) { it.paid = true; });
+// Since one has failed; nothing: they are started now, or never.
+std::optional<Instant> JobMachine::newcomers_start_at() const {
+  if (newcomers_from_ > now_ && (takes_newcomers() || horovod_)) return newcomers_from_;
+  return std::nullopt;
 }
 
 void JobMachine::watch_newcomers() {
-  std::optional<Instant> next;
-  if (newcomers_unpaid_ && !restarts_.left(now_))
-    next = restarts_.next_left(now_);
-  else if (newcomers_from_ > now_ && (takes_newcomers() || horovod_))
-    next = newcomers_from_;
+  auto next = newcomers_start_at();
   for (const auto id : world_.newcomers()) {
     const auto& worker = world_.at(id);
     if (worker.waits || worker.state != WorkerState::spawned) continue;

@@ -17,7 +17,11 @@ RankRef JobMachine::who(const Failure& failure) const {
 std::vector<JobMachine::WorkerView> JobMachine::workers() const {
   std::vector<WorkerView> all;
   for (const auto& [id, worker] : world_.all()) {
-    if (worker.member) all.push_back({id, worker.seat, worker.pid, worker.state, worker.since});
+    if (!worker.member) continue;
+    WorkerView view{id, worker.seat, worker.pid, worker.state, worker.since};
+    if (worker.state == WorkerState::spawned && !met_ && world_.counts().joined > 0)
+      (worker.joined ? view.waits : view.loads) = true;
+    all.push_back(view);
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seat.rank < b.seat.rank; });
   return all;

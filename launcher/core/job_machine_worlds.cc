@@ -240,7 +240,10 @@ void JobMachine::consider_change() {
   review_newcomers();
   order_newcomers();
   release_unused();
-  if (survivors_stay_) return;  // its members have not met yet
+  if (survivors_stay_) {  // its members have not met yet
+    if (only_newcomers_leave()) disrupt(describe_change(false, true));
+    return;
+  }
   if (const auto [come, leave] = change_needed(); come || leave) {
     if (grows_later() && !leave && all_newcomers_wait()) {  // nobody else will come soon
       if (announced_) return;

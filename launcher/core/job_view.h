@@ -25,10 +25,12 @@ struct JobProgress {
   int hosts = 0, hosts_ready = 0;
   int ranks = 0, started = 0, alive = 0, finished = 0;
   int joined = 0;        // in the rendezvous, where others are awaited; none once all have met
+  Instant ordered_at{};  // the world: since when those who have joined may have waited
   int waiting = 0;       // they have left the world, and are ready for the next one
   int newcomers = 0;     // beside the ranks: they start, and join when they are ready
-  int ending = 0;        // of those who must end
-  Instant drained_at{};  // draining: when that began
+  std::optional<Instant> newcomers_at{};  // others are started then, after the failure of one
+  int ending = 0;                         // of those who must end
+  Instant drained_at{};                   // draining: when that began
 };
 
 // For whoever asks what the world looks like.
@@ -51,14 +53,11 @@ struct WorkerView {
   Seat seat;
   std::uint32_t pid = 0;
   WorkerState state = WorkerState::ordered;
-  Instant since{};  // of the state
+  Instant since{};        // of the state
+  bool newcomer = false;  // it is to join, and its rank is planned
+  bool waits = false;     // it has loaded, and waits for its place, or for others
+  bool loads = false;     // others wait for it, or it is a newcomer
 };
-
-// One that is to join, with the rank that is planned for it.
-struct NewcomerView {
-  WorkerView worker;
-  bool waits = false;  // for its place
-};
-std::string state_of_newcomer(const NewcomerView& newcomer);
+std::string state_of(const WorkerView& worker);
 
 }  // namespace trainrun::core

@@ -28,6 +28,8 @@ std::string_view to_string(Follows follows) {
       return "all go on";
     case Follows::others_go_on:
       return "others go on";
+    case Follows::others_wait:
+      return "others wait";
   }
   return {};
 }

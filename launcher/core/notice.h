@@ -24,7 +24,8 @@ enum class EndAnswer : std::uint8_t { ends_ranks, ends_job, ends_already, kills 
 std::string_view to_string(EndAnswer answer);
 
 // What follows from a failure.
-enum class Follows : std::uint8_t { tries_again, all_start_anew, all_go_on, others_go_on };
+// others_wait: too few are left, until another one has come in its place.
+enum class Follows : std::uint8_t { tries_again, all_start_anew, all_go_on, others_go_on, others_wait };
 std::string_view to_string(Follows follows);
 
 // By which ranks of a program find each other. none: by nothing, as --compat says.
@@ -105,16 +106,10 @@ struct NewcomersStart {
 struct NewcomerFailed {
   Cause cause;
   int ranks = 0;                    // of the world, which goes on without it; 0: it is being formed
-  std::optional<Duration> again{};  // until another is started in its place; nothing: none is
-  int restart = 0;                  // as in Restarting; 0: it finished, which costs nothing
-  int limit = 0;
-  Duration window{};
-  bool as_well = false;  // the failure of another has paid for it
-  bool used_up = false;  // no restart is left
-  bool rests = false;    // its host does for it: another one takes its place, if there is one
+  std::optional<Duration> again{};  // until another is started in its place; nothing: it has finished
+  bool rests = false;               // its host does for it: another one takes its place, if there is one
   TRAINRUN_RECORD("newcomer failed") {
-    v("cause", cause), v("ranks", ranks), v("again", again), v("restart", restart), v("limit", limit);
-    v("window", window), v("as_well", as_well), v("used_up", used_up), v("rests", rests);
+    v("cause", cause), v("ranks", ranks), v("again", again), v("rests", rests);
   }
 };
 // Those that were started and have not joined are ended: they have no place any more.

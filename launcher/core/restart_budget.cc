@@ -29,19 +29,12 @@ bool RestartBudget::spend(Instant now) {
   return true;
 }
 
-bool RestartBudget::left(Instant now) const {
-  const auto within =
-      std::count_if(taken_.begin(), taken_.end(), [&](Instant at) { return now - at <= limit_.window; });
-  return within < limit_.count;
+int RestartBudget::used(Instant now) const {
+  return static_cast<int>(
+      std::count_if(taken_.begin(), taken_.end(), [&](Instant at) { return now - at <= limit_.window; }));
 }
 
-std::optional<Instant> RestartBudget::next_left(Instant now) const {
-  if (limit_.count == 0 || limit_.window > longest_window) return std::nullopt;
-  const auto oldest =
-      std::find_if(taken_.begin(), taken_.end(), [&](Instant at) { return now - at <= limit_.window; });
-  if (oldest == taken_.end()) return now;
-  return *oldest + limit_.window + Duration(1);
-}
+bool RestartBudget::left(Instant now) const { return used(now) < limit_.count; }
 
 void RestartBudget::progressed() {
   if (crashes_ == 0 || forgiven_ == max_forgiven) return;

@@ -25,8 +25,6 @@ class RestartBudget {
   explicit RestartBudget(const RestartLimit& limit) : limit_(limit) {}
 
   [[nodiscard]] bool left(Instant now) const;
-  // When the window has let go of one, where none is left; nothing: never.
-  [[nodiscard]] std::optional<Instant> next_left(Instant now) const;
   // Takes one; false when none is left, and then nothing has changed.
   bool spend(Instant now);
   // The job works again: what was spent before makes no later restart wait. It stays spent. A job that works
@@ -39,6 +37,7 @@ class RestartBudget {
   // made progress not at all, the following ones 1 s, 2 s, 4 s ..., at most 30 s.
   [[nodiscard]] Duration backoff() const;
   [[nodiscard]] int spent() const { return static_cast<int>(taken_.size()); }
+  [[nodiscard]] int used(Instant now) const;  // within the window
 
  private:
   RestartLimit limit_;

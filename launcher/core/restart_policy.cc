@@ -14,6 +14,7 @@ RestartPolicy::Decision RestartPolicy::decide(const Question& question, Instant 
                        std::all_of(question.failed.begin(), question.failed.end(),
                                    [this](WorkerId worker) { return workers_.contains(worker); });
   if (belongs) return Decision::same_restart;
+  if (question.free) return Decision::change;
   return budget_.left(now) ? Decision::restart : Decision::out_of_restarts;
 }
 

@@ -21,6 +21,7 @@ class RestartPolicy {
 
   struct Question {
     bool planned = false;             // no failure
+    bool free = false;                // one that those who go on do not pay for
     std::optional<HostIndex> lost{};  // a host was lost
     std::vector<WorkerId> failed{};   // of the members, when a rank failed or a host was lost
   };
@@ -48,11 +49,11 @@ class RestartPolicy {
   // See RestartBudget.
   bool spend(Instant now) { return budget_.spend(now); }
   [[nodiscard]] bool left(Instant now) const { return budget_.left(now); }
-  [[nodiscard]] std::optional<Instant> next_left(Instant now) const { return budget_.next_left(now); }
   void progressed() { budget_.progressed(); }
   void proved() { budget_.proved(); }
   [[nodiscard]] Duration backoff() const { return budget_.backoff(); }
   [[nodiscard]] int spent() const { return budget_.spent(); }
+  [[nodiscard]] int used(Instant now) const { return budget_.used(now); }
   [[nodiscard]] const RestartLimit& limit() const { return limit_; }
 
  private:

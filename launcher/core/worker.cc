@@ -15,6 +15,15 @@ std::string to_string(WorkerState state) {
   return {};
 }
 
+std::string state_of(const WorkerView& worker) {
+  if (worker.state == WorkerState::spawned || worker.waits) {
+    if (worker.waits && worker.newcomer) return "ready";
+    if (worker.waits) return "waiting";
+    if (worker.loads) return "loading";
+  }
+  return to_string(worker.state);
+}
+
 bool Worker::ended_well() const { return member && fate == Fate::stays && !alive() && status.success(); }
 
 bool Worker::awaited() const {

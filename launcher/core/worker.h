@@ -40,7 +40,6 @@ struct Worker {
   bool member = true;  // of the current world
   bool newcomer =
       false;  // it has had no place so far, and is to have one; any other that is no member has none any more
-  bool paid = false;  // it was a newcomer when a restart was paid for another failure
   Fate fate = Fate::stays;
   std::optional<Instant> leaves_by{};  // it was told to go, and is ended then; after SIGKILL: given up
   bool has_state = false;              // it was in a world that had met

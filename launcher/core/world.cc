@@ -42,7 +42,7 @@ void World::admit(WorkerId id, const Seat& seat) {
   change(id, [&seat](Worker& worker) {
     worker.seat = seat;
     worker.member = true;
-    worker.newcomer = worker.joined = worker.waits = worker.paid = false;
+    worker.newcomer = worker.joined = worker.waits = false;
     if (worker.fate == Fate::asked_to_leave) worker.fate = Fate::stays;
     worker.leaves_by.reset();
   });

@@ -75,6 +75,7 @@ class World {
   // Those that live and have no place any more, in the same order.
   [[nodiscard]] const std::set<WorkerId>& dismissed() const { return dismissed_; }
   // Those that may join, in the same order.
+  [[nodiscard]] WorkerId last() const { return last_; }  // that was ordered
   [[nodiscard]] const std::set<WorkerId>& newcomers() const { return newcomers_; }
 
   // ---- what is counted

@@ -31,6 +31,8 @@ const char* words_of(Follows follows) {
       return "all ranks go on in the next generation";
     case Follows::others_go_on:
       return "the others go on without it in the next generation";
+    case Follows::others_wait:
+      return "the others wait for another in its place";
   }
   return "";
 }
@@ -113,16 +115,10 @@ struct NoticeWords {
     if (it.ranks > 0)
       line += fmt::format("; {} without {}",
                           it.ranks == 1 ? "1 rank goes on" : fmt::format("{} ranks go on", it.ranks), who);
-    if (it.restart == 0) return {line};
-    const auto window = describe_window({it.limit, it.window});
-    const auto in = it.again > Duration::zero() ? " in " + format_duration(*it.again) : std::string{};
-    if (it.used_up)
-      return {fmt::format("{}{} {} {} {} used up{}", line, it.ranks > 0 && !it.again ? " for good:" : ";",
-                          counted(it.limit, "restart"), window, it.limit == 1 ? "is" : "are",
-                          it.ranks > 0 && it.again ? ": starting " + who + " again" + in : "")};
-    if (it.ranks > 0 && !it.rests) line += "; starting " + who + " again" + in;
-    if (it.as_well) return {fmt::format("{} (still restart {})", line, it.restart)};
-    return {fmt::format("{} (restart {} of {} {})", line, it.restart, it.limit, window)};
+    if (it.again && it.ranks > 0 && !it.rests)
+      line += "; starting " + who + " again" +
+              (*it.again > Duration::zero() ? " in " + format_duration(*it.again) : "");
+    return {line};
   }
   Lines operator()(const notice::NewcomersLeave& it) const {
     return {fmt::format("ending {}, which had not joined: {}", list_names(names(it.ranks)),
@@ -292,7 +288,7 @@ struct NoticeWords {
     const auto kill = it.kill_in > Duration::zero() ? "SIGKILL in " + format_duration(it.kill_in)
                                                     : std::string("by SIGKILL now");
     if (it.ranks == 0)
-      return {fmt::format("{}; what ranks have started still runs: {}", words(it.cause), kill)};
+      return {fmt::format("{}; processes that are no ranks still run: {}", words(it.cause), kill)};
     return {fmt::format("{}; ending {}{}: {}", words(it.cause), counted(it.ranks, "rank"),
                         it.unplaced ? " that had not joined" : "", kill)};
   }

@@ -31,7 +31,7 @@ exec "$@"
         self.await_world(self.job, 2, 3)
 
     def test_they_are_started_again_after_the_rest_of_their_host(self):
-        self.begin("--reset-limit", 20, "--blacklist-cooldown-range", "1s", "1s", newcomer="[ -e good ] || exit 7")
+        self.begin("--reset-limit", 1, "--blacklist-cooldown-range", "1s", "1s", newcomer="[ -e good ] || exit 7")
         self.job.wait_for("b cools down", "err")
         with open(self.folder + "/good", "w", encoding="ascii"):
             pass
@@ -39,15 +39,15 @@ exec "$@"
         self.job.signal(signal.SIGTERM)
         done = self.assertEnds(self.job.wait(), 143)
         self.assertSays(done, "^trainrun: rank 3 on b exited with code 7 before it had joined; 3 ranks go on without it; "
-                              r"starting it again .*\(restart 2 of 20",
-                        r"^trainrun: rank 3 on b .*; 3 ranks go on without it \(restart \d of 20 in .*\)\ntrainrun: b cools down",
+                              r"starting it again in",
+                        r"^trainrun: rank 3 on b .*; 3 ranks go on without it\ntrainrun: b cools down",
                         "^trainrun: generation 3: 4 ranks on 2 hosts; rank 3 on b is ready; state kept by 3 survivors")
 
     def test_the_job_ends_while_one_loads(self):
         self.begin("--grace", "30s", newcomer="read -r _ < load", epochs=2)
         done = self.assertEnds(self.job.wait(), 0)
         self.assertSays(done, "^trainrun: starting rank 3 on b, which joins when it is ready$")
-        self.assertQuietOn(done, "left .* behind", "still runs")
+        self.assertQuietOn(done, "left .* behind", "still run")
 
     def test_the_user_sees_them(self):
         self.begin(newcomer="read -r _ < load")

@@ -65,7 +65,7 @@ class Deaths(ElasticTest):
         second = self.await_world(2, 3)
         self.assertEqual(len({pid for _, _, pid in first.values()} & {pid for _, _, pid in second.values()}), 2, self.job.err)
         self.assertGreater(second[0][1], 0)
-        self.end("rank 0 on node1 was killed by SIGKILL; the others go on without it", "state kept by 2 survivors")
+        self.end("rank 0 on node1 was killed by SIGKILL; the others wait for another in its place", "state kept by 2 survivors")
 
 
 class Changes(ElasticTest):

@@ -73,6 +73,7 @@ class Judge {
 
   void begins(const core::BeginWorld& begin);
   void check_in_place(const core::BeginWorld& begin);
+  void check_neighbours(const core::BeginWorld& begin);
   void check_size(const core::BeginWorld& begin);
   void check_places(const core::BeginWorld& begin);
   void starts(const core::StartWorker& start);
@@ -119,6 +120,8 @@ class Judge {
   void check_gathering();
   void check_cooling();
   [[nodiscard]] int good_slots(Link link) const;
+  void newcomers_may_come();
+  [[nodiscard]] bool horovods_may_come() const;
   [[nodiscard]] int slots_for_newcomers() const;
   [[nodiscard]] bool budget_left() const;
   void note_back_off(const core::notice::BackingOff& told);
@@ -232,6 +235,7 @@ class Judge {
   Generation proved_{};                // the latest that has stood for a minute
   Instant told_at_{};                  // ... and when
   bool charged_ = false;               // since the latest world began
+  bool without_newcomers_ = false;     // the same: the survivors go on without them
   std::optional<Duration> backs_off_;  // ordered in this step
   bool rests_now_ = false;             // a host, for its ranks' failures: told in this step
   bool drains_for_charge_ = false;     // what was charged is being drained ...
@@ -259,17 +263,17 @@ class Judge {
   int kept_state_ = 0;                     // workers of the world that have been in one that met
   int hosts_lost_ = 0;                     // at any time
   bool grows_ = false;                     // the brain knows that it can take newcomers
+  bool horovods_ = false;                  // its ranks were Horovod's when it met
   bool elastic_world_ = false;             // its members can be in the next one without a new process
 
-  std::optional<WorkerId> newcomer_failed_;                   // the latest event
-  bool newcomer_finished_ = false;                            // the same
-  bool told_of_newcomer_ = false, newcomer_charged_ = false;  // in this step
-  int charged_now_ = 0;                                       // restarts
-  std::set<WorkerId> planned_now_;                            // newcomers
-  std::set<WorkerId> paid_newcomers_;  // they were there when a restart was paid: the end of each is free
-  bool newcomers_given_up_ = false;    // one of them has finished, and no host has come since
-  bool newcomers_unpaid_ = false;      // one of them has failed, and no restart was left
-  bool hosts_come_ = false;            // by the latest event
+  std::optional<WorkerId> newcomer_failed_;  // the latest event
+  bool newcomer_finished_ = false;           // the same
+  bool told_of_newcomer_ = false;            // in this step
+  int charged_now_ = 0;                      // restarts
+  int newcomers_failed_ = 0;                 // in a row, before a world has met
+  WorkerId last_newcomer_that_failed_{};
+  bool newcomers_given_up_ = false;  // one of them has finished, and no host has come since
+  bool hosts_come_ = false;          // by the latest event
   Instant newcomers_from_{};
   bool death_ = false;  // of a rank or a host: told as what ended the world
 

@@ -155,16 +155,19 @@ int Judge::size_on(int slots) const {
 // go.
 bool Judge::change_is_due() const {
   if (!goes_on() || program_ends() || over_ || !world_) return false;
-  if (kept_ && met_ != world_->placement.generation) return false;
   const int size = size_on(good_slots(Link::ready));
-  bool leaves = false;
+  bool leaves = false, state_leaves = false;
   for (const auto& [id, worker] : workers_) {
     if (worker.dismissed && lives(worker)) return false;
     const auto& on = hosts_.at(worker.seat.host.value);
-    leaves = leaves || (is_member(worker) && lives(worker) && (!on.listed || on.leaving || on.removed));
+    const bool goes = is_member(worker) && lives(worker) && (!on.listed || on.leaving || on.removed);
+    leaves = leaves || goes;
+    state_leaves = state_leaves || (goes && worker.was_member);
   }
-  const bool grows =
-      size > static_cast<int>(world_->workers.size()) && (!grows_later() || newcomers(true) > 0);
+  // Those that load are waited for, but not on hosts that go.
+  if (kept_ && met_ != world_->placement.generation) return size > 0 && leaves && !state_leaves;
+  const bool grows = size > static_cast<int>(world_->workers.size()) &&
+                     (horovods_ ? horovods_may_come() : !grows_later() || newcomers(true) > 0);
   return grows || (size > 0 && leaves);
 }
 

@@ -84,14 +84,18 @@ void Judge::check_costs(const JobMachine& machine) {
     crashes_.insert(crashes_.end(), static_cast<std::size_t>(more), now_);
     std::erase_if(crashes_, [&](Instant at) { return now_ - at > limit.window; });
   }
-  const bool for_newcomer = std::exchange(newcomer_charged_, false);
-  if (for_newcomer &&
-      newcomers_from_ - now_ != (rests_now_ ? Duration::zero() : longest_wait(crashes_.size())))
-    fail("a newcomer's back-off is not what the failures in a row ask for");
-  if (charged_now > 0 && !for_newcomer) {
-    charged_ = true;
-    drains_for_charge_ = !program_ends();
-    crashes_at_ = crashes_.size();
+  // Those that survivors wait for in Horovod's way: the world ends without them, and nobody pays.
+  const bool without_newcomers = ended_the_world && told_of_newcomer_ && horovods_;
+  if (charged_now > 0 || without_newcomers) {
+    if (charged_now > 0) {
+      charged_ = true;
+      drains_for_charge_ = !program_ends();
+      crashes_at_ = crashes_.size();
+    } else {
+      for (const auto id : failed_)
+        if (workers_.at(id).was_member) fail("a rank that had state fails, and nobody pays");
+      without_newcomers_ = true;
+    }
     if (!restart_since_) restart_since_ = asked_since_.value_or(now_);
     for (const auto& [id, worker] : workers_) {
       if (!world_ || worker.generation != world_->placement.generation) continue;
@@ -129,7 +133,8 @@ void Judge::check_backoff(Phase phase) {
   if (owed && !backs_off_ && (phase == Phase::cooling || phase == Phase::forming) &&
       crashes_at_ == crashes_.size())
     fail("failures in a row are not waited for");
-  if (std::exchange(rests_now_, false) && !charged_) fail("a host rests for what was not charged");
+  if (std::exchange(rests_now_, false) && !charged_ && !without_newcomers_)
+    fail("a host rests for what was not charged");
 }
 
 // A world has come up when all are started and, if some were there before, all have met.

@@ -31,7 +31,6 @@ void Judge::note_newcomer(const JobEvent& event) {
   if (const auto* waits = std::get_if<MemberWaits>(&event); waits != nullptr && waits->generation.value == 0)
     if (const auto it = workers_.find(waits->worker); it != workers_.end() && it->second.newcomer)
       it->second.ready = true;
-  planned_now_.clear();
   hosts_come_ = false;
   const auto is_new = [this](const Host& one) {
     return std::none_of(hosts_.begin(), hosts_.end(),
@@ -40,7 +39,7 @@ void Judge::note_newcomer(const JobEvent& event) {
   if (const auto* add = std::get_if<AddHosts>(&event)) hosts_come_ = !add->hosts.empty();
   if (const auto* list = std::get_if<HostsDiscovered>(&event))
     hosts_come_ = std::any_of(list->hosts.begin(), list->hosts.end(), is_new);
-  if (hosts_come_ && goes_on()) newcomers_given_up_ = newcomers_unpaid_ = false;
+  if (hosts_come_ && goes_on()) newcomers_may_come();
 }
 
 void Judge::plans(const PlanNewcomers& plan) {
@@ -68,7 +67,6 @@ void Judge::plans(const PlanNewcomers& plan) {
     worker.seat = seat;
     if (!is_new) continue;
     worker.newcomer = true;
-    planned_now_.insert(it->first);
     to_start_.insert(it->first);
     need_link(seat.host, "a newcomer");
     const auto& known = host(seat.host);
@@ -125,6 +123,9 @@ int Judge::newcomers(bool that_are_ready) const {
   }));
 }
 
+// Survivors wait for them: after one that failed, not before the back-off is over.
+bool Judge::horovods_may_come() const { return !newcomers_given_up_ && now_ >= newcomers_from_; }
+
 // Listed hosts that are there, and rest no more: those that gave no trouble but by their ranks.
 int Judge::slots_for_newcomers() const {
   int slots = 0;
@@ -156,7 +157,6 @@ void Judge::check_newcomers(const JobMachine& machine) {
   }
   if (machine.phase() != Phase::running || !grows_later() || !goes_on() || program_ends() || over_) return;
   if (met_ != world_->placement.generation || newcomers_given_up_ || now_ < newcomers_from_) return;
-  if (newcomers_unpaid_ && !budget_left()) return;
   if (std::any_of(workers_.begin(), workers_.end(),
                   [this](const auto& it) { return it.second.dismissed && lives(it.second); }))
     return;
@@ -165,32 +165,43 @@ void Judge::check_newcomers(const JobMachine& machine) {
     fail("slots are free, and nobody is started for them");
 }
 
-// Each pays for itself, but that those that were there when a restart was paid have paid.
+// Nobody is disturbed: it costs nothing but time, and each time more of it.
 void Judge::check_cost_of_newcomers() {
   const bool told = std::exchange(told_of_newcomer_, false);
   const int charged = std::exchange(charged_now_, 0);
   if (charged > 1) fail("one failure costs more than one restart");
   if (newcomer_finished_ && charged > 0) fail("a newcomer finishes, and it costs a restart");
-  if (newcomer_failed_) {
-    if (!told) fail("a newcomer fails, and nothing is said");
-    const bool is_free = paid_newcomers_.erase(*newcomer_failed_) > 0;
-    if (is_free && charged > 0) fail("a newcomer costs a restart, and was there when one was paid");
-    if (!is_free && charged == 0 && budget_left()) fail("a newcomer fails, and it costs nothing");
-    newcomer_failed_.reset();
-  }
-  for (const auto& [id, worker] : workers_)
-    if (charged > 0 && worker.newcomer && lives(worker) && !planned_now_.contains(id))
-      paid_newcomers_.insert(id);
+  if (!newcomer_failed_) return;
+  if (!told) fail("a newcomer fails, and nothing is said");
+  if (charged > 0) fail("a newcomer fails, and it costs a restart");
+  newcomer_failed_.reset();
+}
+
+void Judge::newcomers_may_come() {
+  newcomers_given_up_ = false;
+  newcomers_failed_ = 0;
 }
 
 void Judge::note_told_of_newcomer(const notice::NewcomerFailed& told) {
   told_of_newcomer_ = true;
-  if (told.restart == 0) newcomers_given_up_ = true;
-  newcomers_unpaid_ = told.used_up;
-  if (told.used_up && budget_left()) fail("newcomers are given up, and restarts are left");
-  if (told.used_up || told.as_well || told.restart == 0) return;
+  if (!told.again) {
+    newcomers_given_up_ = true;
+    return;
+  }
   newcomers_from_ = now_ + *told.again;
-  newcomer_charged_ = true;
+  // Whoever was there at the failure before belongs to it.
+  const auto* failed = std::get_if<cause::RankFailed>(&told.cause);
+  const auto* late = std::get_if<cause::MembersMissing>(&told.cause);
+  const auto who = failed != nullptr ? failed->who.worker
+                   : late != nullptr ? late->late.front().worker
+                                     : WorkerId{};
+  if (!horovods_ && who <= last_newcomer_that_failed_) return;
+  constexpr Duration longest = seconds(30);
+  const auto least = std::min<Duration>(seconds(1) * (1 << std::min(newcomers_failed_, 5)), longest);
+  ++newcomers_failed_;
+  for (const auto& [id, worker] : workers_)
+    last_newcomer_that_failed_ = std::max(last_newcomer_that_failed_, id);
+  if (!told.rests && *told.again < least) fail("newcomers that fail again and again are started too soon");
 }
 
 // Those that survive a death, and are enough, do not wait for whoever comes in its place.

@@ -46,15 +46,14 @@ void Judge::begins(const BeginWorld& begin) {
     worker.seat = seats[rank];
     worker.generation = generation;
     worker.newcomer = false;
-    paid_newcomers_.erase(begin.workers[rank]);
   }
-  if (!kept_) newcomers_given_up_ = newcomers_unpaid_ = false;
+  if (!kept_) newcomers_may_come();
   world_ = begin;
   began_ = true;
   asked_since_.reset();
   asked_all_ = false;
   dismissed_unfinished_.reset();
-  charged_ = false;
+  charged_ = without_newcomers_ = false;
 }
 
 void Judge::starts(const StartWorker& start) {
@@ -140,15 +139,16 @@ void Judge::check_in_place(const BeginWorld& begin) {
     if (!lives(worker)) fail(fmt::format("worker {} gets a rank, and is dead", begin.workers[rank].value));
     if (worker.ended_by_order)
       fail(fmt::format("worker {} gets a rank, and was ended", begin.workers[rank].value));
-    if (newcomer && !worker.newcomer) fail("a survivor has a higher rank than a newcomer");
+    if (newcomer && !worker.newcomer && !horovods_) fail("a survivor has a higher rank than a newcomer");
     newcomer = newcomer || worker.newcomer;
     if (seat.host != worker.seat.host || seat.slot != worker.seat.slot)
       fail(fmt::format("worker {} is moved, and cannot move", begin.workers[rank].value));
     if (worker.newcomer) continue;
     const std::pair order{!worker.was_member, worker.seat.rank};
-    if (before && order < *before) fail("survivors do not keep their order");
+    if (before && order < *before && !horovods_) fail("survivors do not keep their order");
     before = order;
   }
+  if (horovods_ && kept_) check_neighbours(begin);
   // Somebody with state must not be passed over by a world that has none, listed or not: the list may be
   // wrong.
   const bool first_was_member = before && workers_.at(begin.workers[0]).was_member;
@@ -159,6 +159,18 @@ void Judge::check_in_place(const BeginWorld& begin) {
   });
   if (!first_was_member && state_elsewhere != workers_.end())
     fail(fmt::format("rank 0 has no state, and worker {} has", state_elsewhere->first.value));
+}
+
+// Horovod counts on it that ranks of one host follow each other.
+void Judge::check_neighbours(const BeginWorld& begin) {
+  std::set<HostIndex> seen;
+  std::optional<HostIndex> last;
+  for (const auto& seat : begin.placement.seats) {
+    if (last == seat.host) continue;
+    last = seat.host;
+    if (!seen.insert(seat.host).second)
+      fail(fmt::format("ranks of host {} do not follow each other", seat.host.value));
+  }
 }
 
 void Judge::check_size(const BeginWorld& begin) {

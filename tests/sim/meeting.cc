@@ -83,7 +83,7 @@ void Meeting::carry(const rendezvous::Outbox& outbox) {
                        hands_.event(core::MemberJoined{it.generation, it.rank});
                      },
                      [this](const rendezvous::Formed& it) {
-                       hands_.event(core::WorldJoined{it.generation, it.elastic});
+                       hands_.event(core::WorldJoined{it.generation, it.elastic, it.elastic && horovod_});
                      },
                      [this](const rendezvous::Broken& it) {
                        core::WorldBroken broken{it.generation, rendezvous::describe(it.verdict), {}};

@@ -27,7 +27,9 @@ class Meeting {
     std::function<void(WorkerId, Word)> tell;
     std::function<void(core::JobEvent)> event;
   };
-  Meeting(Timeline& timeline, Hands hands) : timeline_(timeline), hands_(std::move(hands)) {}
+  // `horovod`: it is told that they are Horovod's ranks, of which none has its place later.
+  Meeting(Timeline& timeline, bool horovod, Hands hands)
+      : timeline_(timeline), horovod_(horovod), hands_(std::move(hands)) {}
 
   // the launcher
   void begin(const core::BeginWorld& order);
@@ -58,6 +60,7 @@ class Meeting {
   void watch_deadline();
 
   Timeline& timeline_;
+  bool horovod_;
   Hands hands_;
   rendezvous::Table table_;
   std::map<std::uint32_t, Asked> asked_;  // by request

@@ -21,7 +21,7 @@ MUTANTS = {
         "if (roster_.counts().sweeping > 0) return;",
         ""),
     "budget_without_limit": (
-        "restart_budget.cc", "return within < limit_.count;", "return within >= 0;"),
+        "restart_budget.cc", "{ return used(now) < limit_.count; }", "{ return used(now) >= 0; }"),
     "survivors_reversed": (
         "job_machine_disruption.cc",
         "return std::pair(!a->has_state, a->seat.rank) < std::pair(!b->has_state, b->seat.rank);",
@@ -62,16 +62,20 @@ MUTANTS = {
     "newcomers_are_forgotten": (
         "job_machine_newcomers.cc", "if (takes_newcomers() && newcomers_from_ <= now_)",
         "if (takes_newcomers() && newcomers_from_ <= now_ && world_.newcomers().empty())"),
-    "newcomers_fail_for_nothing": (
-        "job_machine_newcomers.cc", "++verdict_.restarts;", ";"),
     "newcomers_never_back_off": (
-        "job_machine_newcomers.cc", "newcomers_from_ = now_ + restarts_.backoff();", ";"),
-    "newcomers_pay_one_by_one": (
-        "job_machine_newcomers.cc", "told.as_well = worker.paid;", "told.as_well = false;"),
+        "job_machine_newcomers.cc", "++newcomers_failed_;", ";"),
+    "newcomers_cost_a_restart": (
+        "job_machine_newcomers.cc", "  if (!as_well) newcomers_back_off();",
+        "  if (!as_well) newcomers_back_off();\n  if (!as_well && restarts_.spend(now_)) ++verdict_.restarts;"),
     "newcomers_given_up_for_good": (
-        "job_machine_newcomers.cc", "{ newcomers_given_up_ = newcomers_unpaid_ = false; }", "{}"),
-    "newcomers_unpaid_for_good": (
-        "job_machine_newcomers.cc", "(!newcomers_unpaid_ || restarts_.left(now_))", "!newcomers_unpaid_"),
+        "job_machine_newcomers.cc", "  newcomers_given_up_ = false;\n", ""),
+    "horovods_newcomers_cost_a_restart": (
+        "job_machine_disruption.cc", "question.free = spared_ = newcomers_failed(disruption);",
+        "spared_ = newcomers_failed(disruption);"),
+    "horovods_survivors_wait_for_a_host_that_goes": (
+        "job_machine_worlds.cc", "if (only_newcomers_leave()) disrupt(describe_change(false, true));", ""),
+    "horovods_newcomers_live_on_within_init": (
+        "job_machine_disruption.cc", "if (worker.member && worker.alive() && !worker.has_state)", "if (false)"),
     "newcomers_have_the_rank_of_others": (
         "job_machine_newcomers.cc", "(size > there || newcomers_have_taken_ranks())", "size > there"),
     "late_newcomers_are_not_ended": (

@@ -109,7 +109,10 @@ std::string Scenario::describe() const {
       "policy {}, np {} ({}..{}) + {} spares on{}; {}{}{}; {} restarts in {}; grace {}, host-timeout {}, "
       "hang {}",
       static_cast<int>(e.on_failure), spec.world_size(), least(), most(), e.spares, hosts,
-      comm ? "comm" : "plain", program_elastic ? ", elastic" : "",
+      comm ? "comm" : "plain",
+      horovod           ? ", Horovod's"
+      : program_elastic ? ", elastic"
+                        : "",
       e.discovery.kind == DiscoveryKind::none ? "" : ", discovery", e.limit.count,
       format_duration(e.limit.window), format_duration(spec.grace), format_duration(spec.host_timeout),
       e.hang_timeout ? format_duration(*e.hang_timeout) : "off");
@@ -171,6 +174,7 @@ Scenario scenario_of(std::uint64_t seed) {
   scenario.latency = random.between(Duration(20'000), milliseconds(random.percent(80) ? 2 : 50));
   scenario.faults_until = random.between(seconds(1), seconds(120));
   add_faults(scenario, random);
+  scenario.horovod = scenario.program_elastic && scenario.in_place() && random.percent(25);
   return scenario;
 }
 

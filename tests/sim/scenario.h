@@ -52,6 +52,7 @@ struct Scenario {
   JobSpec spec;
   bool comm = false;                            // members meet in the rendezvous
   bool program_elastic = false;                 // ... and can take a place in the next world
+  bool horovod = false;                         // ... as Horovod's ranks do
   std::uint32_t collateral = 0;                 // percent of peers that die when one died
   std::uint32_t ignores_term = 0, daemons = 0;  // percent of workers
   std::uint32_t newcomers_die = 0;   // percent of those of a later generation, saying that a peer went

@@ -41,12 +41,13 @@ Simulation::Simulation(const Scenario& scenario, const std::vector<bool>& skip_f
       timeline_(scenario.seed ^ 0x7a7a),
       judge_(scenario_),
       machine_(scenario_.spec, first_placement(scenario_)),
-      rendezvous_(timeline_, {[this](WorkerId worker, Word word) {
-                                auto& process = *process_of_.at(worker);
-                                auto& agent = agents_[static_cast<std::size_t>(process.agent)];
-                                down(agent, [this, &process, word] { hear(process, word); });
-                              },
-                              [this](core::JobEvent event) { post(std::move(event)); }}),
+      rendezvous_(timeline_, scenario_.horovod,
+                  {[this](WorkerId worker, Word word) {
+                     auto& process = *process_of_.at(worker);
+                     auto& agent = agents_[static_cast<std::size_t>(process.agent)];
+                     down(agent, [this, &process, word] { hear(process, word); });
+                   },
+                   [this](core::JobEvent event) { post(std::move(event)); }}),
       start_(timeline_.now()),
       left_(scenario.work) {
   for (const auto& host : scenario_.spec.hosts.hosts) {

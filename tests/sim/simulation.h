@@ -173,6 +173,7 @@ class Simulation {
   void continue_process(Process& process);
   void world_works(Generation generation);
   void work_done(Generation generation, int turn);
+  void world_commits(Generation generation);
   void world_fails(Generation generation, const Process* culprit);
   void send_signal(Process& process, int number);
 

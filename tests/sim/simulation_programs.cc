@@ -133,9 +133,9 @@ void Simulation::heed_notice(Process& process) {
   later(process, random_.between(milliseconds(20), seconds(3)), [this, &process] {
     if (process.stuck || !process.notice || !scenario_.program_elastic) return;
     if (process.frozen) return heed_notice(process);
-    if (!*process.notice) return wait_for_place(process);
-    if (random_.percent(20)) return;  // it does not look
-    if (random_.percent(30)) return wait_for_place(process);
+    if (*process.notice && random_.percent(20)) return;  // it does not look
+    world_commits(process.generation);
+    if (!*process.notice || random_.percent(30)) return wait_for_place(process);
     ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {
       rendezvous_.leave(worker, generation);
     });
@@ -219,6 +219,13 @@ void Simulation::work_done(Generation generation, int turn) {
       exit_by_itself(process, ExitStatus::exited(0), false);
     });
   }
+}
+
+void Simulation::world_commits(Generation generation) {
+  if (working_ != generation) return;
+  left_ = std::max<Duration>(milliseconds(1), left_ - (now() - working_since_));
+  working_ = {};
+  ++work_turn_;
 }
 
 // What was not saved is lost; peers that talk to the dead may die of it.

@@ -195,7 +195,7 @@ TEST_SUITE("core.elastic joining") {
     fail();
     CHECK(
         bench.has_said("rank 1 on gpu0 exited with code 7 before it had joined; 2 ranks go on without it; "
-                       "starting it again in 1.0 s (restart 2 of 2 in 1h00m)"));
+                       "starting it again in 1.0 s\n"));
     CHECK_FALSE(bench.armed.contains(Deadline::backoff));
     bench.form();
     CHECK(bench.seats() == "0.0 1.1");
@@ -209,15 +209,13 @@ TEST_SUITE("core.elastic joining") {
       bench.tell(MemberWaits{Generation{bench.generation()}, bench.at(rank)});
     bench.form();
     CHECK(bench.ranks() == 4);
-    // The last restart is used up: the job goes on all the same.
     fail();
-    CHECK(bench.has_said("2 ranks go on without it; 2 restarts in 1h00m are used up: starting it again in"));
+    CHECK(bench.has_said("2 ranks go on without it; starting it again in 2.0 s\n"));
     bench.form();
     bench.meets();
     CHECK(bench.ranks() == 2);
     CHECK(bench.phase() == Phase::running);
-    CHECK(bench.machine->restarts() == 2);
-    CHECK(bench.armed.at(Deadline::newcomers) > bench.now + seconds(3000));
+    CHECK(bench.machine->restarts() == 1);
   }
 
   TEST_CASE("Horovod: one that never comes is tried again as late as it was waited for") {

@@ -79,7 +79,7 @@ TEST_SUITE("core.job_words") {
       for (std::uint32_t id = 1; id <= 4; ++id) bench.end(id, ExitStatus::exited(1), bench.now);
       bench.pass(Deadline::notice);
       CHECK(last_said() ==
-            "rank 0 on gpu0 exited with code 1; what ranks have started still runs: SIGKILL in 9.0 s");
+            "rank 0 on gpu0 exited with code 1; processes that are no ranks still run: SIGKILL in 9.0 s");
     }
   }
 

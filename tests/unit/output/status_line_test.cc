@@ -16,13 +16,15 @@ TEST_CASE("the status line says what is done, by whom, and since when") {
   CHECK(line(Phase::gathering) == "connecting: 1 of 2 hosts, 1 s");
   CHECK(line(Phase::forming) == "starting: 1 of 2 ranks, 1 s");
   CHECK(line(Phase::running) == "2 of 2 ranks running, 1 s");
-  p.joined = 1;
-  CHECK(line(Phase::running) == "2 of 2 ranks started, 1 of them waiting for 1 other, 1 s");
+  p.joined = 1, p.ordered_at = now - seconds(7);
+  CHECK(line(Phase::running) == "2 of 2 ranks started, 1 of them waiting for 1 other for 7 s, 1 s");
   p.joined = 0, p.waiting = 1;
   CHECK(line(Phase::running) == "2 of 2 ranks running, 1 of them waiting for the next generation, 1 s");
   p.waiting = 0, p.newcomers = 1;
   CHECK(line(Phase::running) == "2 of 2 ranks running, 1 more starting, 1 s");
-  p.newcomers = 0;
+  p.newcomers = 0, p.newcomers_at = now + seconds(4);
+  CHECK(line(Phase::running) == "2 of 2 ranks running, more start in 4 s, 1 s");
+  p.newcomers_at.reset();
   p.alive = p.finished = p.ending = 1;
   CHECK(line(Phase::running, seconds(65)) == "1 of 2 ranks running, 1 done, 1m05s");
   p.drained_at = now - seconds(3);
