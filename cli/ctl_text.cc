@@ -36,8 +36,10 @@ std::string table(const std::string& marks, const std::vector<Row>& rows) {
 
 std::string headline(const control::WorldView& world) {
   const auto size = world.ranks.size();
-  const auto more =
-      world.newcomers.empty() ? std::string{} : fmt::format(", {} more starting", world.newcomers.size());
+  const auto more = !world.newcomers.empty() ? fmt::format(", {} more starting", world.newcomers.size())
+                    : world.newcomers_in
+                        ? fmt::format(", more start in {}", format_duration(*world.newcomers_in))
+                        : std::string{};
   const auto bounds = world.min_np == world.max_np ? fmt::format("exactly {}", world.min_np)
                                                    : fmt::format("{} to {}", world.min_np, world.max_np);
   if (!world.elastic)
@@ -45,7 +47,7 @@ std::string headline(const control::WorldView& world) {
                        size == 1 ? "rank" : "ranks");
   return fmt::format("job {}: generation {}, {}, {} {}{} (wanted: {}), {} of {} restarts used\n",
                      printable(world.job_id), world.generation, printable(world.phase), size,
-                     size == 1 ? "rank" : "ranks", more, bounds, world.restarts, world.restart_limit);
+                     size == 1 ? "rank" : "ranks", more, bounds, world.restarts_used, world.restart_limit);
 }
 
 }  // namespace

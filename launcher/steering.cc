@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,8 +66,11 @@ std::optional<int> known_host(const core::JobMachine& machine, Host& wanted) {
   return std::nullopt;
 }
 
-std::string words_of_adding(std::optional<int> slots_before, const Host& host) {
+std::string words_of_adding(std::optional<int> slots_before, const Host& host, std::size_t starting) {
   if (!slots_before) return host.name + " added";
+  if (*slots_before == host.slots && starting > 0)  // none were, after one had ended
+    return fmt::format("{} is there, with {}; starting {}", host.name, slots(host.slots),
+                       counted(starting, "more rank"));
   if (*slots_before == host.slots)
     return fmt::format("nothing changes: {} is there, with {}", host.name, slots(host.slots));
   return fmt::format("{} has {} now", host.name, slots(host.slots));
@@ -151,26 +155,27 @@ std::string Steering::world() const {
   view.min_np = job_.elastic.min_np > 0 ? job_.elastic.min_np : job_.world_size();
   view.max_np = job_.elastic.max_np > 0 ? job_.elastic.max_np : job_.world_size();
   view.restarts = machine.restarts();
+  view.restarts_used = machine.restarts_used(io::Loop::now());
   view.elastic = job_.elastic.enabled();
   view.restart_limit = view.elastic ? job_.elastic.limit.count : 0;
   const auto hosts = machine.hosts();
   const auto now = io::Loop::now();
   std::map<HostIndex, int> ranks;
-  const auto shown = [&](const core::WorkerView& worker, std::string state) -> control::RankView {
+  if (progress.newcomers_at && *progress.newcomers_at > now) view.newcomers_in = *progress.newcomers_at - now;
+  const auto shown = [&](const core::WorkerView& worker) -> control::RankView {
     return {static_cast<int>(worker.seat.rank.value),
             worker.worker.value,
             hosts[worker.seat.host.value].host.name,
             static_cast<int>(worker.seat.local_rank),
             worker.pid,
-            std::move(state),
+            core::state_of(worker),
             now - worker.since};
   };
   for (const auto& worker : machine.workers()) {
     ++ranks[worker.seat.host];
-    view.ranks.push_back(shown(worker, core::to_string(worker.state)));
+    view.ranks.push_back(shown(worker));
   }
-  for (const auto& newcomer : machine.newcomers())
-    view.newcomers.push_back(shown(newcomer.worker, core::state_of_newcomer(newcomer)));
+  for (const auto& newcomer : machine.newcomers()) view.newcomers.push_back(shown(newcomer));
   for (const auto& host : hosts) {
     if (host.leaves && host.state == core::JobMachine::HostState::gone) continue;  // the user has removed it
     std::optional<Duration> cooldown;
@@ -216,8 +221,10 @@ std::string Steering::answer(const control::Command& command) {
       auto host = command.host;
       if (transport::is_this_machine(host)) host.user.clear();  // as in lists: it needs no login
       const auto before = known_host(machine, host);
+      const auto loading = machine.newcomers().size();
       controller_.event(core::AddHosts{{host}});
-      return control::ok_reply(words_of_adding(before, host) +
+      const auto load_now = machine.newcomers().size();
+      return control::ok_reply(words_of_adding(before, host, load_now - std::min(loading, load_now)) +
                                (before ? "" : words_of_waiting(machine, host)));
     }
     case Kind::restart_world: {

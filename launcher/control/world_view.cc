@@ -23,9 +23,10 @@ std::optional<Duration> duration_of(const Json& json, const char* key) {
 }
 
 Json json_of(const RankView& rank) {
-  Json json{{"rank", rank.rank}, {"worker", rank.worker},
-            {"host", rank.host}, {"local_rank", rank.local_rank},
-            {"pid", rank.pid},   {"state", rank.state}};
+  Json json{
+      {"rank", rank.rank}, {"worker", rank.worker}, {"host", rank.host}, {"local_rank", rank.local_rank}};
+  if (rank.pid > 0) json["pid"] = rank.pid;
+  json["state"] = rank.state;
   if (rank.age) json["seconds"] = in_seconds(*rank.age);
   return json;
 }
@@ -66,19 +67,21 @@ std::string to_json(const WorldView& world) {
   for (const auto& rank : world.ranks) ranks.push_back(json_of(rank));
   for (const auto& rank : world.newcomers) newcomers.push_back(json_of(rank));
   for (const auto& host : world.hosts) hosts.push_back(json_of(host));
-  const Json json{{"ok", true},
-                  {"schema", schema},
-                  {"job_id", world.job_id},
-                  {"elastic", world.elastic},
-                  {"generation", world.generation},
-                  {"phase", world.phase},
-                  {"min_np", world.min_np},
-                  {"max_np", world.max_np},
-                  {"restarts", world.restarts},
-                  {"restart_limit", world.restart_limit},
-                  {"ranks", std::move(ranks)},
-                  {"newcomers", std::move(newcomers)},
-                  {"hosts", std::move(hosts)}};
+  Json json{{"ok", true},
+            {"schema", schema},
+            {"job_id", world.job_id},
+            {"elastic", world.elastic},
+            {"generation", world.generation},
+            {"phase", world.phase},
+            {"min_np", world.min_np},
+            {"max_np", world.max_np},
+            {"restarts", world.restarts},
+            {"restarts_used", world.restarts_used},
+            {"restart_limit", world.restart_limit},
+            {"ranks", std::move(ranks)},
+            {"newcomers", std::move(newcomers)}};
+  if (world.newcomers_in) json["newcomers_in"] = in_seconds(*world.newcomers_in);
+  json["hosts"] = std::move(hosts);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -96,9 +99,11 @@ Result<WorldView> read_world(std::string_view reply) {
                   .min_np = number_of<int>(*json, "min_np"),
                   .max_np = number_of<int>(*json, "max_np"),
                   .restarts = number_of<int>(*json, "restarts"),
+                  .restarts_used = number_of<int>(*json, "restarts_used"),
                   .restart_limit = number_of<int>(*json, "restart_limit"),
                   .ranks = {},
                   .newcomers = {},
+                  .newcomers_in = duration_of(*json, "newcomers_in"),
                   .hosts = {}};
   const auto read_ranks = [&json](const char* key, std::vector<RankView>& into) {
     const auto found = json->find(key);

@@ -14,11 +14,20 @@ std::string whole_seconds(Duration duration) {
 }
 
 // Of ranks that run: those that cannot go on without others.
-std::string who_waits(const core::JobMachine::Progress& p) {
+std::string who_waits(const core::JobMachine::Progress& p, Instant now) {
   const int missing = p.ranks - p.joined;
   if (p.joined > 0)
-    return missing > 0 ? fmt::format(" {} of them waiting for {},", p.joined, counted(missing, "other")) : "";
+    return missing > 0 ? fmt::format(" {} of them waiting for {} for {},", p.joined,
+                                     counted(missing, "other"), whole_seconds(now - p.ordered_at))
+                       : "";
   return p.waiting > 0 ? fmt::format(" {} of them waiting for the next generation,", p.waiting) : "";
+}
+
+std::string who_comes(const core::JobMachine::Progress& p, Instant now) {
+  if (p.newcomers > 0) return fmt::format(" {} more starting,", p.newcomers);
+  return p.newcomers_at && *p.newcomers_at > now
+             ? fmt::format(" more start in {},", whole_seconds(*p.newcomers_at - now))
+             : "";
 }
 
 std::string activity(const core::JobMachine::Progress& p, Instant now, Duration elapsed, Duration grace) {
@@ -31,9 +40,8 @@ std::string activity(const core::JobMachine::Progress& p, Instant now, Duration 
       return fmt::format("starting: {} of {}, {}", p.started, counted(p.ranks, "rank"), time);
     case Phase::running:
       return fmt::format("{} of {} {},{}{}{} {}", p.alive, counted(p.ranks, "rank"),
-                         p.joined > 0 ? "started" : "running", who_waits(p),
-                         p.finished > 0 ? fmt::format(" {} done,", p.finished) : "",
-                         p.newcomers > 0 ? fmt::format(" {} more starting,", p.newcomers) : "", time);
+                         p.joined > 0 ? "started" : "running", who_waits(p, now),
+                         p.finished > 0 ? fmt::format(" {} done,", p.finished) : "", who_comes(p, now), time);
     case Phase::draining:
       if (p.ending > 0)
         return fmt::format("ending {}, {} of {}", counted(p.ending, "rank"),

@@ -88,10 +88,11 @@ def said_by(source, name):
 
 def words_of_world(source):
     """What `trainrun ctl world` can say: of the phase, a rank's state, a host's state."""
+    states, of_worker = said_by(source, "to_string(WorkerState"), said_by(source, "state_of(const WorkerView&")
     return {"phase": said_by(source, "to_string(JobPhase"),
-            "rank": said_by(source, "to_string(WorkerState"),
-            "newcomer": said_by(source, "state_of_newcomer("),
-            "host": said_by(source, "to_string(JobMachine::HostState") | said_by(source, "state_of(")}
+            "rank": states | of_worker - {"ready"},
+            "newcomer": states - {"running", "ended"} | of_worker - {"waiting"},
+            "host": said_by(source, "to_string(JobMachine::HostState") | said_by(source, "state_of(const JobMachine::HostView&")}
 
 
 def words_of_page(page):

@@ -12,7 +12,8 @@ TEST_CASE("the world as a table") {
       .job_id = "0123456789abcdef",
       .min_np = 1,
       .max_np = 4,
-      .restarts = 1,
+      .restarts = 12,
+      .restarts_used = 1,
       .restart_limit = 10,
       .ranks = {{.rank = 0,
                  .worker = 7,
@@ -42,6 +43,22 @@ TEST_CASE("the world as a table") {
         "host   state    slots  ranks  cool-down  note\n"
         "gpu1   ready        2      1          -\n"
         "gpu10  cooling     16      0     20.0 s  no answer for 3.0 s\n");
+}
+
+TEST_CASE("ranks that are started later, since one has failed") {
+  const control::WorldView world{.generation = 3,
+                                 .phase = "running",
+                                 .job_id = "aa",
+                                 .min_np = 1,
+                                 .max_np = 4,
+                                 .restarts_used = 1,
+                                 .restart_limit = 10,
+                                 .ranks = {},
+                                 .newcomers_in = milliseconds(3200),
+                                 .hosts = {}};
+  CHECK(world_text(world) ==
+        "job aa: generation 3, running, 0 ranks, more start in 3.2 s (wanted: 1 to 4), 1 of 10 restarts "
+        "used\n");
 }
 
 TEST_CASE("what became of a host that was added") {

@@ -12,7 +12,8 @@ WorldView example() {
       .job_id = "0123456789abcdef",
       .min_np = 1,
       .max_np = 4,
-      .restarts = 1,
+      .restarts = 12,
+      .restarts_used = 1,
       .restart_limit = 10,
       .ranks = {{.rank = 0,
                  .worker = 7,
@@ -29,6 +30,7 @@ WorldView example() {
                      .pid = 4712,
                      .state = "loading",
                      .age = seconds(3)}},
+      .newcomers_in = milliseconds(2500),
       .hosts = {{.name = "gpu1", .state = "ready", .slots = 2, .ranks = 1},
                 {.name = "gpu2",
                  .state = "cooling",
@@ -42,10 +44,11 @@ TEST_CASE("the reply to world is the line that world_view.h promises") {
   CHECK(
       to_json(example()) ==
       R"({"ok":true,"schema":1,"job_id":"0123456789abcdef","elastic":true,"generation":3,"phase":"running",)"
-      R"("min_np":1,"max_np":4,"restarts":1,"restart_limit":10,)"
+      R"("min_np":1,"max_np":4,"restarts":12,"restarts_used":1,"restart_limit":10,)"
       R"("ranks":[{"rank":0,"worker":7,"host":"gpu1","local_rank":0,"pid":4711,"state":"running","seconds":12.5},)"
-      R"({"rank":1,"worker":9,"host":"fd00::1","local_rank":0,"pid":0,"state":"ordered"}],)"
+      R"({"rank":1,"worker":9,"host":"fd00::1","local_rank":0,"state":"ordered"}],)"
       R"("newcomers":[{"rank":2,"worker":10,"host":"gpu1","local_rank":1,"pid":4712,"state":"loading","seconds":3.0}],)"
+      R"("newcomers_in":2.5,)"
       R"("hosts":[{"name":"gpu1","state":"ready","slots":2,"ranks":1,"note":""},)"
       R"({"name":"gpu2","state":"cooling","slots":2,"ranks":0,"note":"no answer for 3.0 s","cooldown":20.0}]})");
 }
