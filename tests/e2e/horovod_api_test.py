@@ -42,6 +42,9 @@ class HorovodApi(TorchJobs):
         self.right(3, "objects")
         self.right(2, "parameters")
 
+    def test_a_sampler_knows_what_was_seen(self):
+        self.right(2, "sampler")
+
     def test_what_is_left_out_is_refused(self):
         self.right(2, "refusals")
 

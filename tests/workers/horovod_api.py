@@ -356,6 +356,19 @@ def place():
     assert every == [[rank, hvd.size(), rank, hvd.size(), 0, 1] for rank in range(hvd.size())], every
 
 
+def sampler():
+    one = hvd.elastic.ElasticSampler(range(20), seed=3)
+    assert len(one.processed_indices) == 0
+    seen = set(one.remaining_indices[:2 * hvd.size()])
+    one.record_batch(0, 2)
+    assert one.processed_indices == seen and len(seen) == 2 * hvd.size()
+    other = hvd.elastic.ElasticSampler(range(20), seed=3)
+    other.load_state_dict(one.state_dict())
+    assert other.processed_indices == seen and not seen & set(other.remaining_indices)
+    one.set_epoch(1)
+    assert one.processed_indices == set()
+
+
 def mismatch():
     """Ranks that call different things all hear of it."""
     refused(trainrun.Mismatch, "called allreduce", lambda: hvd.allreduce(torch.ones(2 + hvd.rank())))

@@ -24,6 +24,11 @@ class ElasticSampler(Sampler):
         """This rank has processed so many more, and each other one as many."""
         self.processed_num += batch_size * self.num_replicas
 
+    @property
+    def processed_indices(self):
+        """Of the dataset, those that were seen in this epoch, by any rank."""
+        return set(self._order[:self.processed_num])
+
     def state_dict(self):
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
@@ -34,10 +39,10 @@ class ElasticSampler(Sampler):
     def reset(self):
         """Shares out what is left among the ranks of now."""
         self.num_replicas, self.rank = _place.size(), _place.rank()
-        order = list(range(len(self.dataset)))
+        self._order = list(range(len(self.dataset)))
         if self.shuffle:
-            random.Random(self.seed + self.epoch).shuffle(order)
-        self.remaining_indices = order[self.processed_num:]
+            random.Random(self.seed + self.epoch).shuffle(self._order)
+        self.remaining_indices = self._order[self.processed_num:]
         self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
 
