@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "launcher/agent/horovod_program.h"
 #include "launcher/agent/program_files.h"
+#include "launcher/agent/python_imports.h"
 #include "launcher/base/fd.h"
 
 namespace trainrun::agent {

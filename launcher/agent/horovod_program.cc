@@ -7,6 +7,7 @@
 
 #include "launcher/agent/elf.h"
 #include "launcher/agent/program_files.h"
+#include "launcher/agent/python_imports.h"
 #include "launcher/agent/shell_text.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
@@ -161,27 +162,6 @@ Installed installed_with(const std::string& interpreter, const wire::EnvPairs& e
 }
 
 }  // namespace
-
-std::vector<std::string> imported_by(std::string_view source) {
-  std::vector<std::string> modules;
-  for (const auto& line : cut(source, "\n;")) {
-    const auto words = cut(line, " \t\r,");
-    if (words.size() < 2) continue;
-    if (words[0] == "from" && words.size() > 3 && words[2] == "import") {
-      // What is imported may be a module itself.
-      for (std::size_t i = 3; i < words.size() && words[i] != "as" && !words[i].starts_with('#'); ++i)
-        modules.push_back(words[1] + (words[1].ends_with('.') ? "" : ".") + words[i]);
-    } else if (words[0] == "import") {
-      for (std::size_t i = 1; i < words.size() && !words[i].starts_with('#'); ++i) {
-        if (words[i] == "as")
-          ++i;
-        else
-          modules.push_back(words[i]);
-      }
-    }
-  }
-  return modules;
-}
 
 std::vector<std::string> horovods_of_mpi_alone(const std::string& packages) {
   std::vector<std::string> found;

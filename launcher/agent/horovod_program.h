@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "launcher/wire/env_pairs.h"
@@ -20,8 +19,5 @@ bool uses_horovod(const std::vector<std::string>& words, const std::string& dire
 
 // Extensions of a Horovod in this folder of packages that was built without Gloo; empty: there is none.
 std::vector<std::string> horovods_of_mpi_alone(const std::string& packages);
-
-// Modules that lines of Python import, as they are written: "os", "horovod.torch", ".models.net".
-std::vector<std::string> imported_by(std::string_view source);
 
 }  // namespace trainrun::agent

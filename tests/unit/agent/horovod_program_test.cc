@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/agent/python_imports.h"
 #include "tests/unit/agent/elf_bytes.h"
 #include "tests/unit/agent/temporary_folder.h"
 
@@ -31,6 +32,22 @@ TEST_CASE("modules that lines import") {
   CHECK(imported_by("x = 'from'\nimport\nfrom a\n# import horovod\nimportant horovod") == Words{});
 }
 
+TEST_CASE("modules that are imported in a line with others, over several lines, or by a call") {
+  CHECK(imported_by("try: import horovod.torch as hvd\nexcept ImportError: hvd = None") ==
+        Words{"horovod.torch"});
+  CHECK(imported_by("if x[1:2]:from a import b, c as d, e") == Words{"a.b", "a.c", "a.e"});
+  CHECK(imported_by("import torch, \\\n  horovod.torch as hvd\nx = 1 + \\\r\n  2") ==
+        Words{"torch", "horovod.torch"});
+  CHECK(imported_by(
+            "from horovod import (  # all\n  torch as hvd,\n  keras,\n)\nfrom a import (b)\nimport c") ==
+        Words{"horovod.torch", "horovod.keras", "a.b", "c"});
+  CHECK(imported_by("hvd = importlib.import_module('horovod.torch')") == Words{"horovod.torch"});
+  CHECK(imported_by("hvd = __import__(\n  \"horovod.torch\", fromlist=['x'])") == Words{"horovod.torch"});
+  CHECK(imported_by("# __import__('a')\nimport_module(name)\n__import__('')\n__import__('a") == Words{});
+  CHECK(imported_by("To use it: import horovod\nprint('try: import horovod')\nfrom a import (\nb") ==
+        Words{"a.b"});
+}
+
 TEST_CASE("a script of Horovod's is known by its imports") {
   const Folder folder;
   folder.write("venv/bin/python3", "");
@@ -46,6 +63,8 @@ TEST_CASE("a script of Horovod's is known by its imports") {
   CHECK_FALSE(folder.is_horovod({"python3", "-c", "print('horovod')"}));
   folder.write("itself", "#!/usr/bin/env python3\nfrom horovod import torch\n");
   CHECK(folder.is_horovod({"./itself"}));
+  folder.write("call.py", "hvd = importlib.import_module('horovod.torch')\n");
+  CHECK(folder.is_horovod({"python3", "call.py"}));
 }
 
 TEST_CASE("modules beside the script are followed, packages of others are not") {
