@@ -47,7 +47,8 @@ struct Discovery::State : std::enable_shared_from_this<State> {
         context(std::move(given_context)),
         environment(std::move(given_environment)),
         handlers(std::move(given_handlers)),
-        next(loop) {
+        next(loop),
+        slow(loop) {
     set(environment, "TRAINRUN_JOB_ID", context.job_id);
     set(environment, "TRAINRUN_NP", std::to_string(context.np));
     set(environment, "TRAINRUN_MIN_NP", std::to_string(context.min_np));
@@ -98,6 +99,11 @@ struct Discovery::State : std::enable_shared_from_this<State> {
     const auto now = io::Loop::now();
     witness = !last_witness || now - *last_witness >= spec.interval / 2;
     if (witness) last_witness = now;
+    // Without a first answer nothing starts, and a script that hangs looks like a launcher that does.
+    if (!answered_once)
+      slow.arm(now + patience(), [weak = weak_from_this()] {
+        if (const auto state = weak.lock()) state->tell_slow();
+      });
     ScriptCommand command{question.command, question.arguments, environment, spec.limit, hosts::most_output};
     run.emplace(loop, command,
                 ScriptRun::Handlers{[weak = weak_from_this()](ScriptAnswer answer) {
@@ -108,7 +114,16 @@ struct Discovery::State : std::enable_shared_from_this<State> {
                                     }});
   }
 
+  [[nodiscard]] Duration patience() const { return std::min<Duration>(seconds(10), spec.limit / 3); }
+
+  void tell_slow() {
+    say(fmt::format("host discovery: {} has not answered for {}; after {} it is killed and asked again",
+                    question.asked, format_duration(patience()), format_duration(spec.limit)));
+  }
+
   void answered(const ScriptAnswer& answer) {
+    answered_once = true;  // a failure is told as well
+    slow.disarm();
     auto complaints = answer.complaints;
     if (!answer.output && answer.more_complaints == 0 && !complaints.empty())
       complaints.pop_back();  // the failure says it
@@ -164,6 +179,7 @@ struct Discovery::State : std::enable_shared_from_this<State> {
     stopped = true;
     handlers = {};
     next.disarm();
+    slow.disarm();
     watch.reset();
     run.reset();
   }
@@ -178,10 +194,11 @@ struct Discovery::State : std::enable_shared_from_this<State> {
   std::optional<std::string> last_good;  // output that could be read
   ComplaintFilter filter;
   io::Timer next;
+  io::Timer slow;  // until the first answer
   std::optional<FileWatch> watch;
   std::optional<ScriptRun> run;         // one at a time
   std::optional<Instant> last_witness;  // when the last look began that could confirm a removal
-  bool started = false, stopped = false;
+  bool started = false, stopped = false, answered_once = false;
   bool witness = true;  // of the run that goes on
   bool again = false;   // asked for while it goes on
 };

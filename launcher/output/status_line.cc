@@ -35,6 +35,8 @@ std::string activity(const core::JobMachine::Progress& p, Instant now, Duration 
   const auto time = whole_seconds(elapsed);
   switch (p.phase) {
     case Phase::gathering:
+      // No host is known: a discovery is asked for them.
+      if (p.hosts == 0) return fmt::format("waiting for the host discovery, {}", time);
       return fmt::format("connecting: {} of {} hosts, {}", p.hosts_ready, p.hosts, time);
     case Phase::forming:
       return fmt::format("starting: {} of {}, {}", p.started, counted(p.ranks, "rank"), time);

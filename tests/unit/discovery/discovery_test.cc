@@ -99,12 +99,23 @@ TEST_CASE("first answers that are bad are said, and the script is asked on") {
   CHECK(scene.said[2] == "host discovery answers: 1 host");
 }
 
-TEST_CASE("a script that hangs is ended and asked again") {
+TEST_CASE("a script that hangs is ended and asked again; without an answer so far it is told before") {
   Scene scene;
-  scene.start(nth("1) sleep 1000 & wait;; *) echo a;;"), soon, milliseconds(300));
-  scene.run_until_answers(1);
-  CHECK(scene.said[0].find("did not end within 0.30 s, and was killed; there was no good answer yet") !=
-        std::string::npos);
+  SUBCASE("at first") {
+    scene.start(nth("1) sleep 1000 & wait;; *) echo a;;"), soon, milliseconds(300));
+    scene.run_until_said(1);
+    CHECK(scene.said[0].ends_with(" has not answered for 0.10 s; after 0.30 s it is killed and asked again"));
+    scene.run_until_said(2);
+    CHECK(scene.said[1].find("did not end within 0.30 s, and was killed; there was no good answer yet") !=
+          std::string::npos);
+    scene.run_until_answers(1);
+  }
+  SUBCASE("later, while the job goes on") {
+    scene.start(nth("1) echo a;; 2) sleep 1000 & wait;; *) echo a; echo b;;"), soon, milliseconds(300));
+    scene.run_until_answers(1);
+    scene.run_until_said(1);
+    CHECK(scene.said[0].find("did not end within 0.30 s, and was killed; ") != std::string::npos);
+  }
 }
 
 TEST_CASE("the script is told about the job; stale variables are replaced") {

@@ -12,6 +12,7 @@ TEST_CASE("the status line says what is done, by whom, and since when") {
     p.phase = phase;
     return output::status_line(p, now, elapsed, seconds(10));
   };
+  CHECK(line(Phase::gathering, seconds(7)) == "waiting for the host discovery, 7 s");
   p.hosts = 2, p.hosts_ready = 1, p.ranks = 2, p.started = 1, p.alive = 2;
   CHECK(line(Phase::gathering) == "connecting: 1 of 2 hosts, 1 s");
   CHECK(line(Phase::forming) == "starting: 1 of 2 ranks, 1 s");
