@@ -70,6 +70,8 @@ void StoreCensus::learn(const wire::StoreSeen& by_agent, Instant now) {
   hosts_.insert(by_agent.hosts.begin(), by_agent.hosts.end());
   for (const auto& some : {by_agent.apart, by_agent.away})
     for (const auto worker : some) absent_at_[worker] = now;
+  // Who had PyTorch and is away now has loaded trainrun's library since.
+  for (const auto worker : by_agent.away) loaded_at_.erase(worker);
   for (const auto worker : by_agent.apart) {
     loaded_at_.try_emplace(worker, now);
     ports_.erase(worker);
@@ -82,10 +84,9 @@ void StoreCensus::learn(const wire::StoreSeen& by_agent, Instant now) {
 }
 
 // None has come to the store.
-StoreFindings StoreCensus::alone(std::vector<WorkerId> missing) {
+StoreFindings StoreCensus::alone(std::vector<WorkerId> missing) const {
   StoreFindings found;
   if (missing.empty()) return found;
-  told_alone_ = true;
   found.elsewhere = elsewhere();
   const auto meeting = std::count_if(found.elsewhere.begin(), found.elsewhere.end(),
                                      [](const StoreFindings::Elsewhere& it) { return it.meets; });
@@ -114,9 +115,11 @@ StoreFindings StoreCensus::seen(const wire::StoreSeen& by_agent, Instant now) {
     if (told_waits_) found.elsewhere = elsewhere();
     return found;
   }
-  if (told_alone_) return found;
   const auto loaded = all_loaded(false);
-  return loaded ? alone(missing_after(*loaded + alone_for)) : found;
+  if (told_alone_ || told_so_far_ || !loaded) return found;
+  auto missing = missing_after(*loaded + alone_for);
+  told_so_far_ = !missing.empty();
+  return alone(std::move(missing));
 }
 
 StoreFindings StoreCensus::ended(WorkerId worker, Instant now) {
@@ -126,6 +129,7 @@ StoreFindings StoreCensus::ended(WorkerId worker, Instant now) {
     return {};  // it was one of an earlier world
   const auto loaded = all_loaded(true);
   if (!loaded || now < *loaded + least_life) return {};
+  told_alone_ = true;
   return alone(workers_);
 }
 

@@ -1,10 +1,10 @@
 // Who has come to the store of PyTorch's that rank 0 holds, by what the agents see of it, and when it is time
 // to say who has not. Pure.
 //
-// Two findings, each once a generation: some wait for others, a while after they came; and nobody has come
-// though all have loaded PyTorch, for longer, or until all have ended well: each may take itself for a world
-// of one. Ranks that meet by other means, as those of Horovod, MPI and comm, or at a port of their own, are
-// not spoken of.
+// Three findings, each once a generation: some wait for others, a while after they came; nobody has come
+// though all have loaded PyTorch, for longer: they may still be loading; and nobody had come when all had
+// ended well: each may have taken itself for a world of one. Ranks that meet by other means, as those of
+// Horovod, MPI and comm, or at a port of their own, are not spoken of.
 #pragma once
 
 #include <map>
@@ -37,7 +37,8 @@ struct StoreFindings {
 class StoreCensus {
  public:
   // Who ends sooner after PyTorch was seen in it has hardly trained.
-  static constexpr Duration waits_for = seconds(10), alone_for = seconds(30), least_life = seconds(2);
+  // Imports and data are slow: a slow machine takes half a minute for `import torch` alone.
+  static constexpr Duration waits_for = seconds(10), alone_for = seconds(60), least_life = seconds(2);
 
   // `workers` by rank; none: there is nothing to be found out.
   void begin(Generation generation, std::vector<WorkerId> workers);
@@ -56,7 +57,7 @@ class StoreCensus {
   [[nodiscard]] std::vector<StoreFindings::Elsewhere> elsewhere() const;
   // Nothing: some have not loaded PyTorch.
   [[nodiscard]] std::optional<Instant> all_loaded(bool with_ended) const;
-  StoreFindings alone(std::vector<WorkerId> missing);
+  [[nodiscard]] StoreFindings alone(std::vector<WorkerId> missing) const;
 
   Generation generation_{};
   std::vector<WorkerId> workers_;
@@ -66,9 +67,11 @@ class StoreCensus {
   std::map<WorkerId, wire::PortsOfRank> ports_;
   std::optional<Instant> first_met_;
   std::uint16_t port_ = 0;
-  bool told_waits_ = false, told_alone_ = false, told_hosts_ = false, told_unasked_ = false;
-  bool traces_ = false;    // somebody met, and nobody was looked at meanwhile
-  bool listened_ = false;  // somebody did, at another port: others may have come and gone
+  bool told_waits_ = false, told_hosts_ = false, told_unasked_ = false;
+  bool told_so_far_ = false;  // that none has come yet
+  bool told_alone_ = false;   // or nothing of it is to be told
+  bool traces_ = false;       // somebody met, and nobody was looked at meanwhile
+  bool listened_ = false;     // somebody did, at another port: others may have come and gone
 };
 
 }  // namespace trainrun

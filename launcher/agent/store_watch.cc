@@ -21,9 +21,18 @@ constexpr int quick_looks = 10, looks_of_minutes = 21;
 constexpr int most_looks = 79;  // half an hour, after which PyTorch gives up by itself
 constexpr std::size_t most_of_maps = 4u << 20, most_of_environment = 4u << 20, most_ports = 16;
 
-bool has_torch(pid_t process) {
-  const auto maps = read_file(fmt::format("/proc/{}/maps", process), most_of_maps).value_or(std::string{});
-  return maps.find("/libtorch") != std::string::npos;
+struct Libraries {
+  bool torch = false, ours = false;
+};
+
+Libraries libraries_of(const std::vector<pid_t>& processes) {
+  Libraries out;
+  for (const auto process : processes) {
+    const auto maps = read_file(fmt::format("/proc/{}/maps", process), most_of_maps).value_or(std::string{});
+    out.torch = out.torch || maps.find("/libtorch") != std::string::npos;
+    out.ours = out.ours || maps.find("/libtrainrun_comm") != std::string::npos;
+  }
+  return out;
 }
 
 bool is_told_of_cpu(pid_t process) {
@@ -56,7 +65,7 @@ void StoreWatch::ordered(const wire::Start& order) {
   const bool ours = wire::value_of(order.env, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   if (!port || *port == 0 || alone || ours) return;
   if (std::exchange(generation_, order.generation) != order.generation) {
-    for (auto* const some : {&expected_, &loaded_, &met_, &hosts_, &unasking_}) some->clear();
+    for (auto* const some : {&expected_, &loaded_, &ours_, &met_, &hosts_, &unasking_}) some->clear();
     traces_ = false;
     looks_ = 0;
     last_known_ = {};
@@ -73,10 +82,13 @@ void StoreWatch::look_at(const Supervisor::Leader& rank, const ProcessTree& tree
   const auto worker = rank.worker;
   auto processes = tree.descendants(rank.pid);
   processes.insert(processes.begin(), rank.pid);
-  if (!loaded_.contains(worker)) {
-    if (std::none_of(processes.begin(), processes.end(), has_torch)) return seen.away.push_back(worker);
-    loaded_.insert(worker);
+  if (!ours_.contains(worker)) {
+    // A script may load ours long after PyTorch.
+    const auto [torch, ours] = libraries_of(processes);
+    if (torch) loaded_.insert(worker);
+    if (ours) ours_.insert(worker);
   }
+  if (!loaded_.contains(worker)) return seen.away.push_back(worker);
   if (unasking_.contains(worker) && !is_told_of_cpu(rank.pid)) seen.unasked = true;
   std::set<std::uint64_t> inodes;
   for (const auto process : processes) inodes.merge(sockets_of(std::to_string(process)));
@@ -86,6 +98,7 @@ void StoreWatch::look_at(const Supervisor::Leader& rank, const ProcessTree& tree
     met_.insert(worker);
     return;
   }
+  if (ours_.contains(worker)) return seen.away.push_back(worker);
   seen.apart.push_back(worker);
   if (!ports.listens.empty() || !ports.reaches.empty())
     seen.others.push_back({worker, some(ports.listens), some(ports.reaches)});
@@ -102,7 +115,7 @@ void StoreWatch::look() {
   seen.met.assign(met_.begin(), met_.end());
   seen.hosts.assign(hosts_.begin(), hosts_.end());
   seen.traces = traces_ = traces_ || leaves_traces(sockets, port_);
-  const auto known = std::tuple(loaded_.size(), met_.size(), seen.others.size(), traces_);
+  const auto known = std::tuple(loaded_.size(), ours_.size(), met_.size(), seen.others.size(), traces_);
   // The launcher counts by tens of seconds, and need not hear each second that nothing is new.
   if (std::exchange(last_known_, known) != known || looks_ >= quick_looks) link_.send(seen);
   if (const auto wait = next_look(looks_, met_.size() == expected_.size(), !loaded_.empty()))

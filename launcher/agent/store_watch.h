@@ -43,10 +43,11 @@ class StoreWatch {
   Generation generation_{};
   std::uint16_t port_ = 0;
   std::set<WorkerId> expected_, loaded_, met_, hosts_;
+  std::set<WorkerId> ours_;  // have loaded trainrun's library: hvd.init() of trainrun.torch needs no store
   std::set<WorkerId> unasking_;  // whose script leaves it unasked to use the CPU
   bool traces_ = false;
   int looks_ = 0;
-  std::tuple<std::size_t, std::size_t, std::size_t, bool> last_known_{};
+  std::tuple<std::size_t, std::size_t, std::size_t, std::size_t, bool> last_known_{};
   io::Timer timer_;
 };
 

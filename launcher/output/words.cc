@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -249,6 +250,15 @@ struct NoticeWords {
       absent.push_back(more.empty() ? name(who) : fmt::format("{} ({})", name(who), fmt::join(more, "; ")));
     }
     const auto came = static_cast<std::size_t>(it.ranks) - it.absent.size();
+    const bool some_ended =
+        std::any_of(it.absent.begin(), it.absent.end(), [](const auto& one) { return one.ended; });
+    // As long as all run they may be slow: a script that imports and reads for minutes is right.
+    if (came == 0 && !some_ended)
+      return {
+          fmt::format("{} loaded PyTorch a while ago, and none has come to {} yet: they may still be loading "
+                      "(a script that never calls it makes each a world of one; Accelerate and HF Trainer "
+                      "want use_cpu=True where there is no GPU)",
+                      counted(it.ranks, "rank"), it.waits_in)};
     if (came == 0)
       return {
           fmt::format("{} have loaded PyTorch, and none has called {}: each may take "

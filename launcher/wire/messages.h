@@ -333,7 +333,7 @@ struct StoreSeen {
   Generation generation;
   std::vector<WorkerId> met{};        // have had a connection to it, or listened for the others
   std::vector<WorkerId> apart{};      // have loaded PyTorch, and had none
-  std::vector<WorkerId> away{};       // have not loaded it
+  std::vector<WorkerId> away{};       // have not, or have trainrun's library, by which they may meet
   std::uint16_t port = 0;             // of the store
   std::vector<WorkerId> hosts{};      // of `met`: listen there themselves
   std::vector<PortsOfRank> others{};  // of `apart`: other ports that they use

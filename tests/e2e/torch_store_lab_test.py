@@ -2,6 +2,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import unittest
 
 import harness
@@ -76,6 +77,13 @@ class TorchStore(SshTest):
         self.assertEnds(done, 0)
         self.assertSays(done, r"trainrun: 2 ranks have loaded PyTorch, and none has called init_process_group at "
                               r"MASTER_PORT \d+: each may take itself for a world of one")
+
+    def test_ranks_with_trainruns_library_are_not_told_of(self):
+        library = self.folder + "/libtrainrun_comm.so.0"  # known by its name: any library will do
+        shutil.copy(importlib.util.find_spec("_ctypes").origin, library)
+        done = self.run_job(*RANK_0, "-H", "node1:1,node2:1", PYTHON, WORKER, "library", library, timeout=LONG)
+        self.assertEnds(done, 0)
+        self.assertEqual(done.err, "")
 
     def test_ranks_that_meet_and_end_are_not_told_of(self):
         done = self.run_job(*RANK_0, "-H", "node1:1,node2:1", PYTHON, WORKER, "sum", timeout=LONG)

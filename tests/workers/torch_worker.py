@@ -6,7 +6,9 @@ rounds N       N allreduces, a line after each; goes on wherever it is started
 elsewhere PORT FILE   all but rank 0 use a store of their own at PORT until there is FILE
 first          each takes itself for the first of a world of one, for four seconds
 alone          computes for four seconds, and meets nobody
+library FILE   the same, with this library
 """
+import ctypes
 import os
 import sys
 import time
@@ -47,7 +49,9 @@ def main(command, *words):
         del store
     if command == "first":
         os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
-    if command == "alone":
+    if command == "library":
+        ctypes.CDLL(words[0])
+    if command in ("alone", "library"):
         return compute(4)
     rank, size = meet()
     if command == "first":

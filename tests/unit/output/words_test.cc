@@ -87,6 +87,16 @@ TEST_SUITE("output.words") {
             "gpu2 (it has ended with code 0; last words: 'done')"});
   }
 
+  TEST_CASE("of ranks of which none has come, those that run may be slow; those that have ended were alone") {
+    const RankRef one{.rank = Rank{0}, .host = gpu1}, two{.rank = Rank{1}, .host = gpu2};
+    notice::RanksAbsent it{Generation{1}, 2, {{one, "", false}, {two, "", false}}, "init"};
+    CHECK(lines(it).front().starts_with(
+        "2 ranks loaded PyTorch a while ago, and none has come to init yet: they may still be loading ("));
+    CHECK(lines(it).front().find("try:") == std::string::npos);
+    it.absent.front().ended = true;
+    CHECK(lines(it).front().starts_with("2 ranks have loaded PyTorch, and none has called init: each may "));
+  }
+
   TEST_CASE("a restart is told with what follows, and what is left of them") {
     notice::Restarting it{Generation{2}, cause::HostLost{gpu2, "gone"}, false, Follows::others_go_on, 2, 10,
                           seconds(3600)};

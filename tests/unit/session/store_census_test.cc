@@ -61,12 +61,28 @@ TEST_CASE("ranks that have all loaded PyTorch and do not meet are named, all of 
   Scene scene;
   CHECK(scene.seen(10, {}, {a, b}, {c}).empty());
   CHECK(scene.seen(20, {}, {a, b, c}).empty());
-  CHECK(scene.seen(40, {}, {a, b, c}).empty());
-  CHECK(scene.seen(50, {}, {a, b, c}) == Workers{a, b, c});
-  CHECK(scene.seen(60, {}, {a, b, c}).empty());
-  // A late one comes all the same, and waits.
-  CHECK(scene.seen(70, {a}, {b, c}).empty());
-  CHECK(scene.seen(80, {a}, {b, c}) == Workers{b, c});
+  CHECK(scene.seen(70, {}, {a, b, c}).empty());  // a slow machine
+  CHECK(scene.seen(80, {}, {a, b, c}) == Workers{a, b, c});
+  CHECK(scene.seen(90, {}, {a, b, c}).empty());
+  SUBCASE("a late one comes all the same, and waits") {
+    CHECK(scene.seen(100, {a}, {b, c}).empty());
+    CHECK(scene.seen(110, {a}, {b, c}) == Workers{b, c});
+  }
+  SUBCASE("at their end it is said again: they are not late any more") {
+    CHECK(scene.end(100, {a, b, c}) == Workers{a, b, c});
+  }
+}
+
+TEST_CASE("ranks that have loaded trainrun's library as well are not taken for worlds of one") {
+  Scene scene;
+  CHECK(scene.seen(10, {}, {a, b, c}).empty());
+  CHECK(scene.seen(15, {}, {}, {a, b, c}).empty());
+  CHECK(scene.seen(90, {}, {}, {a, b, c}).empty());
+  SUBCASE("nor at their end") { CHECK(scene.end(100, {a, b, c}).empty()); }
+  SUBCASE("but for the store they are missed") {
+    CHECK(scene.seen(100, {a}, {}, {b, c}).empty());
+    CHECK(scene.seen(110, {a}, {}, {b, c}) == Workers{b, c});
+  }
 }
 
 TEST_CASE("one that has ended is waited for in vain, and nobody need look at it again") {
@@ -81,7 +97,7 @@ TEST_CASE("ranks that have all loaded PyTorch do not wait for one that has ended
   Scene scene;
   scene.end(9, {a});
   CHECK(scene.seen(10, {}, {b, c}).empty());
-  CHECK(scene.seen(40, {}, {b, c}) == Workers{a, b, c});
+  CHECK(scene.seen(70, {}, {b, c}) == Workers{a, b, c});
 }
 
 TEST_CASE("one of them that has not loaded it keeps the others from being spoken of") {
@@ -156,17 +172,17 @@ TEST_CASE("ranks that all meet at ports of their own are not spoken of") {
   const std::vector<wire::PortsOfRank> mesh{
       {a, {29999, 4001}, {4002, 4003, 29999}}, {b, {4002}, {4001, 29999}}, {c, {4003}, {4002, 29999}}};
   scene.told(1, {.generation = here, .apart = {a, b, c}, .others = mesh});
-  const auto found = scene.told(40, {.generation = here, .apart = {a, b, c}, .others = mesh});
+  const auto found = scene.told(70, {.generation = here, .apart = {a, b, c}, .others = mesh});
   CHECK(found.absent.empty());
   CHECK(found.elsewhere.empty());
-  CHECK(scene.end(50, {a, b, c}).empty());
+  CHECK(scene.end(80, {a, b, c}).empty());
 }
 
 TEST_CASE("if some of them meet there, nobody is taken for a world of one") {
   Scene scene;
   const std::vector<wire::PortsOfRank> some{{a, {29999}, {29999}}, {b, {}, {29999}}};
   scene.told(1, {.generation = here, .apart = {a, b, c}, .others = some});
-  const auto found = scene.told(40, {.generation = here, .apart = {a, b, c}, .others = some});
+  const auto found = scene.told(70, {.generation = here, .apart = {a, b, c}, .others = some});
   CHECK(found.some_meet_elsewhere);
   CHECK(found.absent.empty());
   CHECK(found.elsewhere.size() == 2);
@@ -176,7 +192,7 @@ TEST_CASE("a store of its own, and connections to somebody else, leave a rank al
   Scene scene;
   const std::vector<wire::PortsOfRank> own{{a, {29999}, {29999, 443}}, {b, {}, {443}}};
   scene.told(1, {.generation = here, .apart = {a, b, c}, .others = own});
-  const auto found = scene.told(40, {.generation = here, .apart = {a, b, c}, .others = own});
+  const auto found = scene.told(70, {.generation = here, .apart = {a, b, c}, .others = own});
   CHECK(found.absent == Workers{a, b, c});
   REQUIRE(found.elsewhere.size() == 1);
   CHECK(found.elsewhere[0].worker == a);
@@ -193,8 +209,8 @@ TEST_CASE("a script that stays alone without a GPU is told of once, and not as a
   Scene scene;
   CHECK(scene.told(1, {.generation = here, .apart = {a}, .unasked = true}).unasked);
   CHECK_FALSE(scene.told(2, {.generation = here, .apart = {a, b, c}, .unasked = true}).unasked);
-  CHECK(scene.seen(60, {}, {a, b, c}).empty());
-  CHECK(scene.end(70, {a, b, c}).empty());
+  CHECK(scene.seen(90, {}, {a, b, c}).empty());
+  CHECK(scene.end(100, {a, b, c}).empty());
 }
 
 TEST_CASE("words of another generation, or of a world without newcomers only, count for nothing") {
