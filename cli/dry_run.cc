@@ -88,11 +88,6 @@ std::string binding_rule(const JobSpec& job) {
   return "";
 }
 
-std::string shown_value(const std::string& name, const std::string& value) {
-  const bool secret = core::is_secret_name(name) || core::has_password(value);
-  return secret && !value.empty() ? std::string(core::redacted) : value;
-}
-
 const Host& host_of(const JobSpec& job, const core::Seat& seat) { return job.hosts.hosts[seat.host.value]; }
 
 // Whose doors the ranks find, as far as their files here tell.
@@ -129,7 +124,7 @@ Env own_env(const JobSpec& job, const core::Placement& placement, const core::Se
   Env env;
   const auto world = placeholders(job, placement, seat, doors);
   for (const auto& [name, value] : core::worker_env(job, placement, seat.rank, world, nullptr)) {
-    env[name] = shown_value(name, value);
+    env[name] = core::shown_value(name, value);
   }
   if (core::offers_pmix(job, world)) {  // of the helper there
     env["PMIX_RANK"] = std::to_string(seat.rank.value);
@@ -157,12 +152,7 @@ std::string for_terminal(const std::string& value) {
 }
 
 std::string command_line(const std::vector<std::string>& argv) {
-  std::string line;
-  for (const auto& word : core::shown_words(argv)) {
-    if (!line.empty()) line += ' ';
-    line += word.ends_with(core::redacted) ? word : shell_quote(word);
-  }
-  return for_terminal(line);
+  return for_terminal(core::shown_line(argv));
 }
 
 void print_wrapped(std::string& out, const Env& env, std::string_view indent) {
@@ -287,7 +277,7 @@ std::string dry_run_text(const JobSpec& given, const core::Placement& placement,
   out += job.inherit_all ? "\nenvironment inherited from here, unless set above\n"
                          : "\nenvironment sent from here, unless set above\n";
   Env sent;
-  for (const auto& [name, value] : job.env) sent[name] = shown_value(name, value);
+  for (const auto& [name, value] : job.env) sent[name] = core::shown_value(name, value);
   print_wrapped(out, sent, "  ");
   if (!job.not_forwarded.empty())
     out += fmt::format("\nnot forwarded: {} (add -x NAME{})\n", list_names(job.not_forwarded),
@@ -316,7 +306,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
   }
 
   Env sent;
-  for (const auto& [name, value] : job.env) sent[name] = shown_value(name, value);
+  for (const auto& [name, value] : job.env) sent[name] = core::shown_value(name, value);
   const Doors doors{has_pmix(mpi), has_horovod(job, mpi)};
   Json ranks = Json::array();
   for (const auto& seat : placement.seats) {
@@ -325,7 +315,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
     Json at_start = Json::array();
     for (const auto& [name, value] : own_env(job, placement, seat, doors)) {
       env[name] = value;
-      if (value.starts_with('<') && value != core::redacted) at_start.push_back(name);
+      if (value.starts_with('<') && !value.starts_with(core::redacted)) at_start.push_back(name);
     }
     ranks.push_back({{"rank", seat.rank.value},
                      {"local_rank", seat.local_rank},

@@ -1,7 +1,7 @@
 // --dry-run: what a start would do, from what is known here alone. Nobody is contacted.
 //
 // Values that only the start can know stand in <>, as in MASTER_PORT=<reserved on gpu1 at start>. Values of
-// credentials, to judge by the variable's or flag's name or by a password in a URL, read <redacted>.
+// credentials, to judge as core/shown_words.h does, read <redacted>.
 //
 // The JSON is one object. Fields are only ever added while "schema" is 1.
 //   schema       1

@@ -255,7 +255,7 @@ class Printer {
       named[std::string(parsed->name)] = {std::string(*parsed->value), setting.origin};
     }
     for (const auto& [name, value] : named) {
-      if (core::is_secret_name(name) || core::has_password(value.first)) {
+      if (core::shown_value(name, value.first) != value.first) {
         out_ += fmt::format("# {}{}: redacted  # {}\n", before, name, value.second);
       } else {
         line(fmt::format("{}{}", before, name), toml_string(value.first), value.second);

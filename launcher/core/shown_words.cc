@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "launcher/base/strings.h"
 #include "launcher/core/env_forward.h"
 
 namespace trainrun::core {
@@ -113,6 +114,22 @@ std::vector<std::string> shown_words(const std::vector<std::string>& argv) {
     secret_next = secret && equals == std::string::npos && word.starts_with('-');
   }
   return out;
+}
+
+std::string shown_line(const std::vector<std::string>& argv) {
+  std::string line;
+  for (const auto& word : shown_words(argv)) {
+    // The mark would be quoted for its brackets alone.
+    const auto before = word.ends_with(redacted) ? word.substr(0, word.size() - redacted.size()) : word;
+    const bool plain = before.size() < word.size() && (before.empty() || shell_quote(before) == before);
+    line += (line.empty() ? "" : " ") + (plain ? word : shell_quote(word));
+  }
+  return line;
+}
+
+std::string shown_value(const std::string& name, const std::string& value) {
+  if (value.empty()) return value;
+  return is_secret_name(name) ? std::string(redacted) : shown_words({value}).front();
 }
 
 }  // namespace trainrun::core

@@ -15,4 +15,10 @@ constexpr std::string_view redacted = "<redacted>";
 // env_forward.h knows the names of credentials.
 std::vector<std::string> shown_words(const std::vector<std::string>& argv);
 
+// They as one line for a shell, which can be pasted as far as nothing is redacted.
+std::string shown_line(const std::vector<std::string>& argv);
+
+// A variable's value by the same rules; redacted where the name is one of credentials.
+std::string shown_value(const std::string& name, const std::string& value);
+
 }  // namespace trainrun::core

@@ -74,6 +74,16 @@ TEST_CASE("no credential is in a dry run, whether in a variable, a URL or an arg
         std::string::npos);
 }
 
+TEST_CASE("a token is known by its shape in a variable as well, whatever the variable's name") {
+  auto job = two_hosts();
+  job.env.push_back({"HUB", "ghp_0123456789abcdefghij0123456789abcdef"});
+  job.programs[0].env = {{"ARGS", "--hub hf_abcdefghij0123456789ABCDEFGHIJ0123 --lr 3"}};
+  for (const auto& out : {text_of(job), json_of(job)}) {
+    CHECK(out.find("0123456789") == std::string::npos);
+    CHECK(out.find("--hub <redacted> --lr 3") != std::string::npos);
+  }
+}
+
 TEST_CASE("each rank's environment in the JSON is whole, and what only the start knows is listed") {
   const auto json = nlohmann::json::parse(json_of(two_hosts()));
   REQUIRE(json["ranks"].size() == 3);

@@ -232,6 +232,9 @@ TEST_CASE("--print-config keeps the variables of each program") {
   CHECK(error_of(world, {"--config", "masked.toml"}).find("write the credential instead of <redacted>") !=
         std::string::npos);
   CHECK(secret->text.find("hunter2") == std::string::npos);
+  const auto token = world.read({"--print-config", "-x", "HUB=AKIAIOSFODNN7EXAMPLE", "-np", "1", "./train"});
+  CHECK(token->text.find("# HUB: redacted  # -x\n") != std::string::npos);
+  CHECK(token->text.find("EXAMPLE") == std::string::npos);
 }
 
 TEST_CASE("programs without words are no trouble where none is needed") {

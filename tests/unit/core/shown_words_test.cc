@@ -5,6 +5,22 @@
 using namespace trainrun::core;
 
 TEST_SUITE("core.shown_words") {
+  TEST_CASE("a line of them can be pasted") {
+    CHECK(shown_line({"trainrun", "-np", "2", "sh", "-c", "echo $A; it's", ""}) ==
+          R"(trainrun -np 2 sh -c 'echo $A; it'\''s' '')");
+    CHECK(shown_line({"x", "--api-key=a", "--token", "b"}) == "x --api-key=<redacted> --token <redacted>");
+    CHECK(shown_line({"curl", "-H", "Authorization: Bearer hunter2"}) ==
+          "curl -H 'Authorization: Bearer <redacted>'");
+  }
+
+  TEST_CASE("a variable's value is judged by its name and by its shape") {
+    CHECK(shown_value("API_KEY", "x") == "<redacted>");
+    CHECK(shown_value("API_KEY", "").empty());
+    CHECK(shown_value("HUB", "sk-proj-abc0123456789_abcdefghi") == "<redacted>");
+    CHECK(shown_value("URL", "https://me:hunter2@host/x") == "<redacted>");
+    CHECK(shown_value("PATH", "/usr/bin:/opt/hf_models/bin") == "/usr/bin:/opt/hf_models/bin");
+  }
+
   TEST_CASE("what an option names as a credential is not shown") {
     const std::vector<std::string> shown = {
         "./train", "--api-key", "<redacted>", "--password=<redacted>", "--max-tokens", "512", "--lr", "0.1"};
