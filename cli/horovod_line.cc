@@ -58,23 +58,8 @@ const CommandLine& line_without_its_v() {
   return line;
 }
 
-// The row of a flag of `line`, or nothing for one of ours.
-const HorovodFlag* row_of(const Flag& flag, const CommandLine& line) {
-  const auto at = static_cast<std::size_t>(&flag - line.flags.data());
-  return at < horovod_flags().size() ? &horovod_flags()[at] : nullptr;
-}
-
 const Flag& own_flag(const Flag& flag, const CommandLine& line) {
   return job_line().flags[static_cast<std::size_t>(&flag - line.flags.data()) - horovod_flags().size()];
-}
-
-// Not cut short: who cuts a name short may mean a flag of ours.
-bool is_spelled_out(std::string_view spelled) {
-  const auto wanted = bare_name(spelled);
-  return std::any_of(horovod_flags().begin(), horovod_flags().end(), [&](const HorovodFlag& row) {
-    return std::any_of(row.names.begin(), row.names.end(),
-                       [&](std::string_view name) { return bare_name(name) == wanted; });
-  });
 }
 
 std::optional<double> parse_real(std::string_view text) {
@@ -296,50 +281,6 @@ class Reader {
 
 }  // namespace
 
-// As argparse does, horovodrun takes the beginning of a name. Of one that we have as well it is a slip.
-static bool is_beginning_of_theirs(std::string_view name) {
-  constexpr std::size_t long_enough = 6;
-  const auto flags =
-      name.size() < long_enough ? std::vector<const Flag*>{} : flags_cut_to(horovod_line(), name);
-  return !flags.empty() && std::all_of(flags.begin(), flags.end(), [](const Flag* flag) {
-    return find_flag(job_line(), flag->name) == nullptr;
-  });
-}
-
-bool has_option_of_horovodrun(const std::vector<std::string>& words) {
-  for (std::size_t at = 0; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
-    const auto& word = words[at];
-    if (word == "--") return false;
-    const auto equals = word.find('=');
-    const auto* own = find_flag(job_line(), word.substr(0, equals));
-    const auto name = word.substr(0, equals);
-    const bool of_horovod = is_spelled_out(name);
-    if (own == nullptr && (of_horovod || is_beginning_of_theirs(name))) return true;
-    if (own == nullptr || !own->takes_value()) continue;
-    const bool has_value = equals != std::string::npos || at + 1 < words.size();
-    const auto value = equals != std::string::npos ? word.substr(equals + 1)
-                       : has_value                 ? words[at + 1]
-                                                   : std::string();
-    // srun's --mpi has a value, which names a protocol; horovodrun's has none.
-    if (of_horovod && !option_of(*own) && !meant_by(*own, value) && why_needless(*own, value).empty())
-      return true;
-    if (equals == std::string::npos) ++at;
-  }
-  return false;
-}
-
-std::optional<std::size_t> program_behind_its_options(const std::vector<std::string>& words) {
-  std::size_t at = 0;
-  for (; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
-    const auto equals = words[at].find('=');
-    const auto name = std::string_view(words[at]).substr(0, equals);
-    const auto* own = find_flag(job_line(), name);
-    if (own == nullptr || !is_spelled_out(name)) return std::nullopt;
-    if (own->takes_value() && equals == std::string::npos) ++at;
-  }
-  return at > 0 && at < words.size() ? std::optional(at) : std::nullopt;
-}
-
 Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs,
                                       bool by_name) {
   const auto& line = by_name ? horovod_line() : line_without_its_v();
@@ -361,6 +302,11 @@ Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, con
 const CommandLine& horovod_line() {
   static const CommandLine line = make_line(true);
   return line;
+}
+
+const HorovodFlag* row_of(const Flag& flag, const CommandLine& line) {
+  const auto at = static_cast<std::size_t>(&flag - line.flags.data());
+  return at < horovod_flags().size() ? &horovod_flags()[at] : nullptr;
 }
 
 std::string horovod_help() {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/config.h"
+#include "cli/horovod_flags.h"
 #include "cli/mpi_line.h"
 #include "launcher/base/error.h"
 
@@ -20,14 +21,11 @@ struct HorovodLine {
 Result<HorovodLine> read_horovod_line(const std::vector<std::string>& words, const Inputs& inputs,
                                       bool by_name);
 
-// Whether an option that only horovodrun has stands before the program, as under `alias horovodrun=trainrun`.
-bool has_option_of_horovodrun(const std::vector<std::string>& words);
-
-// Where the program stands, if there are options before it and horovodrun has all of them.
-std::optional<std::size_t> program_behind_its_options(const std::vector<std::string>& words);
-
 // The flags of horovodrun, then those of ours that have another name.
 const CommandLine& horovod_line();
+
+// The row of a flag of such a line, or nothing for one of ours.
+const HorovodFlag* row_of(const Flag& flag, const CommandLine& line);
 
 // What --help answers.
 std::string horovod_help();

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/horovod_line.h"
+#include "cli/horovod_signs.h"
 #include "cli/mpi_line.h"
 #include "cli/options.h"
 #include "cli/program.h"

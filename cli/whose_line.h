@@ -1,7 +1,7 @@
 // Whose command line was given: trainrun's own, mpirun's and mpiexec's (mpi_line.h), or horovodrun's
-// (horovod_line.h). --compat-cli says it, or TRAINRUN_COMPAT_CLI, else the name that trainrun is called by,
-// else an option, or a value of one, that only horovodrun or mpirun has, or a program of Horovod's behind
-// options that horovodrun has, all of them: an alias leaves no name. Pure.
+// (horovod_line.h, horovod_signs.h). --compat-cli says it, or TRAINRUN_COMPAT_CLI, else the name that
+// trainrun is called by, else an option, or a value of one, that only horovodrun or mpirun has, or a program
+// of Horovod's behind options that horovodrun has, all of them: an alias leaves no name. Pure.
 #pragma once
 
 #include <optional>

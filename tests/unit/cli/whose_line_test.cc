@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/horovod_signs.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
@@ -58,6 +59,8 @@ TEST_CASE("under an alias an option that only horovodrun has says whose line it 
         Set{"AUTOTUNE=1", "CYCLE_TIME=2.5"});
   CHECK(tuned(plain, {"--host", "a", "-x", "A=--autotune", "--fusion-threshold-mb=2"}) ==
         Set{"FUSION_THRESHOLD=2097152"});
+  CHECK(tuned(plain, {"--blacklist-cooldown-range", "5", "60", "--cycle-time-ms", "2.5"}) ==
+        Set{"CYCLE_TIME=2.5"});
   CHECK(tuned(plain, {"--mpi"}) == Set{"CONTROLLER=mpi", "CPU_OPERATIONS=mpi"});
   CHECK(tuned(plain, {"--mpi=pmi2"}).empty());  // srun's
   CHECK(job_of(plain, {"--gloo", "./train"}).compat == Compat::horovod);
@@ -94,10 +97,25 @@ TEST_CASE(
   };
   CHECK(gets_all({"-np", "2", "-H", "a:1,b:1"}));
   CHECK(gets_all({"-np", "2", "--min-np", "1", "--host-discovery-script", "/bin/true"}));
+  // Both have it: here it is an alias, there the beginning of --slots-per-host.
+  CHECK(gets_all({"-np", "2", "--slots", "1", "--host-discovery-script", "/bin/true"}));
+  CHECK(gets_all({"-np", "2", "--blacklist-cooldown-range", "5", "60", "--host-discovery-script=/bin/true"}));
+  CHECK(gets_all({"--blacklist-cooldown-range", "5,60", "-np", "2", "-H", "a:1,b:1"}));
+  CHECK_FALSE(gets_all({"-np", "2", "-H", "a:1,b:1", "--ppn", "1"}));
+  CHECK_FALSE(gets_all({"-np", "2", "--host", "a:1,b:1"}));  // there of three names
   CHECK_FALSE(gets_all({"-np", "2", "-H", "a:1,b:1", "--grace", "3"}));
   CHECK_FALSE(gets_all({"--compat-cli", "none", "-np", "2", "-H", "a:1,b:1"}));
   world.mpi.horovod = false;
   CHECK_FALSE(gets_all({"-np", "2", "-H", "a:1,b:1"}));
+  CHECK_FALSE(gets_all({"-np", "2", "--slots", "1", "--host-discovery-script", "/bin/true"}));
+}
+
+TEST_CASE("the program stands behind both values of an option of two") {
+  CHECK(program_behind_its_options({"--blacklist-cooldown-range", "5", "60", "./train"}) == 3);
+  CHECK(program_behind_its_options({"--blacklist-cooldown-range=5,60", "./train"}) == 1);
+  CHECK(program_behind_its_options({"--blacklist-cooldown-range", "5 60", "./train"}) == 2);
+  CHECK_FALSE(program_behind_its_options({"--blacklist-cooldown-range", "5"}));
+  CHECK_FALSE(program_behind_its_options({"--slots"}));
 }
 
 TEST_CASE("under our own name an option that only mpirun or mpiexec has says whose line it is") {
