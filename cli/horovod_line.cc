@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "cli/elastic.h"
 #include "cli/flag_list.h"
@@ -114,6 +115,7 @@ class Reader {
   Result<void> take(Given given) {
     const auto* row = row_of(*given.flag, line_);
     if (row == nullptr) return take_flag(own_flag(*given.flag, line_), std::move(given), part_);
+    if (auto ok = choose(*row, given.spelled); !ok) return ok;
     switch (row->fate) {
       case Fate::works:
         put(row->option, row->value.empty() ? given.value : std::string(row->value), given.spelled);
@@ -152,6 +154,20 @@ class Reader {
   }
 
  private:
+  // As horovodrun's argparse does, in its words. What it also refuses and is no contradiction here, as -H
+  // with
+  // --hostfile, is taken.
+  Result<void> choose(const HorovodFlag& row, const std::string& spelled) {
+    const bool controller = row.option == Option::compat || row.how == HorovodHow::mpi;
+    if (!controller && (row.variable.empty() || row.value.empty())) return {};
+    const auto [first, is_first] =
+        chosen_.try_emplace(controller ? "--gloo or --mpi" : row.variable, row.value, spelled);
+    if (is_first || first->second.first == row.value) return {};
+    return fail(Code::usage,
+                fmt::format("argument {}: not allowed with argument {}", spelled, first->second.second),
+                "leave one of them out");
+  }
+
   // The weakest layer. Whoever is started by horovodrun is one of Horovod's, whatever its files tell.
   void add_defaults() {
     constexpr std::string_view origin = "as horovodrun does";
@@ -275,6 +291,7 @@ class Reader {
   const Inputs& inputs_;
   ArgvPart& part_;
   std::map<std::string, Setting> variables_;
+  std::map<std::string_view, std::pair<std::string_view, std::string>> chosen_;  // the value, by which word
   std::vector<Setting> networks_;
   Setting config_{Option::config, {}, {}};
 };

@@ -117,6 +117,21 @@ TEST_CASE("the name, or --compat-cli horovodrun, says whose line it is") {
   CHECK(help->text.find("--blacklist-cooldown-range") != std::string::npos);
 }
 
+TEST_CASE("options that contradict each other are refused, as horovodrun refuses them") {
+  const std::pair<Words, std::string> all[] = {
+      {{"--gloo", "--mpi"}, "argument --mpi: not allowed with argument --gloo"},
+      {{"--mpi", "--gloo"}, "argument --gloo: not allowed with argument --mpi"},
+      {{"--autotune", "--no-autotune"}, "argument --no-autotune: not allowed with argument --autotune"},
+      {{"--no-stall-check", "--stall-check"}, "argument --stall-check: not allowed with argument --no-stall"},
+      {{"--log-hide-timestamp", "--log-with-timestamp"}, "argument --log-with-timestamp: not allowed with "}};
+  for (auto [words, answer] : all) {
+    words.insert(words.end(), {"-np", "2", "./train"});
+    CHECK(error(words).find(answer) == 0);
+  }
+  CHECK(tuned({"--autotune", "--autotune"}) == Set{"AUTOTUNE=1"});
+  CHECK(job({"--gloo", "--gloo", "-np", "2", "./train"}).compat == Compat::horovod);
+}
+
 TEST_CASE("how many and where") {
   CHECK(shown(job({"-np", "3", "-H", "a:2,b:2", "./train"})).find("a:2 b:2") == 0);
   CHECK(job({"-np", "3", "-H", "a:2,b:2", "./train"}).world_size() == 3);
