@@ -89,6 +89,8 @@ constexpr std::string_view of_mpirun =
     "there is no mpirun below: its flags are given as ours, its parameters as -x OMPI_MCA_name=value";
 constexpr std::string_view of_allocation =
     "leave it out: it is for sbatch or salloc, whose allocation trainrun runs in";
+constexpr std::string_view of_gpus =
+    "write --gpus-per-rank N; the GPUs themselves are asked of sbatch or salloc";
 constexpr Foreign foreign[] = {
     // torchrun
     {"nproc", "write -np N for all ranks, or --nproc-per-node N"},
@@ -151,7 +153,18 @@ constexpr Foreign foreign[] = {
     {"distribution", "write --map-by slot for block, --map-by host for cyclic"},
     {"multi-prog",
      "write the programs on the line, with ':' between them, or as [[program]] of a --config file"},
-    {"gres", "write --gpus-per-rank N; the GPUs themselves are asked of sbatch or salloc"},
+    {"input", "write --stdin 0, all or none; a file is given by < FILE"},
+    {"gres", of_gpus},
+    {"gpus", of_gpus},
+    {"gpus-per-node", of_gpus},
+    {"gpus-per-socket", of_gpus},
+    {"mem", of_allocation},
+    {"mem-per-cpu", of_allocation},
+    {"mem-per-gpu", of_allocation},
+    {"-A", of_allocation},
+    {"-C", of_allocation},
+    {"constraint", of_allocation},
+    {"reservation", of_allocation},
     {"partition", of_allocation},
     {"account", of_allocation},
     {"qos", of_allocation},

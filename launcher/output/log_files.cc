@@ -20,8 +20,8 @@ constexpr std::size_t id_digits = 8;  // of the job's number: two jobs of one se
 
 tl::unexpected<Error> refuse(const std::string& path, int error) {
   return fail(Code::config,
-              fmt::format("--output-filename: cannot make {}: {}", quoted(path, 300), errno_text(error)),
-              "choose a directory that you may write to");
+              fmt::format("output cannot be kept in {}: {}", quoted(path, 300), errno_text(error)),
+              "give --output-filename, or --log-dir, a directory that you may write to");
 }
 
 std::string name_of_job(const std::string& id) {

@@ -108,6 +108,15 @@ TEST_CASE("the commonest flags of other launchers are answered, in one line") {
                                  "--nodes",
                                  "--ntasks-per-node",
                                  "--cpus-per-task",
+                                 "--gpus-per-task",
+                                 "--gpus-per-node",
+                                 "--gpus",
+                                 "--mem",
+                                 "--mem-per-cpu",
+                                 "-A",
+                                 "-C",
+                                 "--input",
+                                 "--error",
                                  "--duplicate-stdout-filters"}) {
     CAPTURE(flag);
     const auto parts = split_argv({flag, "./t"});
@@ -116,6 +125,10 @@ TEST_CASE("the commonest flags of other launchers are answered, in one line") {
     CHECK(parts.error().hint.find("did you mean") == std::string::npos);
     CHECK(parts.error().hint.find("lists every option") == std::string::npos);
     CHECK(parts.error().hint.size() < 100);
+    if (!flag.starts_with("--")) continue;
+    const auto joined = split_argv({flag + "=8", "./t"});
+    REQUIRE_FALSE(joined.has_value());
+    CHECK(joined.error().hint == parts.error().hint);
   }
 }
 

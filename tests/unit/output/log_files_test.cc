@@ -137,6 +137,9 @@ TEST_SUITE("log files") {
       REQUIRE_FALSE(opened);
       REQUIRE_FALSE(looked);
       CHECK(opened.error() == looked.error());
+      // Which of the option's names was typed, or a file's key, is not known here: the directory was typed.
+      CHECK(looked.error().message.find("output cannot be kept in '" + where + "': ") == 0);
+      CHECK(looked.error().hint.find("--log-dir") != std::string::npos);
     }
     CHECK(may_make_log_files(folder.at / "a" / "b"));
     CHECK(folder.names() == std::vector<std::string>{"file"});
