@@ -34,7 +34,7 @@ std::string shown_command_line() {
   while (text.ends_with('\0')) text.pop_back();
   std::vector<std::string> words;
   for (const auto word : split(text, '\0')) words.emplace_back(word);
-  return fmt::format("{}", fmt::join(core::shown_words(words), " "));
+  return core::shown_line(words);
 }
 
 // What of a job is fixed from its start on.
