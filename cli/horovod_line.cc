@@ -154,9 +154,8 @@ class Reader {
   }
 
  private:
-  // As horovodrun's argparse does, in its words. What it also refuses and is no contradiction here, as -H
-  // with
-  // --hostfile, is taken.
+  // As horovodrun's argparse does, in its words. What it refuses as well and is no contradiction here is
+  // taken: -H with --hostfile.
   Result<void> choose(const HorovodFlag& row, const std::string& spelled) {
     const bool controller = row.option == Option::compat || row.how == HorovodHow::mpi;
     if (!controller && (row.variable.empty() || row.value.empty())) return {};

@@ -116,7 +116,7 @@ StoreFindings StoreCensus::seen(const wire::StoreSeen& by_agent, Instant now) {
     return found;
   }
   const auto loaded = all_loaded(false);
-  if (told_alone_ || told_so_far_ || !loaded) return found;
+  if (told_alone_ || told_so_far_ || traces_ || !loaded) return found;
   auto missing = missing_after(*loaded + alone_for);
   told_so_far_ = !missing.empty();
   return alone(std::move(missing));

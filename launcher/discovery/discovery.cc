@@ -101,7 +101,7 @@ struct Discovery::State : std::enable_shared_from_this<State> {
     if (witness) last_witness = now;
     // Without a first answer nothing starts, and a script that hangs looks like a launcher that does.
     if (!answered_once)
-      slow.arm(now + patience(), [weak = weak_from_this()] {
+      slow.arm(now + slow_after(), [weak = weak_from_this()] {
         if (const auto state = weak.lock()) state->tell_slow();
       });
     ScriptCommand command{question.command, question.arguments, environment, spec.limit, hosts::most_output};
@@ -114,11 +114,11 @@ struct Discovery::State : std::enable_shared_from_this<State> {
                                     }});
   }
 
-  [[nodiscard]] Duration patience() const { return std::min<Duration>(seconds(10), spec.limit / 3); }
+  [[nodiscard]] Duration slow_after() const { return std::min<Duration>(seconds(10), spec.limit / 3); }
 
   void tell_slow() {
     say(fmt::format("host discovery: {} has not answered for {}; after {} it is killed and asked again",
-                    question.asked, format_duration(patience()), format_duration(spec.limit)));
+                    question.asked, format_duration(slow_after()), format_duration(spec.limit)));
   }
 
   void answered(const ScriptAnswer& answer) {

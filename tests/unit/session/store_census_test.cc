@@ -73,6 +73,14 @@ TEST_CASE("ranks that have all loaded PyTorch and do not meet are named, all of 
   }
 }
 
+TEST_CASE("nor are they, where connections to the store were left behind: some may have met and parted") {
+  Scene scene;
+  CHECK(scene.told(10, {.generation = here, .apart = {a, b, c}}).absent.empty());
+  CHECK(scene.told(11, {.generation = here, .apart = {a, b, c}, .traces = true}).absent.empty());
+  for (const int second : {75, 100, 200})
+    CHECK(scene.told(second, {.generation = here, .apart = {a, b, c}}).absent.empty());
+}
+
 TEST_CASE("ranks that have loaded trainrun's library as well are not taken for worlds of one") {
   Scene scene;
   CHECK(scene.seen(10, {}, {a, b, c}).empty());
