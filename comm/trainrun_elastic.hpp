@@ -4,12 +4,15 @@
 //   elastic::State state;
 //   state.buffer("weights", std::span(weights)).value("step", step);
 //   const auto end = elastic::run(state, [&](World& world) {
-//     for (; step < steps; ++step) {
-//       ...compute, world.group().allreduce(...)...
-//       if (step % 10 == 9) state.commit(world);
+//     while (step < steps) {
+//       ...compute, world.group().allreduce(...), change the weights...
+//       ++step;
+//       if (step % 10 == 0) state.commit(world);
 //     }
 //   });
 //
+// The step is counted before the commit: what is committed must say that it is done, else it would be done
+// once more after a failure.
 // A failure leads back to the last commit, in a new world, of all ranks. What lies outside the state must be
 // made anew by the function from the state alone. All ranks run the same operations from its beginning.
 #pragma once
