@@ -18,6 +18,7 @@ halves = array.array("H", [0x3c00, 0x3800])  # 1 and 0.5
 assert list(world.allreduce(halves, dtype="f16")) == [0x4400, 0x4000]
 brains = array.array("H", [0x3f80, 0x4000])  # 1 and 2
 assert list(world.allreduce(brains, "prod", dtype="bf16")) == [0x3f80, 0x3f80 + (size << 7)]
+assert world.allreduce(floats(2), "product")[0] == world.allreduce(floats(2), "prod")[0] == 2**size
 reduced = world.reduce(floats(rank), root=1, op="max")
 assert reduced[0] == (size - 1 if rank == 1 else rank)
 assert world.reduce_scatter(floats(*range(size)), floats(0))[0] == size * rank
@@ -61,6 +62,8 @@ for wrong in (lambda: world.alltoall(floats(1), floats(1)), lambda: world.scatte
     except ValueError:
         pass
 for wrong, kind, words in ((lambda: world.allreduce(floats(1), "average"), ValueError, "op 'average' is none of sum, mean, "),
+                           (lambda: world.allgather(floats(1), array.array("d", [0] * size)), ValueError,
+                            "out has 4 elements of f64, not 4 of f32"),
                            (lambda: world.allreduce([1.0]), TypeError, "a list has no memory of numbers; try: numpy.array(...)")):
     try:
         wrong()

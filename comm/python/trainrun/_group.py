@@ -3,7 +3,7 @@ import ctypes
 
 from trainrun._library import Operation, check, invalid, lib
 
-_OPS = {"sum": 0, "mean": 1, "min": 2, "max": 3, "prod": 4, "band": 5, "bor": 6, "bxor": 7}
+_OPS = {"sum": 0, "mean": 1, "min": 2, "max": 3, "prod": 4, "product": 4, "band": 5, "bor": 6, "bxor": 7}
 _DTYPES = {"u8": 0, "i8": 1, "i32": 2, "i64": 3, "f32": 4, "f64": 5, "f16": 6, "bf16": 7, "bool": 8}
 _STATES = ("runs", "done", "failed")
 _KEPT = 64
@@ -47,7 +47,8 @@ class _Elements:
 
     def must_have(self, count, dtype, what):
         if self.count != count or self.dtype != dtype:
-            raise ValueError(f"{what} has {self.count} elements, not {count} of the same type")
+            own, wanted = list(_DTYPES)[self.dtype], list(_DTYPES)[dtype]
+            raise ValueError(f"{what} has {self.count} elements of {own}, not {count} of {wanted}")
 
 
 def _op(name):
@@ -92,7 +93,7 @@ class Group:
         return self._size
 
     def allreduce(self, data, op="sum", before=1.0, after=1.0, dtype=None):
-        """In place. `op`: sum, mean, min, max, prod, band, bor, bxor. Each rank's elements are multiplied by `before`,
+        """In place. `op`: sum, mean, min, max, prod (or product), band, bor, bxor. Each rank's elements are multiplied by `before`,
         the results by `after`."""
         own = _Elements(data, dtype)
         check(lib.trc_allreduce_scaled(self._group, own.address, own.address, own.count, own.dtype, _op(op), before, after))

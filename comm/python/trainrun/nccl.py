@@ -76,11 +76,11 @@ class _Tensor:
         name = str(tensor.dtype).rpartition(".")[2]
         if name not in _TYPES:
             raise invalid(f"elements of {tensor.dtype} cannot be exchanged")
-        self.address, self.count, self.dtype = tensor.data_ptr(), tensor.numel(), _TYPES[name]
+        self.address, self.count, self.dtype, self.type = tensor.data_ptr(), tensor.numel(), _TYPES[name], name
 
     def must_be(self, other, blocks, what):
         if self.count != other.count * blocks or self.dtype != other.dtype:
-            raise invalid(f"{what} has {self.count} elements, not {other.count * blocks} of the same type")
+            raise invalid(f"{what} has {self.count} elements of {self.type}, not {other.count * blocks} of {other.type}")
 
 
 class DeviceGroup:
