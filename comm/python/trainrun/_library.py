@@ -194,9 +194,11 @@ def invalid(why):
     return Invalid(ErrorInfo(struct_size=ctypes.sizeof(ErrorInfo), status=6, culprit=-1, message=why.encode()))
 
 
-def timed_out(why):
+def timed_out(why, missing=()):
     """What the library would answer."""
-    return Timeout(ErrorInfo(struct_size=ctypes.sizeof(ErrorInfo), status=3, culprit=-1, message=why.encode()))
+    info = ErrorInfo(struct_size=ctypes.sizeof(ErrorInfo), status=3, culprit=-1, message=why.encode(), missing_count=len(missing))
+    info.missing[:len(missing[:64])] = missing[:64]
+    return Timeout(info)
 
 
 def _milliseconds(seconds):

@@ -110,6 +110,8 @@ def table():
     single()
     objects()
     halves()
+    splits()
+    watched()
     print(f"rank {RANK} of {SIZE}: {good} as gloo; did not run: {sorted(OURS - ran)}", flush=True)
 
 
@@ -176,9 +178,16 @@ def single():
     wave = torch.complex(numbers(3), numbers(3))
     dist.all_reduce(wave)
     dist.broadcast(wave, 0)
+    wave = torch.complex(mine, 2 * mine)
+    dist.reduce(wave, 0)
+    assert RANK != 0 or torch.equal(wave, torch.complex(total, 2 * total))
+    part = torch.zeros(1, dtype=torch.complex64)
+    dist.reduce_scatter_tensor(part, torch.complex(torch.arange(float(SIZE)), torch.ones(SIZE)))
+    assert part.item() == complex(SIZE * RANK, SIZE)
     dist.barrier()
     for refused in (lambda: dist.recv(mine), lambda: dist.isend(mine, (RANK + 1) % SIZE, tag=5),
-                    lambda: dist.all_reduce(torch.ones(2, dtype=torch.int16))):
+                    lambda: dist.all_reduce(torch.ones(2, dtype=torch.int16)),
+                    lambda: dist.reduce(torch.ones(2, dtype=torch.complex64), 0, OPS.PRODUCT)):
         try:
             refused()
         except trainrun.Unsupported:
@@ -227,6 +236,35 @@ def halves():
     else:
         dist.recv(torch.ones(1), 0)
         dist.barrier()
+
+
+def splits():
+    parts = [[rank for rank in range(SIZE) if rank % 2 == part] for part in (0, 1)]
+    value = torch.tensor([float(RANK)])
+    dist.all_reduce(value, group=dist.split_group(split_ranks=parts))
+    assert value.item() == sum(parts[RANK % 2])
+    try:
+        dist.split_group(split_ranks=[[1]])
+        assert RANK == 1
+    except trainrun.Unsupported as error:
+        assert RANK != 1 and "try: new_group" in str(error), error
+
+
+def watched():
+    """A monitored barrier names who has not come, and goes on."""
+    dist.monitored_barrier()
+    if RANK == 1:
+        for rank in range(SIZE):
+            if rank != RANK:
+                dist.recv(torch.ones(1), rank)
+        dist.monitored_barrier()
+        return
+    try:
+        dist.monitored_barrier(timeout=datetime.timedelta(milliseconds=200))
+        raise AssertionError("the barrier has ended without rank 1")
+    except trainrun.Timeout as error:
+        assert 1 in error.missing and f" of {SIZE} ranks have not come within 0.2 s: " in str(error), (error, error.missing)
+    dist.send(torch.ones(1), 1)
 
 
 def model():

@@ -7,22 +7,43 @@ import math
 from torch._C._distributed_c10d import Backend
 
 from trainrun import _work
+from trainrun._library import Timeout, timed_out
 from trainrun.torch._foreign import unsupported
 from trainrun.torch._pending import Pending
 from trainrun.torch._plan import Plan, op_of
 
 
+def group_of(world, ranks, store, timeout):
+    """Of some of its ranks, which all call it."""
+    if ranks != sorted(ranks):
+        raise unsupported(f"the backend trainrun numbers the ranks of a group in ascending order, not as {ranks}")
+    return TrainrunBackend(world, world.group(ranks), ranks, store, timeout)
+
+
 class TrainrunBackend(Backend):
-    def __init__(self, group, rank, size):
-        super().__init__(rank, size)
-        self._group_of_ranks, self._own, self._all = group, rank, size
+    def __init__(self, world, group, ranks, store, timeout):
+        """`group` is of these ranks of the world, or the world itself."""
+        self._own, self._all = ranks.index(world.rank), len(ranks)
+        super().__init__(self._own, self._all)
+        self._world, self._group_of_ranks, self._ranks, self._store, self._timeout = world, group, ranks, store, timeout
+        self._barriers = 0
 
     def getBackendName(self):
         return "trainrun"
 
+    @property
+    def options(self):
+        return Backend.Options("trainrun", timeout=self._timeout)
+
     # Those of torch 2.15 ask its subclass, that is themselves, without end.
-    supports_coalescing = supports_splitting = supports_shrinking = supports_reconfigure = property(lambda _: False)
+    supports_coalescing = supports_shrinking = supports_reconfigure = property(lambda _: False)
     supports_window = _supports_time_estimate = property(lambda _: False)
+    supports_splitting = property(lambda _: True)
+
+    def split(self, store, ranks, opts):
+        if self._own not in ranks:  # nothing, but torch 2.15 crashes on None
+            raise unsupported("split_group on a rank that is in none of the lists is not in the backend trainrun; try: new_group(ranks)")
+        return group_of(self._world, [self._ranks[rank] for rank in ranks], store, opts._timeout if opts else self._timeout)
 
     def _plan(self):
         return Plan(self._all)
@@ -174,6 +195,21 @@ class TrainrunBackend(Backend):
         plan = self._plan()
         plan.calls.append(_work.call(_work.BARRIER))
         return self._go(plan, [], opts)
+
+    def monitored_barrier(self, opts, _wait_all_ranks=False):
+        """Names all ranks that have not come, in any case: each puts down which of these barriers it has come to."""
+        self._barriers += 1
+        place = lambda rank: f"trainrun/monitored_barrier/{rank}"
+        self._store.set(place(self._own), str(self._barriers))
+        try:
+            self.barrier().wait(opts.timeout)
+        except Timeout:
+            missing = [self._ranks[rank] for rank in range(self._all)
+                       if not self._store.check([place(rank)]) or int(self._store.get(place(rank))) < self._barriers]
+            if not missing:
+                raise
+            raise timed_out(f"monitored_barrier: {len(missing)} of {self._all} ranks have not come within "
+                            f"{opts.timeout.total_seconds():g} s: {', '.join(map(str, missing))}", missing) from None
 
     def send(self, tensors, dst, tag=0):
         return self._hand_over(_work.SEND, tensors, dst, tag)

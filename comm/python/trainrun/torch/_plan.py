@@ -6,6 +6,7 @@ from trainrun.torch._foreign import unsupported
 
 _DTYPES = {torch.uint8: 0, torch.int8: 1, torch.int32: 2, torch.int64: 3, torch.float32: 4, torch.float64: 5, torch.float16: 6,
            torch.bfloat16: 7, torch.bool: 8}
+_PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}  # two of each, whose sums are those of the whole
 _OPS = {"SUM": 0, "AVG": 1, "MIN": 2, "MAX": 3, "PRODUCT": 4, "BAND": 5, "BOR": 6, "BXOR": 7}
 
 
@@ -67,6 +68,8 @@ class Plan:
 
     def reduction(self, kind, give, get, count, op, root=0, **factors):
         dtype = _DTYPES.get(give.dtype)
+        if give.dtype in _PARTS and op in (_OPS["SUM"], _OPS["AVG"]):
+            dtype, count = _DTYPES[_PARTS[give.dtype]], 2 * count
         if dtype is None:
             raise unsupported(f"trainrun cannot reduce {give.dtype} (but {', '.join(map(str, _DTYPES))})")
         self._add(kind, give, get, count, dtype, op=op, root=root, **factors)

@@ -48,13 +48,12 @@ def _join(rank, size, timeout):
 
 def _create(options, *_):
     _require()
-    from trainrun.torch._backend import TrainrunBackend
+    from trainrun.torch._backend import TrainrunBackend, group_of
     rank, size, ranks = options.group_rank, options.group_size, list(options.global_ranks_in_group)
     if _world is None or not ranks:
-        return TrainrunBackend(_join(rank, size, options.timeout), rank, size)
-    if ranks != sorted(ranks):
-        raise unsupported(f"the backend trainrun numbers the ranks of a group in ascending order, not as {ranks}")
-    return TrainrunBackend(_world.group(ranks), rank, size)
+        world = _join(rank, size, options.timeout)
+        return TrainrunBackend(world, world, range(size), options.store, options.timeout)
+    return group_of(_world, ranks, options.store, options.timeout)
 
 
 def failure():
