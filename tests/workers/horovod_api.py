@@ -370,7 +370,7 @@ def sampler():
 
 
 def mismatch():
-    """Ranks that call different things all hear of it."""
+    """Ranks that call different things all hear of it, and of nothing else at the end."""
     refused(trainrun.Mismatch, "called allreduce", lambda: hvd.allreduce(torch.ones(2 + hvd.rank())))
 
 
@@ -394,6 +394,8 @@ def main():
     assert hvd.is_initialized()
     globals()[verb](*sys.argv[2:])
     print(f"rank {hvd.rank()}: {verb} is right over {_place.world().backend}", flush=True)
+    hvd.shutdown()
+    assert not hvd.is_initialized()
 
 
 if __name__ == "__main__":

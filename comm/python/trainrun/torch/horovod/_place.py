@@ -3,7 +3,7 @@ import os
 from dataclasses import dataclass
 
 import trainrun
-from trainrun._library import WorldFailed, invalid
+from trainrun._library import Error, invalid
 
 NOT_YET = "trainrun.torch has not been initialized; use hvd.init()."
 
@@ -112,8 +112,8 @@ def shutdown():
     try:
         ending.barrier()
         _kept = ending
-    except WorldFailed:
-        pass  # it is over in any case, and nothing was asked of it any more
+    except Error:
+        pass  # it is over in any case: whoever waits in an operation is told, and of this rank nothing was asked any more
 
 
 def is_initialized():
