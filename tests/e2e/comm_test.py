@@ -23,6 +23,11 @@ class Comm(LocalTest):
         for done in self.over_each_backend("early", 3):
             self.assertRegex(done.out, r"allreduce\(sum of 1 i32\) as operation 1: rank 0 on \S+ has left the world")
 
+    def test_a_limit_for_files_that_forbids_shared_memory_ends_no_rank(self):
+        done = self.run_job("-np", 2, "sh", "-c", 'ulimit -f 100 && exec "$@"', "sh", COMM_WORKER, "ops")
+        self.assertSays(self.assertEnds(done, 0), r"comm uses TCP on this host, since its ranks cannot share memory: .*File too large")
+        self.assertEqual(done.out.count("over gloo"), 2, done)
+
     def test_who_has_not_come_to_an_operation_is_named_before_the_hang_is_over(self):
         for backend in ("shm", "gloo"):
             with self.subTest(backend=backend):

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,6 +69,12 @@ Result<Segment> Segment::map_fd(int fd, std::size_t bytes) {
 }
 
 Result<Segment> Segment::create(Kind kind, std::size_t bytes, const std::string& folder) {
+  // Memory counts as a file here, and one above the limit would end the process by SIGXFSZ.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
+    return refused(
+        fmt::format("{} bytes are above the limit of {} for a file (ulimit -f)", bytes, limit.rlim_cur),
+        EFBIG);
   Fd fd;
   std::string name;
   if (kind == Kind::anonymous) {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -206,4 +207,20 @@ TEST_CASE("cores that a cgroup's limit allows") {
   CHECK(cores_of_limit("50000 100000\n") == 1);
   CHECK(cores_of_limit("") == std::nullopt);
   CHECK(cores_of_limit("1 0") == std::nullopt);
+}
+
+TEST_CASE("memory above the limit for a file is refused, and the process goes on") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small{100'000, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const Folder folder;
+  for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
+    const auto made = Segment::create(kind, 1 << 20, folder.path);
+    REQUIRE_FALSE(made);
+    CHECK(made.error().message ==
+          "1048576 bytes are above the limit of 100000 for a file (ulimit -f): File too large");
+  }
+  CHECK(folder.empty());
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
 }
