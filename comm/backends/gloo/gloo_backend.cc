@@ -1,6 +1,9 @@
 #include "comm/backends/gloo/gloo_backend.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <cerrno>
 #include <utility>
 
 #include "comm/backends/gloo/gloo_mesh.h"
@@ -8,6 +11,7 @@
 #include "comm/backends/gloo/gloo_small.h"
 #include "comm/backends/gloo/neighbours.h"
 #include "launcher/base/fault.h"
+#include "launcher/base/fd.h"
 
 namespace trainrun::comm {
 namespace {
@@ -38,6 +42,9 @@ GlooBackend::~GlooBackend() = default;
 
 tl::expected<std::unique_ptr<GlooBackend>, Broken> GlooBackend::listen(int rank, int size,
                                                                        const std::string& address) {
+  // Where it gets no socket Gloo says that it finds no address.
+  if (const Fd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); !probe)
+    return tl::unexpected(Broken{fmt::format("no socket: {}; try: ulimit -n", errno_text(errno))});
   std::unique_ptr<GlooBackend> backend;
   const auto made = guarded([&] {
     auto mesh = std::make_shared<GlooMesh>(rank, size);

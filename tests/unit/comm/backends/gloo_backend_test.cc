@@ -1,6 +1,9 @@
 #include "comm/backends/gloo/gloo_backend.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <future>
@@ -72,4 +75,19 @@ TEST_CASE("an abort ends an operation at whatever point its connection breaks") 
     pair.ranks[0]->abort();
     REQUIRE(waits.wait_for(time_limit) == std::future_status::ready);
   }
+}
+
+TEST_CASE("that there is no descriptor left is said, where Gloo says that it finds no address") {
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  REQUIRE(next >= 0);
+  ::close(next);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const auto listening = GlooBackend::listen(0, 2, "127.0.0.1");
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE_FALSE(listening);
+  CHECK_MESSAGE(listening.error().text.find("Too many open files; try: ulimit -n") != std::string::npos,
+                listening.error().text);
 }
