@@ -22,9 +22,9 @@ bool can_go_on_without(const Disagreement& disagreement, const Descriptor& what)
 }
 
 // Neither of the two numbers that mean something else.
-std::uint32_t number_of(const std::vector<std::uint32_t>& members) {
-  if (members.empty()) return rendezvous::Pulse::all_ranks;
-  const auto sum = fnv1a(fmt::format("{}", fmt::join(members, " ")));
+std::uint32_t number_of(const Group::Links& links) {
+  if (links.world_ranks.empty()) return rendezvous::Pulse::all_ranks;
+  const auto sum = fnv1a(links.name);
   return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(sum ^ sum >> 32), 1,
                                    rendezvous::Pulse::steps - 1);
 }
@@ -39,7 +39,7 @@ Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_t
       op_timeout_(op_timeout),
       explain_(std::move(explain)),
       links_(std::move(links)),
-      number_(number_of(links_.world_ranks)) {}
+      number_(number_of(links_)) {}
 
 std::uint32_t Group::world_rank(std::uint32_t member) const {
   return member < links_.world_ranks.size() ? links_.world_ranks[member] : member;
@@ -139,14 +139,17 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
     return std::move(*performed);
   }
   const auto text = performed ? std::string() : performed.error().text;
-  return tl::unexpected(finish(explain_(describe(what, links_.world_ranks), timed_out, text), what));
+  const auto member = backend_->sends() ? what.root : rank_;  // its own sends do not tell who gives
+  const auto words = describe(what, static_cast<std::uint32_t>(member), links_.world_ranks);
+  return tl::unexpected(finish(explain_(words, timed_out, text), what));
 }
 
 Failure Group::disagreed(const Disagreement& other, const Descriptor& what) {
-  return mismatch(fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
-                              describe(other.first, links_.world_ranks), world_rank(other.second_rank),
-                              describe(other.second, links_.world_ranks)),
-                  what);
+  return mismatch(
+      fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
+                  describe(other.first, other.first_rank, links_.world_ranks), world_rank(other.second_rank),
+                  describe(other.second, other.second_rank, links_.world_ranks)),
+      what);
 }
 
 }  // namespace trainrun::comm

@@ -44,6 +44,7 @@ class Group {
     std::function<void(const Failure&)> disagreed{};
     // Makes the group of this rank and another one of the members, for what goes from one to the other.
     std::function<Outcome<Group*>(int from, int to)> pair{};
+    std::string name{};  // the same on all its members, and of no other group
   };
 
   Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain)

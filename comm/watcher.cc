@@ -9,6 +9,8 @@ namespace trainrun::comm {
 namespace {
 
 constexpr Duration pulse_every = seconds(1);
+// Who has come to wait in an operation says so sooner: another one whose time passes now is to know it.
+constexpr Duration look_every = milliseconds(100);
 // Until the first one: a world that gets on and falls soon after has got on.
 constexpr Duration first_pulse_within = milliseconds(50);
 // A wait that ends so much later than it should: the process stood still (^Z, SIGSTOP, a frozen group).
@@ -24,12 +26,14 @@ Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank
 }
 
 Failure Watcher::listen() {
+  Instant last_pulse{};
+  std::uint64_t looked_at = 0;
   std::uint32_t seen = 0;
   std::uint64_t told = 0;
   bool told_inside = false;
   for (;;) {
     const auto before = std::chrono::steady_clock::now();
-    const auto within = std::min(told == 0 ? first_pulse_within : pulse_every, groups_.time_left(before));
+    const auto within = std::min(told == 0 ? first_pulse_within : look_every, groups_.time_left(before));
     const auto heard = client_.hear(rank_, seen, within);
     if (!heard && heard.error().kind != rendezvous::FailureKind::timeout) {
       auto failure = failure_of(heard.error());
@@ -39,6 +43,11 @@ Failure Watcher::listen() {
     const auto now = std::chrono::steady_clock::now();
     const auto late = now - before - within;
     groups_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
+    const auto progress_now = groups_.progress();
+    const bool waits = std::exchange(looked_at, progress_now.mark) == progress_now.mark &&
+                       progress_now.in_operation() && progress_now.mark != told;
+    if (!heard && !waits && told != 0 && now - last_pulse < pulse_every) continue;
+    last_pulse = now;
     if (!heard) {
       // A rank that waits in an operation says so again and again: others whose time passes first know then
       // that it is not the one they wait for.

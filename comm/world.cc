@@ -17,8 +17,9 @@ namespace trainrun::comm {
 namespace {
 
 // How long a rank whose operation broke waits for the others to come with the same trouble, and then, when
-// its own time had not passed, for the verdict of one whose time had.
-constexpr Duration stragglers_wait = seconds(2);
+// its own time had not passed, for the verdict of one whose time had. When its time had passed in an
+// operation less is enough: ranks that came to it later have said so by then (Watcher).
+constexpr Duration stragglers_wait = seconds(2), late_wait = milliseconds(250);
 constexpr Duration verdict_wait = seconds(1);
 // What the end of a world that was not finalized may cost: for the other ranks to come, and for the server.
 constexpr Duration farewell_wait = milliseconds(700);
@@ -135,7 +136,7 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
   group_ = &groups_.add(std::make_unique<Group>(
       static_cast<int>(rank_), static_cast<int>(world_.size), std::move(draft.backend), op_timeout_,
       [this](const std::string& operation, bool timed_out, const std::string& text) {
-        return explain(operation, timed_out, text, {});
+        return explain(operation, timed_out, text);
       },
       links({}, "all")));
   watcher_ = std::make_unique<Watcher>(std::move(*ear), world_, Rank{rank_}, groups_);
@@ -144,7 +145,7 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
   if (!connected) return tl::unexpected(connected.error());
   if (!*connected)
     return tl::unexpected(explain("connecting the ranks", std::chrono::steady_clock::now() >= deadline,
-                                  connected->error().text, {}));
+                                  connected->error().text));
   return {};
 }
 
@@ -158,12 +159,15 @@ Outcome<rendezvous::Client> World::connect(Duration within) const {
 }
 
 Failure World::explain(const std::string& operation, bool timed_out, const std::string& text,
-                       const std::vector<std::uint32_t>& among) {
+                       const std::vector<std::uint32_t>& among, const std::string& name) {
   if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
   const std::lock_guard lock(client_mutex_);
   // Whoever is in trouble comes here. A death is the server's to tell, and answers this at once; else those
-  // who do not come are the ones that the operation waits for.
-  const auto met = client_->barrier("comm/trouble", {}, stragglers_wait);
+  // who do not come are the ones that the operation waits for, also when they wait in one of another group.
+  const auto met = timed_out
+                       ? client_->barrier(fmt::format("comm/group/{}/late", name), among,
+                                          groups_.progress().in_operation() ? late_wait : stragglers_wait)
+                       : client_->barrier("comm/trouble", {}, stragglers_wait);
   const bool nobody_knows = met || met.error().kind == rendezvous::FailureKind::timeout;
   if (!nobody_knows) {
     // The next generation has begun already: how this one ended is on its way to the watcher.
@@ -183,10 +187,6 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   if (timed_out) {
     failure.status = TRC_TIMEOUT;
     if (!met) failure.missing = met.error().missing;
-    // Ranks that have no part in it were not awaited.
-    if (!among.empty())
-      std::erase_if(failure.missing,
-                    [&](auto rank) { return std::find(among.begin(), among.end(), rank) == among.end(); });
     failure.message = fmt::format("{} did not end within {}", operation, format_duration(op_timeout_));
   } else {
     failure.status = TRC_TRANSPORT;

@@ -87,9 +87,9 @@ class World {
   World() = default;
   ~World();
   Outcome<void> meet(const Environment& environment, Entry entry);
-  // `among`: the ranks that the operation is of; empty: all.
+  // `among`: the ranks that the operation is of; empty: all. `name`: of their group.
   Failure explain(const std::string& operation, bool timed_out, const std::string& text,
-                  const std::vector<std::uint32_t>& among);
+                  const std::vector<std::uint32_t>& among = {}, const std::string& name = "all");
   // Of ranks of which this is one. `name`: the same on all of them, and of no other group.
   Outcome<Group*> open_group(std::vector<std::uint32_t> ranks, const std::string& name);
   // Ascending, if they can be a group.
@@ -102,7 +102,8 @@ class World {
                              const std::string& name, const nccl::Kit& kit, Deadline deadline);
   // Why something on a device failed: there, or because a rank has gone.
   Failure explain_device(const std::string& operation, bool timed_out, const std::string& text,
-                         const std::vector<std::uint32_t>& among, const nccl::NcclBackend& nccl);
+                         const std::vector<std::uint32_t>& among, const std::string& name,
+                         const nccl::NcclBackend& nccl);
   Outcome<Group*> open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int from,
                             int to);
   Group::Links links(std::vector<std::uint32_t> ranks, const std::string& name);

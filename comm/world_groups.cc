@@ -31,6 +31,7 @@ Group::Links World::links(std::vector<std::uint32_t> ranks, const std::string& n
       static_cast<void>(client_->abort(failure.message.substr(0, 1024), {}));
     };
   links.world_ranks = std::move(ranks);
+  links.name = name;
   return links;
 }
 
@@ -63,7 +64,7 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
           failure.message = operation + ": " + text;
           return failure;
         },
-        Group::Links{ranks, {}, {}}));
+        Group::Links{ranks, {}, {}, {}}));
   const auto name = next_name(ranks);
   auto opened = open_group(std::move(ranks), name);
   if (!opened) return opened;
@@ -74,7 +75,7 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
 
 Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::string& name) {
   const auto broke = [&](const std::string& operation, bool timed_out, const std::string& text) {
-    return explain(operation, timed_out, text, ranks);
+    return explain(operation, timed_out, text, ranks, name);
   };
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   auto client = connect(op_timeout_);
@@ -92,8 +93,8 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
   if (!draft) return tl::unexpected(why(draft.error()));
   auto& group = groups_.add(std::make_unique<Group>(
       static_cast<int>(own), static_cast<int>(ranks.size()), std::move(draft->backend), op_timeout_,
-      [this, ranks](const std::string& operation, bool timed_out, const std::string& text) {
-        return explain(operation, timed_out, text, ranks);
+      [this, ranks, name](const std::string& operation, bool timed_out, const std::string& text) {
+        return explain(operation, timed_out, text, ranks, name);
       },
       links(ranks, name)));
   if (!draft->connect) return &group;

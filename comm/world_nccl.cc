@@ -40,7 +40,7 @@ Outcome<void> World::compare_kits(rendezvous::Client& client, const std::vector<
   if (!told) {
     const auto failure = failure_of(told.error());
     if (failure.status != TRC_TIMEOUT) return tl::unexpected(failure);
-    return tl::unexpected(explain("meeting for NCCL", true, failure.message, ranks));
+    return tl::unexpected(explain("meeting for NCCL", true, failure.message, ranks, name));
   }
   std::vector<nccl::Brought> all;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -82,7 +82,7 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
     if (!given) {
       const auto failure = failure_of(given.error());
       if (failure.status != TRC_TIMEOUT) return tl::unexpected(failure);
-      return tl::unexpected(explain("waiting for NCCL's ids", true, failure.message, ranks));
+      return tl::unexpected(explain("waiting for NCCL's ids", true, failure.message, ranks, name));
     }
     for (std::size_t i = 0; i < ids.size(); ++i)
       std::copy_n((*given)[i].begin(), ids[i].bytes.size(), ids[i].bytes.begin());
@@ -113,11 +113,12 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
 }
 
 Failure World::explain_device(const std::string& operation, bool timed_out, const std::string& text,
-                              const std::vector<std::uint32_t>& among, const nccl::NcclBackend& nccl) {
+                              const std::vector<std::uint32_t>& among, const std::string& name,
+                              const nccl::NcclBackend& nccl) {
   const auto problem = nccl.problem();
   const auto kind = problem ? problem->kind : Machine::Problem::Kind::asked;
   const bool here = kind == Machine::Problem::Kind::library || kind == Machine::Problem::Kind::context;
-  if (!here && watcher_) return explain(operation, timed_out, text, among);
+  if (!here && watcher_) return explain(operation, timed_out, text, among, name);
   if (watcher_)
     if (auto verdict = watcher_->wait_for_verdict(verdict_wait)) {
       verdict->message = operation + ": " + verdict->message;
@@ -153,12 +154,13 @@ Outcome<Group*> World::make_device_group(std::vector<std::uint32_t> ranks, int d
                                 device, std::move(*ids), deadline, environment_.nccl_abort_timeout},
       stream, watcher_ ? Duration(std::chrono::hours(24 * 365)) : op_timeout_);
   auto& nccl = *made;
-  const auto why = [this, ranks, &nccl](const std::string& operation, bool timed_out,
-                                        const std::string& text) {
-    return explain_device(operation, timed_out, text, ranks, nccl);
+  const auto why = [this, ranks, name, &nccl](const std::string& operation, bool timed_out,
+                                              const std::string& text) {
+    return explain_device(operation, timed_out, text, ranks, name, nccl);
   };
   Group::Links links;
   links.world_ranks = ranks;
+  links.name = name;
   auto& group = groups_.add(std::make_unique<Group>(static_cast<int>(place_of(ranks, rank_)),
                                                     static_cast<int>(ranks.size()), std::move(made),
                                                     op_timeout_, why, std::move(links)));

@@ -76,8 +76,10 @@ const char* name_of(Call call) {
   return "?";
 }
 
-std::string describe(const Descriptor& what, std::span<const std::uint32_t> ranks) {
-  return fmt::format("{}{} as operation {}", name_of(what.call), detail_of(what, ranks), what.sequence);
+std::string describe(const Descriptor& what, std::uint32_t member, std::span<const std::uint32_t> ranks) {
+  const bool receives = what.call == Call::send && member != static_cast<std::uint32_t>(what.root);
+  return fmt::format("{}{} as operation {}", receives ? "receive" : name_of(what.call),
+                     detail_of(what, ranks), what.sequence);
 }
 
 std::uint64_t shape_of(std::span<const std::uint64_t> counts) {

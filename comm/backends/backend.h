@@ -44,8 +44,10 @@ struct Descriptor {
 
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
-// `ranks`: the numbers of the group's members in the world; empty where they are the same.
-std::string describe(const Descriptor& descriptor, std::span<const std::uint32_t> ranks = {});
+// As the member calls it. `ranks`: the numbers of the group's members in the world; empty where they are the
+// same.
+std::string describe(const Descriptor& descriptor, std::uint32_t member,
+                     std::span<const std::uint32_t> ranks = {});
 // A number that is another one for other counts.
 std::uint64_t shape_of(std::span<const std::uint64_t> counts);
 

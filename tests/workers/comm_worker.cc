@@ -8,6 +8,7 @@
 //   unwind    rank 0 loses its world by an exception ("unwound"), cleans up until its input ends, and exits
 //             with 3; the others reduce
 //   early     rank 0 exits with 0 at once; the others reduce
+//   exit      the same, by exit(0): its world is never ended
 //   finalize  rank 0 finalizes while a thread of its own is in a barrier; the others end with their input
 //   drop      rank 0 ends its world and itself while a thread of its own is in a barrier, the others as above
 //   helper    the last rank forks a child that outlives it, until the input ends; all are in a barrier
@@ -16,14 +17,7 @@
 //   sigpipe   who handles SIGPIPE after a world in which the program took it over; "handler mine"
 //   reduces N, commits N   the last rank exits with 7 soon after an allreduce, or a commit of its state, in
 //   each of the first N generations; after them all end well
-//   groups    groups of some of the ranks beside the world, and messages to any rank; "ok RANK SIZE"
-//   group_loop      ranks 0 and 2 reduce in a group of their own ("running"), the others wait for them
-//   group_mismatch  the same, but rank 2 reduces another number of elements
-//   group_late      rank 0 makes a group with rank 2, which does not come
-//   send_late       rank 0 receives from rank 2, which does not send
-//   all_operations            one after the other, small and large, until something fails
-//   all_operations_and_child  the same, and the last rank forks a child that lives until the input ends
-//   leaks     makes and ends groups, and a world; "nothing left", or what there is more of
+//   those of groups are in comm_worker_groups.cc
 //   works     every operation, started and not waited for; "ok RANK SIZE"
 //   works_loop      four started allreduces at a time until something fails; "running" after the first ones
 //   works_fork      a forked child has no part in what was started; "ok"
@@ -207,9 +201,10 @@ int unwind() {
   }
 }
 
-int early() {
+int early(bool by_exit) {
   auto world = World::init();
   if (world.rank() > 0) world.group().allreduce(1);
+  if (by_exit) std::exit(0);
   return 0;
 }
 
@@ -362,7 +357,7 @@ int main(int argc, char** argv) {
     if (mode == "stall") return stall();
     if (mode == "skew") return skew();
     if (mode == "unwind") return unwind();
-    if (mode == "early") return early();
+    if (mode == "early" || mode == "exit") return early(mode == "exit");
     if (mode == "finalize") return finalize();
     if (mode == "drop") return drop();
     if (mode == "helper") return helper();
@@ -371,18 +366,11 @@ int main(int argc, char** argv) {
     if (mode == "sigpipe") return sigpipe();
     if (mode == "reduces" && argc > 2) return reduces(static_cast<unsigned>(std::atoi(argv[2])));
     if (mode == "commits" && argc > 2) return commits(static_cast<unsigned>(std::atoi(argv[2])));
-    if (mode == "groups") return groups();
-    if (mode == "group_loop") return group_loop(false);
-    if (mode == "group_mismatch") return group_loop(true);
-    if (mode == "group_late") return group_late();
-    if (mode == "all_operations") return all_operations(false);
-    if (mode == "all_operations_and_child") return all_operations(true);
-    if (mode == "leaks") return leaks();
+    if (const auto ended = group_mode(mode)) return *ended;
     if (mode == "works") return works();
     if (mode == "works_loop") return works_loop();
     if (mode == "works_fork") return works_fork();
     if (mode == "works_free") return works_free();
-    if (mode == "send_late") return send_late();
     std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;
   } catch (const Error& error) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "trainrun_comm.hpp"
@@ -22,12 +23,7 @@ inline int complain(const char* what, const char* type, std::size_t count) {
 }
 
 // Modes of comm_worker, which says what they do.
-int groups();
-int group_loop(bool mismatch);
-int group_late();
-int send_late();
-int all_operations(bool child);
-int leaks();
+std::optional<int> group_mode(const std::string& mode);  // nothing: it is none of those
 int works();
 int works_loop();
 int works_fork();

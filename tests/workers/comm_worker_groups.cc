@@ -1,4 +1,16 @@
 // Modes of comm_worker about groups, and about all operations.
+//   groups          groups of some of the ranks beside the world, and messages to any rank; "ok RANK SIZE"
+//   group_loop      ranks 0 and 2 reduce in a group of their own ("running"), the others wait for them
+//   group_mismatch  the same, but rank 2 reduces another number of elements
+//   group_late      rank 0 makes a group with rank 2, which does not come
+//   send_late       rank 0 receives from rank 2, which does not send
+//   group_crossed   rank 0 reduces in one of two groups of the same ranks, the others in the other one
+//   group_lists     rank 0 makes a group with rank 1, the others one of all ranks
+//   send_mismatch   rank 0 sends to rank 1, which receives another number of elements
+//   all_operations            one after the other, small and large, until something fails
+//   all_operations_and_child  the same, and the last rank forks a child that lives until the input ends
+//   leaks           makes and ends groups, and a world; "nothing left", or what there is more of
+
 #include <unistd.h>
 
 #include <atomic>
@@ -29,8 +41,6 @@ Held held() {
     if (line.find("trainrun-comm") != std::string::npos) ++now.segments;
   return now;
 }
-
-}  // namespace
 
 int groups() {
   auto world = World::init();
@@ -103,6 +113,32 @@ int group_late() {
   auto world = World::init();
   if (world.rank() == 0) static_cast<void>(world.group(std::vector<int>{0, 2}));
   await_end_of_input();
+  world.group().barrier();
+  return 0;
+}
+
+int group_crossed() {
+  auto world = World::init();
+  std::vector<int> all(static_cast<std::size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto one = world.group(all), other = world.group(all);
+  (world.rank() == 0 ? one : other)->allreduce(1);
+  return 0;
+}
+
+int group_lists() {
+  auto world = World::init();
+  std::vector<int> members(world.rank() == 0 ? 2 : static_cast<std::size_t>(world.size()));
+  std::iota(members.begin(), members.end(), 0);
+  world.group(members)->barrier();
+  return 0;
+}
+
+int send_mismatch() {
+  auto world = World::init();
+  std::vector<float> data(world.rank() == 0 ? 8 : 9);
+  if (world.rank() == 0) world.group().send(std::span<const float>(data), 1);
+  if (world.rank() == 1) world.group().receive(std::span(data), 0);
   world.group().barrier();
   return 0;
 }
@@ -181,4 +217,21 @@ int leaks() {
   if (!(before == after)) tell("world", before, after);
   if (with_world == at_end && before == after) say("nothing left");
   return 0;
+}
+
+}  // namespace
+
+std::optional<int> group_mode(const std::string& mode) {
+  if (mode == "groups") return groups();
+  if (mode == "group_loop") return group_loop(false);
+  if (mode == "group_mismatch") return group_loop(true);
+  if (mode == "group_late") return group_late();
+  if (mode == "group_crossed") return group_crossed();
+  if (mode == "group_lists") return group_lists();
+  if (mode == "send_late") return send_late();
+  if (mode == "send_mismatch") return send_mismatch();
+  if (mode == "all_operations") return all_operations(false);
+  if (mode == "all_operations_and_child") return all_operations(true);
+  if (mode == "leaks") return leaks();
+  return std::nullopt;
 }

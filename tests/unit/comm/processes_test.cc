@@ -64,7 +64,11 @@ TEST_CASE("when a rank stops answering the others time out and name it") {
 TEST_CASE("a rank that waits for others that never come names all of them, and they hear of it") {
   for (const std::string backend : {"shm", "gloo"}) {
     Job job(3, backend, "late", {}, "1");
+    job.printed(0, "running");
+    const auto before = std::chrono::steady_clock::now();
     CHECK(job.all(0).find("failed Timeout culprit -1 host - missing 1 2 ") != std::string::npos);
+    // A quarter of a second after its time, and what the end of a process takes.
+    CHECK(std::chrono::steady_clock::now() - before < milliseconds(2500));
     job.release();
     for (const std::uint32_t rank : {1, 2})
       CHECK(job.all(rank).find("failed Timeout culprit -1 host - missing 1 2 ") != std::string::npos);
@@ -243,4 +247,28 @@ TEST_CASE("who does not come to a group, or does not send, is named, and nobody 
                     job.all(0));
       job.release();
     }
+}
+
+TEST_CASE("ranks that wait in different groups hear who has not come to the one whose time has passed") {
+  for (const std::string backend : {"shm", "gloo"})
+    for (const char* mode : {"group_crossed", "group_lists"}) {
+      Job job(3, backend, mode, {}, "1");
+      for (std::uint32_t rank = 0; rank < 3; ++rank) {
+        const auto said = job.all(rank);
+        CHECK_MESSAGE(said.find("failed Timeout") == 0, said);
+        CHECK_MESSAGE(said.find("missing -") == std::string::npos, said);
+        CHECK_MESSAGE(said.find("did not take part") != std::string::npos, said);
+      }
+    }
+}
+
+TEST_CASE("a rank that receives another number of elements than the other sends is told to have received") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(2, backend, "send_mismatch");
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      const auto said = job.all(rank);
+      CHECK_MESSAGE(said.find("rank 0 called send(8 f32 from rank 0)") != std::string::npos, said);
+      CHECK_MESSAGE(said.find("rank 1 called receive(9 f32 from rank 0)") != std::string::npos, said);
+    }
+  }
 }
