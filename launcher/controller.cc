@@ -275,7 +275,12 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   // The others of a job that goes on without it are not to wait for it either.
   if (!status.success() && job_.elastic.on_failure != OnFailure::ignore) return;
   if (seat_on(host, message->worker) == nullptr) return;
-  status.success() ? perform(exchange_.left(world_.generation(), rank)) : go_on_without(rank);
+  if (status.success()) {
+    rendezvous_.member_ended_well(world_.generation(), rank);
+    perform(exchange_.left(world_.generation(), rank));
+  } else {
+    go_on_without(rank);
+  }
   rendezvous_.member_left(world_.generation(), rank);
 }
 

@@ -81,6 +81,8 @@ class RendezvousHub {
   void member_left(Generation generation, Rank rank);
   // Others wait for it in hvd.init.
   [[nodiscard]] bool awaited_by_horovod(Generation generation, Rank rank) const;
+  // Its process has: others that counted on it are told that it has left, not that it was lost.
+  void member_ended_well(Generation generation, Rank rank) { service_.member_ended_well(generation, rank); }
 
   // Tells the members of the generation what will change; `stopping` are the workers that are to go.
   void announce(Generation generation, rendezvous::Change change, const std::vector<WorkerId>& stopping,

@@ -49,6 +49,9 @@ class Table {
                 std::string how = "its connection closed and it had not left");
   // The launcher's word about a member. Ignored for another generation, and when the verdict is out already.
   Outbox lost(Generation generation, Rank rank, std::string host, std::string how);
+  // The same of one whose process has ended well. Had it not left, it leaves when its connection closes, or
+  // has left if that has.
+  void ended_well(Generation generation, Rank rank);
   // `kind`: ended as planned, or aborted by nobody in particular.
   Outbox end(Generation generation, std::string reason, Verdict::Kind kind = Verdict::Kind::ended);
   // The worker gets no place in any later generation.

@@ -93,4 +93,10 @@ Outbox Table::lost(Generation generation, Rank rank, std::string host, std::stri
   return take();
 }
 
+void Table::ended_well(Generation generation, Rank rank) {
+  if (generation.value == world_.generation && !verdict_ && rank.value < world_.size &&
+      seats_.state(rank.value) == SeatState::taken)
+    seats_.at(rank.value).leaves_at_close = true;
+}
+
 }  // namespace trainrun::rendezvous

@@ -20,8 +20,10 @@ class Comm(LocalTest):
             self.assertQuietOn(done, "has left the world")
 
     def test_a_rank_that_ends_with_0_while_others_wait_for_it_has_left_them(self):
-        for done in self.over_each_backend("early", 3):
-            self.assertRegex(done.out, r"allreduce\(sum of 1 i32\) as operation 1: rank 0 on \S+ has left the world")
+        for way in ("early", "exit"):
+            for done in self.over_each_backend(way, 3):
+                self.assertRegex(done.out, r"allreduce\(sum of 1 i32\) as operation 1: rank 0 on \S+ has left the world")
+                self.assertIn("failed Aborted culprit 0", done.out)
 
     def test_a_limit_for_files_that_forbids_shared_memory_ends_no_rank(self):
         done = self.run_job("-np", 2, "sh", "-c", 'ulimit -f 100 && exec "$@"', "sh", COMM_WORKER, "ops")

@@ -45,6 +45,31 @@ TEST_CASE(
   CHECK(scene.only_a<Failure>(6).kind == FailureKind::over);
 }
 
+TEST_CASE("one whose process has ended well has left, whether its connection closes before that or after") {
+  Trio scene;
+  SUBCASE("before") {
+    scene.take(scene.table.closed(0, scene.now));
+    scene.table.ended_well({1}, {0});
+  }
+  SUBCASE("after") {
+    scene.table.ended_well({1}, {0});
+    CHECK(scene.silent(11));
+    scene.take(scene.table.closed(0, scene.now));
+  }
+  scene.pass(milliseconds(200));
+  CHECK_FALSE(scene.table.verdict());
+  CHECK(scene.only_a<Notice>(11).text == "rank 0 on a has left the world");
+}
+
+TEST_CASE("a member of this generation that has ended well in another one is lost") {
+  Trio scene;
+  scene.table.ended_well({7}, {0});
+  scene.take(scene.table.closed(0, scene.now));
+  scene.pass(milliseconds(200));
+  REQUIRE(scene.table.verdict());
+  CHECK(scene.table.verdict()->kind == Verdict::Kind::lost);
+}
+
 TEST_CASE("one that leaves at the close of its connection is there until then, and the others are told") {
   Trio scene;
   scene.ask(0, Leave{true});
