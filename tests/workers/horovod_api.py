@@ -357,12 +357,10 @@ def place():
 
 
 def sampler():
-    one = hvd.elastic.ElasticSampler(range(20), seed=3)
-    assert len(one.processed_indices) == 0
+    one, other = (hvd.elastic.ElasticSampler(range(20), seed=3) for _ in range(2))
     seen = set(one.remaining_indices[:2 * hvd.size()])
     one.record_batch(0, 2)
     assert one.processed_indices == seen and len(seen) == 2 * hvd.size()
-    other = hvd.elastic.ElasticSampler(range(20), seed=3)
     other.load_state_dict(one.state_dict())
     assert other.processed_indices == seen and not seen & set(other.remaining_indices)
     one.set_epoch(1)
