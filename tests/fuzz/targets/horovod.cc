@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else if (what == 1) {
       bench.http.begin(worlds[0]);
     } else if (what == 2) {
-      bench.http.left();
+      bench.http.left(Rank{static_cast<std::uint32_t>(client) % 4});
     } else if (what == 84) {
       bench.http.begin(worlds[1]);
     } else if (what == 85) {
