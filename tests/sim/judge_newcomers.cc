@@ -192,9 +192,8 @@ void Judge::note_told_of_newcomer(const notice::NewcomerFailed& told) {
   // Whoever was there at the failure before belongs to it.
   const auto* failed = std::get_if<cause::RankFailed>(&told.cause);
   const auto* late = std::get_if<cause::MembersMissing>(&told.cause);
-  const auto who = failed != nullptr ? failed->who.worker
-                   : late != nullptr ? late->late.front().worker
-                                     : WorkerId{};
+  const bool names_it = late != nullptr && !late->late.empty();  // else it has ended before
+  const auto who = failed != nullptr ? failed->who.worker : names_it ? late->late.front().worker : WorkerId{};
   if (!horovods_ && who <= last_newcomer_that_failed_) return;
   constexpr Duration longest = seconds(30);
   const auto least = std::min<Duration>(seconds(1) * (1 << std::min(newcomers_failed_, 5)), longest);
