@@ -11,6 +11,9 @@ build_jobs() {
 # Another clone compiles only what is not the same here. Results serve all of them, since paths in them begin at the
 # clone; of precompiled headers ccache would else keep nothing.
 if command -v ccache >/dev/null 2>&1; then
+  # In a path with a blank ccache does not make the names of headers relative that it keeps with a result: another clone
+  # that got it would watch the headers of this one, and not compile when its own change.
+  case $PWD in *[[:space:]]*) export CCACHE_READONLY=1 ;; esac
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
   export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
   export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
