@@ -71,11 +71,10 @@ bool JobMachine::newcomers_failed(const Disruption& disruption) const {
   return only_they && world_.counts().survivors >= least_size();
 }
 
-// Where they never came, the next try is as far off as they were waited for: it may be in vain again.
+// The next try is as far off as they were waited for: it may be in vain again.
 void JobMachine::go_on_without_newcomers(const Disruption& disruption) {
   newcomers_back_off();
-  if (const auto* late = std::get_if<cause::MembersMissing>(&disruption.what))
-    newcomers_from_ = std::max(newcomers_from_, now_ + late->waited);
+  newcomers_from_ = std::max(newcomers_from_, now_ + (now_ - world_ordered_at_));
   tell(notice::NewcomerFailed{disruption.what, world_.counts().survivors, newcomers_from_ - now_});
 }
 
