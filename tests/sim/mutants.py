@@ -114,7 +114,8 @@ MUTANTS = {
     "time_forgives_nothing": (
         "job_machine_end.cc", "restarts_.proved();", ""),
     "back_off_after_a_plan": (
-        "job_machine_disruption.cc", "if (blaming_ && !culprit_rests && !spared_) back_off();", "back_off();"),
+        "job_machine_disruption.cc", "if (blaming_ && (!culprit_rests || roster_.resting(now_, {}).size() > 1) && !spared_) back_off();",
+        "back_off();"),
     "victims_are_blamed": (
         "outcome.cc", "[](const Failure& it) { return !it.lost_peer; }", "[](const Failure&) { return true; }"),
     "sudden_deaths_wait_their_turn": (
