@@ -34,6 +34,11 @@ bool HostLedger::rested_lately(HostIndex host, Instant now) const {
          now - *it->second.rested_for_workers <= window;
 }
 
+bool HostLedger::several_rested_lately(Instant now) const {
+  return std::count_if(entries_.begin(), entries_.end(),
+                       [&](const auto& it) { return rested_lately(it.first, now); }) > 1;
+}
+
 bool HostLedger::rests(HostIndex host, Instant now) const { return rests_until(host, now).has_value(); }
 
 std::optional<Instant> HostLedger::rests_until(HostIndex host, Instant now) const {

@@ -32,6 +32,8 @@ class HostLedger {
   [[nodiscard]] bool knows(HostIndex host) const { return entries_.contains(host); }
   // Whether it was made to rest for its workers within the window.
   [[nodiscard]] bool rested_lately(HostIndex host, Instant now) const;
+  // Several were.
+  [[nodiscard]] bool several_rested_lately(Instant now) const;
   [[nodiscard]] bool rests(HostIndex host, Instant now) const;
   // When its rest ends; nothing for a host that has none, or whose rest is over.
   [[nodiscard]] std::optional<Instant> rests_until(HostIndex host, Instant now) const;

@@ -274,8 +274,8 @@ void JobMachine::after_drain() {
   await_leavers();
   world_.end();
   enter(Phase::cooling);
-  // Without the culprit there is no crash loop to slow down, unless others fail as it did.
-  if (blaming_ && (!culprit_rests || roster_.resting(now_, {}).size() > 1) && !spared_) back_off();
+  // Without the culprit there is no crash loop to slow down, unless others failed as it did.
+  if (blaming_ && (!culprit_rests || roster_.ledger().several_rested_lately(now_)) && !spared_) back_off();
   try_form();
 }
 

@@ -8,11 +8,6 @@
 #include "launcher/core/job_machine.h"
 
 namespace trainrun::core {
-namespace {
-
-constexpr Duration first_wait = seconds(1), longest_wait = seconds(30);
-
-}  // namespace
 
 // Whoever starts anew can be given its place later. Not Horovod's own ranks, which have theirs by their
 // environment; and of a program that has not met yet nobody knows what it is.
@@ -80,10 +75,7 @@ void JobMachine::go_on_without_newcomers(const Disruption& disruption) {
 
 // Whoever lives now and has not joined belongs to this failure.
 void JobMachine::newcomers_back_off() {
-  auto wait = first_wait;
-  for (int i = 0; i < newcomers_failed_ && wait < longest_wait; ++i) wait *= 2;
-  ++newcomers_failed_;
-  newcomers_from_ = std::max(newcomers_from_, now_ + std::min(wait, longest_wait));
+  newcomers_from_ = std::max(newcomers_from_, now_ + backoff_after(++newcomers_failed_));
   last_newcomer_that_failed_ = world_.last();
 }
 

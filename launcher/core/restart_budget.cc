@@ -21,6 +21,13 @@ std::string_view flag_of(const RestartLimit& limit) {
   return limit.window > longest_window ? "--max-restarts" : "--reset-limit";
 }
 
+Duration backoff_after(int failures) {
+  if (failures < 1) return Duration::zero();
+  auto time = first_backoff;
+  for (int i = 1; i < failures && time < longest_backoff; ++i) time *= 2;
+  return std::min(time, longest_backoff);
+}
+
 bool RestartBudget::spend(Instant now) {
   while (!taken_.empty() && now - taken_.front() > limit_.window) taken_.pop_front();
   if (!left(now)) return false;
@@ -42,11 +49,6 @@ void RestartBudget::progressed() {
   ++forgiven_;
 }
 
-Duration RestartBudget::backoff() const {
-  if (crashes_ < 2) return Duration::zero();
-  auto time = first_backoff;
-  for (int i = 2; i < crashes_ && time < longest_backoff; ++i) time *= 2;
-  return std::min(time, longest_backoff);
-}
+Duration RestartBudget::backoff() const { return backoff_after(crashes_ - 1); }
 
 }  // namespace trainrun::core

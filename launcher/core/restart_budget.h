@@ -18,6 +18,9 @@ std::string describe_window(const RestartLimit& limit);
 // The flag that such a limit is given with.
 std::string_view flag_of(const RestartLimit& limit);
 
+// After so many failures in a row: 1 s, 2 s, 4 s ..., at most 30 s; nothing after none.
+Duration backoff_after(int failures);
+
 class RestartBudget {
  public:
   static constexpr int max_forgiven = 2;
@@ -34,7 +37,7 @@ class RestartBudget {
   // The job has worked for long enough to be in no crash loop.
   void proved() { crashes_ = forgiven_ = 0; }
   // How long the restart that was taken last has to wait: the first within the window and since the job last
-  // made progress not at all, the following ones 1 s, 2 s, 4 s ..., at most 30 s.
+  // made progress not at all, the following ones as backoff_after() says.
   [[nodiscard]] Duration backoff() const;
   [[nodiscard]] int spent() const { return static_cast<int>(taken_.size()); }
   [[nodiscard]] int used(Instant now) const;  // within the window

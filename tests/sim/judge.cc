@@ -226,94 +226,95 @@ void Judge::action(const JobAction& action, Instant now) {
   note_answer(action);
   check_order(action);
   if (outcome_ && !std::holds_alternative<Tell>(action)) fail("an order after the end: " + print(action));
-  std::visit(
-      Cases{[&](const AddHost& it) {
-              if (it.host.value != hosts_.size()) return fail("a new host is not at the end of the list");
-              hosts_.push_back({.host = it.as});
-            },
-            [&](const DialHost& it) {
-              auto& known = host(it.host);
-              check_dial(it.host);
-              if (known.link != Link::none)
-                fail(fmt::format("host {} is dialled, and is there", it.host.value));
-              if (known.removed) fail(fmt::format("host {} is dialled, and was removed", it.host.value));
-              known.link = Link::dialling;
-            },
-            [&](const ReservePort& it) {
-              need_link(it.host, "the order for a port");
-              reserved_ = it.generation;
-            },
-            [&](const BeginWorld& it) { begins(it); }, [&](const PlanNewcomers& it) { plans(it); },
-            [&](const StartWorker& it) { starts(it); },
-            [&](const SignalWorkers& it) {
-              note_signals(it);
-              for (auto& [id, known] : workers_) {
-                const bool meant = it.workers.empty() ||
-                                   std::find(it.workers.begin(), it.workers.end(), id) != it.workers.end();
-                if (it.number == SIGKILL && meant && lives(known) && !known.killed_at) known.killed_at = now;
-                if (it.workers.empty() && std::exchange(known.newcomer, false)) known.ended_by_order = true;
-              }
-              for (const auto id : it.workers) {
-                const auto known = workers_.find(id);
-                if (known == workers_.end()) return fail("a signal for an unknown worker");
-                need_link(known->second.seat.host, "a signal");
-                if (it.number == SIGKILL) check_grace(known->second, id);
-                // Of Horovod's a world that is over cannot be told to those within hvd.init.
-                if (((join_passed_ && !horovods_) || known->second.newcomer) && !known->second.was_member &&
-                    now - known->second.started_at < scenario_.spec.start_timeout * 10)
-                  fail(fmt::format("worker {} is killed while it loads", id.value));
-                known->second.ended_by_order = true;
-                if (std::exchange(known->second.newcomer, false)) known->second.dismissed = true;
-              }
-            },
-            [&](const Sweep& it) {
-              need_link(it.host, "a sweep");
-              if (!it.generation) return;
-              host(it.host).sweep_since = now;
-              host(it.host).sweep_of = *it.generation;
-            },
-            [&](const Announce& it) {
-              announced_generation_ = it.generation;
-              for (const auto id : it.leaving)
-                if (workers_.contains(id)) {
-                  workers_.at(id).ended_by_order = true;
-                  tell_to_go(workers_.at(id));
-                }
-            },
-            [&](const Dismiss& it) {
-              const auto known = workers_.find(it.worker);
-              if (known == workers_.end()) return;
-              known->second.ended_by_order = known->second.dismissed = true;
-              tell_to_go(known->second);
-              // A world that just began goes on without it.
-              const bool member = !std::exchange(known->second.newcomer, false);
-              if (member && lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
-            },
-            [&](const EndGeneration& it) {
-              if (it.job_ends && !job_ends_) over_before_end_ = over_;
-              over_ = true;
-              if (it.job_ends && !job_ends_) {
-                job_ends_ = now;
-                told_cause_ = it.cause;
-              }
-            },
-            [&](const StopHost& it) {
-              need_link(it.host, "the order to stop");
-              check_stop(it.host);
-              host(it.host).link = Link::closing;
-            },
-            [&](const AbandonHost& it) {
-              abandons(it.host, now);
-              lose(it.host);
-            },
-            [&](const Arm& it) {
-              settles_ = settles_ || it.deadline == Deadline::settle;
-              if (it.deadline == Deadline::backoff) check_who_backs_off();
-              if (it.at < now) fail("a deadline in the past");
-            },
-            [&](const Tell& it) { note_told(it.notice); }, [&](const Finish& it) { ends(it.outcome, now); },
-            [](const auto&) {}},
-      action);
+  std::visit(Cases{[&](const AddHost& it) {
+                     if (it.host.value != hosts_.size())
+                       return fail("a new host is not at the end of the list");
+                     hosts_.push_back({.host = it.as});
+                   },
+                   [&](const DialHost& it) {
+                     auto& known = host(it.host);
+                     check_dial(it.host);
+                     if (known.link != Link::none)
+                       fail(fmt::format("host {} is dialled, and is there", it.host.value));
+                     if (known.removed)
+                       fail(fmt::format("host {} is dialled, and was removed", it.host.value));
+                     known.link = Link::dialling;
+                   },
+                   [&](const ReservePort& it) {
+                     need_link(it.host, "the order for a port");
+                     reserved_ = it.generation;
+                   },
+                   [&](const BeginWorld& it) { begins(it); }, [&](const PlanNewcomers& it) { plans(it); },
+                   [&](const StartWorker& it) { starts(it); },
+                   [&](const SignalWorkers& it) {
+                     note_signals(it);
+                     for (auto& [id, known] : workers_) {
+                       const bool meant =
+                           it.workers.empty() ||
+                           std::find(it.workers.begin(), it.workers.end(), id) != it.workers.end();
+                       if (it.number == SIGKILL && meant && lives(known) && !known.killed_at)
+                         known.killed_at = now;
+                       if (it.workers.empty() && std::exchange(known.newcomer, false))
+                         known.ended_by_order = true;
+                     }
+                     for (const auto id : it.workers) {
+                       const auto known = workers_.find(id);
+                       if (known == workers_.end()) return fail("a signal for an unknown worker");
+                       need_link(known->second.seat.host, "a signal");
+                       if (it.number == SIGKILL) check_grace(known->second, id);
+                       check_kill_while_loading(known->second, id);
+                       known->second.ended_by_order = true;
+                       if (std::exchange(known->second.newcomer, false)) known->second.dismissed = true;
+                     }
+                   },
+                   [&](const Sweep& it) {
+                     need_link(it.host, "a sweep");
+                     if (!it.generation) return;
+                     host(it.host).sweep_since = now;
+                     host(it.host).sweep_of = *it.generation;
+                   },
+                   [&](const Announce& it) {
+                     announced_generation_ = it.generation;
+                     for (const auto id : it.leaving)
+                       if (workers_.contains(id)) {
+                         workers_.at(id).ended_by_order = true;
+                         tell_to_go(workers_.at(id));
+                       }
+                   },
+                   [&](const Dismiss& it) {
+                     const auto known = workers_.find(it.worker);
+                     if (known == workers_.end()) return;
+                     known->second.ended_by_order = known->second.dismissed = true;
+                     tell_to_go(known->second);
+                     // A world that just began goes on without it.
+                     const bool member = !std::exchange(known->second.newcomer, false);
+                     if (member && lives(known->second) && !began_) dismissed_unfinished_ = it.worker;
+                   },
+                   [&](const EndGeneration& it) {
+                     if (it.job_ends && !job_ends_) over_before_end_ = over_;
+                     over_ = true;
+                     if (it.job_ends && !job_ends_) {
+                       job_ends_ = now;
+                       told_cause_ = it.cause;
+                     }
+                   },
+                   [&](const StopHost& it) {
+                     need_link(it.host, "the order to stop");
+                     check_stop(it.host);
+                     host(it.host).link = Link::closing;
+                   },
+                   [&](const AbandonHost& it) {
+                     abandons(it.host, now);
+                     lose(it.host);
+                   },
+                   [&](const Arm& it) {
+                     settles_ = settles_ || it.deadline == Deadline::settle;
+                     if (it.deadline == Deadline::backoff) check_who_backs_off();
+                     if (it.at < now) fail("a deadline in the past");
+                   },
+                   [&](const Tell& it) { note_told(it.notice); },
+                   [&](const Finish& it) { ends(it.outcome, now); }, [](const auto&) {}},
+             action);
 }
 
 void Judge::after_step(const JobMachine& machine) {

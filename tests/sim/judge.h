@@ -69,6 +69,7 @@ class Judge {
     int failures = 0;  // to be reached, or to stay, in a row
     int ranks_failed = 0;
     Instant not_before{}, rests_until{}, away_until{};
+    std::optional<Instant> left_out_at{};  // to rest for its ranks' failures, as was told last
   };
 
   void begins(const core::BeginWorld& begin);
@@ -128,6 +129,7 @@ class Judge {
   void check_who_backs_off();
   void tell_to_go(Known& worker) const;
   void check_grace(const Known& worker, WorkerId id);
+  void check_kill_while_loading(const Known& worker, WorkerId id);
   [[nodiscard]] bool holds(int slots) const;
   void check_waits(core::JobPhase phase);
   // judge_answers.cc: what must follow in the same step

@@ -128,7 +128,11 @@ void Judge::check_costs(const JobMachine& machine) {
 // Who fails again and again waits before the next try, but where its host is left out for it.
 void Judge::check_backoff(Phase phase) {
   if (phase == Phase::draining) return;
-  const bool owed = std::exchange(drains_for_charge_, false) && !rests_now_ &&
+  // Without the culprit nobody need wait, unless others failed as it did.
+  const auto left_out = std::count_if(hosts_.begin(), hosts_.end(), [this](const KnownHost& it) {
+    return it.left_out_at && now_ - *it.left_out_at <= HostLedger::window;
+  });
+  const bool owed = std::exchange(drains_for_charge_, false) && (!rests_now_ || left_out > 1) &&
                     longest_wait(crashes_.size()) > Duration::zero();
   if (owed && !backs_off_ && (phase == Phase::cooling || phase == Phase::forming) &&
       crashes_at_ == crashes_.size())

@@ -88,6 +88,7 @@ void Judge::note_added(const AddHosts& add) {
     for (const auto& one : add.hosts)
       if (it.host.name == one.name) {
         it.not_before = it.rests_until = it.away_until = {};
+        it.left_out_at.reset();
         it.stopped = 0;
       }
 }

@@ -234,4 +234,11 @@ void Judge::check_grace(const Known& worker, WorkerId id) {
     fail(fmt::format("worker {} is killed before its grace is over", id.value));
 }
 
+// Those within Horovod's hvd.init cannot be told that their world is over.
+void Judge::check_kill_while_loading(const Known& worker, WorkerId id) {
+  const bool is_late = (join_passed_ && !horovods_) || worker.newcomer;
+  if (is_late && !worker.was_member && now_ - worker.started_at < scenario_.spec.start_timeout * 10)
+    fail(fmt::format("worker {} is killed while it loads", id.value));
+}
+
 }  // namespace trainrun::sim

@@ -80,6 +80,7 @@ void Judge::note_told(const Notice& notice) {
     rests_now_ = true;
     host(rests->host.index).good = false;
     host(rests->host.index).rests_until = now_ + rests->rest;
+    host(rests->host.index).left_out_at = now_;
   }
   if (const auto* failed = std::get_if<notice::NewcomerFailed>(&notice)) note_told_of_newcomer(*failed);
   if (const auto* wait = std::get_if<notice::BackingOff>(&notice)) note_back_off(*wait);

@@ -63,7 +63,7 @@ MUTANTS = {
         "job_machine_newcomers.cc", "if (takes_newcomers() && newcomers_from_ <= now_)",
         "if (takes_newcomers() && newcomers_from_ <= now_ && world_.newcomers().empty())"),
     "newcomers_never_back_off": (
-        "job_machine_newcomers.cc", "++newcomers_failed_;", ";"),
+        "job_machine_newcomers.cc", "backoff_after(++newcomers_failed_)", "backoff_after(1)"),
     "newcomers_cost_a_restart": (
         "job_machine_newcomers.cc", "  if (!as_well) newcomers_back_off();",
         "  if (!as_well) newcomers_back_off();\n  if (!as_well && restarts_.spend(now_)) ++verdict_.restarts;"),
@@ -113,8 +113,10 @@ MUTANTS = {
         "job_machine_members.cc", "restarts_.progressed();", ""),
     "time_forgives_nothing": (
         "job_machine_end.cc", "restarts_.proved();", ""),
+    "hosts_that_take_turns_are_not_slowed_down": (
+        "job_machine_disruption.cc", "(!culprit_rests || roster_.ledger().several_rested_lately(now_))", "!culprit_rests"),
     "back_off_after_a_plan": (
-        "job_machine_disruption.cc", "if (blaming_ && (!culprit_rests || roster_.resting(now_, {}).size() > 1) && !spared_) back_off();",
+        "job_machine_disruption.cc", "if (blaming_ && (!culprit_rests || roster_.ledger().several_rested_lately(now_)) && !spared_) back_off();",
         "back_off();"),
     "victims_are_blamed": (
         "outcome.cc", "[](const Failure& it) { return !it.lost_peer; }", "[](const Failure&) { return true; }"),

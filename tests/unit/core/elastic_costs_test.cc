@@ -180,6 +180,32 @@ TEST_SUITE("core.elastic costs") {
     CHECK(bench.ranks() == 4);
   }
 
+  TEST_CASE("a program that fails on one host after the other is slowed down, though each of them rests") {
+    Bench bench(2, OnFailure::restart_world, [](JobSpec& spec) {
+      spec.programs.front().np = 2;
+      spec.elastic.limit.count = 20;
+    });
+    bench.all_running();
+    const auto waits_after_failure = [&] {
+      bench.end(bench.at(0), ExitStatus::exited(7));
+      bench.drained();
+      const bool waits = bench.armed.contains(Deadline::backoff);
+      if (waits) bench.pass(Deadline::backoff);
+      bench.ready(1);  // once it is dialled
+      bench.form();
+      return waits;
+    };
+    for (int i = 0; i < 2; ++i) waits_after_failure();
+    CHECK_FALSE(waits_after_failure());
+    CHECK(bench.has_said("gpu0 cools down"));
+    CHECK(bench.seats() == "1.0 1.1");
+    for (int i = 0; i < 2; ++i) waits_after_failure();
+    CHECK_FALSE(bench.has_said("gpu1 cools down"));
+    CHECK(waits_after_failure());
+    CHECK(bench.has_said("gpu1 cools down"));
+    CHECK(waits_after_failure());
+  }
+
   TEST_CASE("output that waits for a slow reader costs no host, and the next world does not wait for it") {
     Bench bench(2);
     bench.all_running();
