@@ -261,7 +261,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   if (message->in_mpi && status.success())
     status = ExitStatus::deserted("within MPI: it had called MPI_Init, and not MPI_Finalize");
   if (member && status.success() && rendezvous_.awaited_by_horovod(world_.generation(), rank))
-    status = ExitStatus::deserted("without hvd.init, where other ranks wait for it");
+    status = ExitStatus::deserted(std::string(core::without_hvd_init));
   if (status.success()) tell(store_.ended(message->worker, io::Loop::now()));
   const auto words = words_of(message->worker);
   // One that it survived may stand there since long ago.

@@ -53,8 +53,8 @@ void JobMachine::on(const ExchangeBroken& event) {
     const auto* worker = world_.member_at(rank);
     if (worker == nullptr || worker->alive() || worker->failure) continue;
     world_.change(worker->id, [&event](Worker& it) {
-      it.status = ExitStatus::deserted(event.horovod ? "without hvd.init, where other ranks wait for it"
-                                                     : "while other ranks waited for it in MPI");
+      it.status = ExitStatus::deserted(
+          std::string(event.horovod ? without_hvd_init : "while other ranks waited for it in MPI"));
     });
     world_.failed(worker->id,
                   {worker->id, rank, worker->seat.host, worker->pid, worker->status, worker->since}, {});

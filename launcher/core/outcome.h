@@ -16,6 +16,9 @@
 
 namespace trainrun::core {
 
+// Of a rank that ended with code 0, as ExitStatus::deserted says it.
+constexpr std::string_view without_hvd_init = "without hvd.init, where other ranks wait for it";
+
 // What is known of a worker that did not end well by itself. Those that we ended are not failures.
 struct Failure {
   WorkerId worker;

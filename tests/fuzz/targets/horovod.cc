@@ -27,9 +27,13 @@ struct Bench {
                       if (why.empty() && of <= clients) accepted();
                       open.erase(of);
                     },
-                    [](Rank rank) { FUZZ_CHECK(rank.value < 2); }, [this] { FUZZ_CHECK(http.elastic()); },
+                    [](Rank rank) { FUZZ_CHECK(rank.value < 2); },
+                    [this] { FUZZ_CHECK(http.elastic()); },
                     [](WorkerId worker) { FUZZ_CHECK(worker.value >= 1 && worker.value <= 3); },
-                    [](WorkerId worker) { FUZZ_CHECK(worker.value >= 1 && worker.value <= 3); }}};
+                    [](WorkerId worker) { FUZZ_CHECK(worker.value >= 1 && worker.value <= 3); },
+                    {},
+                    // Others wait, and it is none of them.
+                    [this](Rank rank) { FUZZ_CHECK(http.awaits(rank)); }}};
 
   void come(std::uint32_t client) {
     open[client] = false;
@@ -55,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else if (what == 1) {
       bench.http.begin(worlds[0]);
     } else if (what == 2) {
-      bench.http.left(Rank{static_cast<std::uint32_t>(client) % 4});
+      bench.http.left(Rank{static_cast<std::uint32_t>(client) % 2});
     } else if (what == 84) {
       bench.http.begin(worlds[1]);
     } else if (what == 85) {

@@ -46,6 +46,24 @@ struct Growing : ElasticBench {
   }
 };
 
+// Of Horovod's four ranks, of which `least` suffice, two have died, and two others come for them.
+struct Replacing : ElasticBench {
+  explicit Replacing(int least, int restarts = 100)
+      : ElasticBench(2, OnFailure::automatic, [&](JobSpec& job) {
+          job.elastic.min_np = least;
+          job.elastic.limit.count = restarts;
+          job.start_timeout = seconds(3);
+        }) {
+    all_running();
+    tell(WorldJoined{Generation{1}, true, true});
+    for (const auto rank : {1u, 2u}) end(at(rank), ExitStatus::exited(7));
+    if (armed.contains(Deadline::backoff)) pass(Deadline::backoff);
+    form();
+    CHECK(seats() == "0.0 0.1 1.0 1.1");  // ranks of a host follow each other
+  }
+  void meets() { tell(WorldJoined{Generation{generation()}, true, true}); }
+};
+
 }  // namespace
 
 TEST_SUITE("core.elastic horovod") {
@@ -76,21 +94,72 @@ TEST_SUITE("core.elastic horovod") {
     CHECK(bench.has_said("generation 3: 2 ranks on 1 host; gpu1 left; state kept by 2 survivors"));
   }
 
-  TEST_CASE("and go on alone after one that fails, until the back-off is over") {
-    Growing bench;
-    bench.survivors_wait();
-    bench.newcomers_end(ExitStatus::exited(7));
+  TEST_CASE("those that load cannot take another place: when one dies before they have met, all of them go") {
+    Replacing bench(3);
+    const auto other = bench.at(2);
+    const auto survivors = {bench.at(0), bench.at(3)};
+    bench.end(bench.at(1), ExitStatus::exited(7));
+    CHECK(bench.signalled[other].contains(SIGKILL));
+    for (const auto survivor : survivors) CHECK_FALSE(bench.signalled[survivor].contains(SIGKILL));
+    bench.end(other, ExitStatus::killed(SIGKILL, false));
+    if (bench.armed.contains(Deadline::backoff)) bench.pass(Deadline::backoff);
     bench.form();
-    bench.all_meet();
-    CHECK(bench.ranks() == 2);
-    CHECK(bench.machine->restarts() == 0);
-    const auto progress = bench.machine->progress();
-    REQUIRE(progress.newcomers_at);
-    CHECK(*progress.newcomers_at > bench.now);
+    CHECK(bench.at(0) == *survivors.begin());
+    CHECK(bench.at(2) != other);
+  }
+
+  TEST_CASE("after newcomers that failed the others go on alone, and try again later") {
+    Replacing bench(2, 2);
+    const auto survivors = {bench.at(0), bench.at(3)};
+    const auto fail = [&bench] {
+      const auto other = bench.at(2);
+      bench.end(bench.at(1), ExitStatus::exited(7));
+      bench.end(other, ExitStatus::killed(SIGKILL, false));
+    };
+    fail();
+    CHECK(
+        bench.has_said("rank 1 on gpu0 exited with code 7 before it had joined; 2 ranks go on without it; "
+                       "starting it again in 1.0 s\n"));
+    CHECK_FALSE(bench.armed.contains(Deadline::backoff));
+    bench.form();
+    CHECK(bench.seats() == "0.0 1.1");
+    for (const auto one : survivors) CHECK_FALSE(bench.signalled[one].contains(SIGKILL));
+    bench.meets();
+    CHECK_FALSE(bench.armed.contains(Deadline::settle));
+    CHECK(bench.machine->progress().newcomers_at > bench.now);
     bench.pass(Deadline::newcomers);
     bench.pass(Deadline::settle);
-    bench.all_ask();
+    CHECK(bench.count<Announce>() == 1);
+    for (const std::uint32_t rank : {0u, 1u})
+      bench.tell(MemberWaits{Generation{bench.generation()}, bench.at(rank)});
     bench.form();
     CHECK(bench.ranks() == 4);
+    fail();
+    CHECK(bench.has_said("2 ranks go on without it; starting it again in 2.0 s\n"));
+    bench.form();
+    bench.meets();
+    CHECK(bench.ranks() == 2);
+    CHECK(bench.phase() == Phase::running);
+    CHECK(bench.machine->restarts() == 1);
+  }
+
+  TEST_CASE("one that never comes is tried again as late as it was waited for") {
+    Replacing bench(2);
+    for (const std::uint32_t rank : {0u, 3u})
+      bench.tell(MemberJoined{Generation{bench.generation()}, Rank{rank}});
+    for (int i = 0; i < 2; ++i) bench.pass(Deadline::join);
+    CHECK(
+        bench.has_said("did not join generation 3 within 30.0 s (ten times --start-timeout); 2 ranks go on "
+                       "without them; starting them again in 30.0 s"));
+    for (const std::uint32_t rank : {1u, 2u}) bench.end(bench.at(rank), ExitStatus::killed(SIGKILL, false));
+    bench.form();
+    CHECK(bench.ranks() == 2);
+  }
+
+  TEST_CASE("nor is one that fails after a long import tried again any sooner") {
+    Replacing bench(2);
+    bench.now += seconds(40);
+    bench.end(bench.at(1), ExitStatus::exited(7));
+    CHECK(bench.has_said("2 ranks go on without it; starting it again in 40.0 s\n"));
   }
 }

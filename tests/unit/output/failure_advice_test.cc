@@ -80,7 +80,7 @@ TEST_SUITE("failure advice") {
          {"Address already in use"}},
         {ExitStatus::lost("no answer for 10 s"), "was lost: no answer for 10 s", "", {}},
         {ExitStatus::aborted(7), "called MPI_Abort with code 7,", "", {}},
-        {ExitStatus::deserted("without hvd.init"),
+        {ExitStatus::deserted(std::string(core::without_hvd_init)),
          "exited with code 0 without hvd.init,",
          "let every rank call hvd.init",
          {}},
