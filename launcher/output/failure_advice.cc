@@ -188,7 +188,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
     case ExitStatus::Kind::aborted:
       return {status.describe(), any_line_has(words, words_of_spawn) ? std::string(against_spawn) : ""};
     case ExitStatus::Kind::deserted:
-      if (status.reason.find("hvd.init") != std::string::npos)
+      if (status.reason == core::without_hvd_init)
         return {status.describe(), "let every rank call hvd.init, or start as many as do (-np)"};
       return {status.describe(),
               "let every rank call MPI_Init and MPI_Finalize; for programs that use MPI each by itself: "

@@ -200,7 +200,7 @@ void Mux::show_begin(std::uint32_t rank, wire::Output stream, std::string& shown
   auto& state = stream_of(rank, stream);
   if (!goes_on(rank, stream, shown)) show_label(rank, stream, shown);
   shown += state.held;
-  (stream == wire::Output::err ? open_err_ : open_out_) = rank;
+  open_line(stream) = rank;
   if (state.shown_begin.size() < LastWords::longest_line) state.shown_begin += state.held;
   held_ -= state.held.size();
   state.held.clear();
@@ -209,7 +209,7 @@ void Mux::show_begin(std::uint32_t rank, wire::Output stream, std::string& shown
 
 // What it writes belongs to the line that is open; else that of another one ends here.
 bool Mux::goes_on(std::uint32_t rank, wire::Output stream, std::string& shown) {
-  auto& open = stream == wire::Output::err ? open_err_ : open_out_;
+  auto& open = open_line(stream);
   if (!open) return false;
   const bool own = std::exchange(open, std::nullopt) == rank;
   if (!own) shown += '\n';
@@ -248,7 +248,7 @@ void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, s
     begin.empty() ? lines.add(line) : lines.add(begin + std::string(line));
   };
   stream == wire::Output::err ? add(tails_[rank]) : add(said_[rank]);
-  const bool is_open = (stream == wire::Output::err ? open_err_ : open_out_) == rank;
+  const bool is_open = open_line(stream) == rank;
   if (begin.empty() || !line.empty() || is_open) show_line(rank, stream, line, shown);  // else it has ended
 }
 

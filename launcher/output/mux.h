@@ -107,6 +107,9 @@ class Mux {
     if (rank >= style_.hidden.size()) return false;
     return stream == wire::Output::err ? style_.hidden[rank].err : style_.hidden[rank].out;
   }
+  std::optional<std::uint32_t>& open_line(wire::Output stream) {
+    return stream == wire::Output::err ? open_err_ : open_out_;
+  }
   Stream& stream_of(std::uint32_t rank, wire::Output stream) {
     return streams_[rank * 2 + (stream == wire::Output::err ? 1 : 0)];
   }
@@ -119,7 +122,7 @@ class Mux {
   std::vector<LastLines> said_;  // on stdout
   std::size_t held_ = 0;
   std::size_t bars_waiting_ = 0, begun_held_ = 0;     // streams
-  std::optional<std::uint32_t> open_out_, open_err_;  // whose line was shown, and has not ended
+  std::optional<std::uint32_t> open_out_, open_err_;  // whose line was shown, and has not ended: open_line()
 };
 
 }  // namespace trainrun::output

@@ -152,6 +152,16 @@ class Output(LocalTest):
             mine = re.findall(rf"^\[{rank}\] (.*)\n".encode(), done.raw_out, re.MULTILINE)
             self.assertEqual(b"".join(mine).replace(b"[%d] " % rank, b""), b"\r10%\r20%\r30%\r100%")
 
+    def test_text_that_goes_on_reaches_a_pipe_before_its_line_ends(self):
+        job = self.start("-np", 2, "sh", "-c", f"""[ $RANK = 0 ] || exec {WORKER} when {self.folder}/go exit 0
+                         printf 'iterating.'; while [ ! -e {self.folder}/seen ]; do sleep 0.1; done; echo ' done'
+                         exec {WORKER} when {self.folder}/go exit 0""")
+        job.wait_until(lambda: job.out.endswith("[0] iterating."), "the beginning of a line is shown")
+        open(self.folder + "/seen", "w").close()
+        job.wait_for(r"^\[0\] iterating\. done$")
+        open(self.folder + "/go", "w").close()
+        self.assertEnds(job.wait(), 0)
+
     def test_only_rank_shows_that_rank(self):
         done = self.assertEnds(self.run_job("-np", 3, "--only-rank", 1, WORKER, "lines", 1), 0)
         self.assertIn("1:0:", done.out)
