@@ -43,17 +43,16 @@ Failure Watcher::listen() {
     const auto now = std::chrono::steady_clock::now();
     const auto late = now - before - within;
     groups_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
-    const auto progress_now = groups_.progress();
-    const bool waits = std::exchange(looked_at, progress_now.mark) == progress_now.mark &&
-                       progress_now.in_operation() && progress_now.mark != told;
-    if (!heard && !waits && told != 0 && now - last_pulse < pulse_every) continue;
-    last_pulse = now;
+    const auto progress = groups_.progress();
+    const bool has_come_to_wait = std::exchange(looked_at, progress.mark) == progress.mark &&
+                                  progress.in_operation() && progress.mark != told;
     if (!heard) {
+      if (!has_come_to_wait && told != 0 && now - last_pulse < pulse_every) continue;
+      last_pulse = now;
       // A rank that waits in an operation says so again and again: others whose time passes first know then
-      // that it is not the one they wait for.
-      const auto progress = groups_.progress();
+      // that it is not the one they wait for. It also says that it has come out: else the launcher would
+      // believe that it waits there for ever, or is behind the others.
       const bool moved = std::exchange(told, progress.mark) != progress.mark;
-      // Else the launcher would believe that it waits there for ever, or is behind the others.
       const bool has_come_out =
           std::exchange(told_inside, progress.in_operation()) && !progress.in_operation();
       if (moved || progress.in_operation() || has_come_out)
