@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "comm/elements.h"
+#include "comm/halves.h"
 #include "comm/kernels.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,53 +11,6 @@
 namespace trainrun::comm {
 namespace {
 
-constexpr std::uint32_t f32_infinity = 0x7f800000;
-
-TRAINRUN_INLINE std::uint32_t bits_of(float value) { return __builtin_bit_cast(std::uint32_t, value); }
-TRAINRUN_INLINE float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
-
-TRAINRUN_INLINE float f32_of_f16(std::uint16_t half) {
-  // The exponent's bias differs by 112; so scaled, what is subnormal in f16 becomes normal.
-  const auto magnitude = bits_of(float_of((half & 0x7fffU) << 13) * 0x1p112F);
-  const bool finite = (half & 0x7c00U) != 0x7c00U;
-  return float_of((finite ? magnitude : magnitude | f32_infinity) | (half & 0x8000U) << 16);
-}
-
-TRAINRUN_INLINE std::uint16_t f16_of_f32(float value) {
-  const auto sign = bits_of(value) & 0x80000000U;
-  auto bits = bits_of(value) ^ sign;
-  if (bits >= bits_of(65536.0F)) {
-    bits = bits > f32_infinity ? 0x7e00 : 0x7c00;
-  } else if (bits < bits_of(0x1p-14F)) {
-    bits = bits_of(float_of(bits) + 0.5F) - bits_of(0.5F);  // the addition rounds to f16's smallest unit
-  } else {
-    const auto odd = bits >> 13 & 1;
-    bits = (bits - (112U << 23) + 0xfff + odd) >> 13;
-  }
-  return static_cast<std::uint16_t>(bits | sign >> 16);
-}
-
-TRAINRUN_INLINE float f32_of_bf16(std::uint16_t half) { return float_of(std::uint32_t{half} << 16); }
-
-TRAINRUN_INLINE std::uint16_t bf16_of_f32(float value) {
-  const auto bits = bits_of(value);
-  const bool is_nan = (bits & 0x7fffffffU) > f32_infinity;
-  const auto rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return static_cast<std::uint16_t>(is_nan ? bits >> 16 | 0x40 : rounded);
-}
-
-struct F16 {
-  using Narrow = std::uint16_t;
-  using Wide = float;
-  TRAINRUN_INLINE static float up(std::uint16_t half) { return f32_of_f16(half); }
-  TRAINRUN_INLINE static std::uint16_t down(float value) { return f16_of_f32(value); }
-};
-struct Bf16 {
-  using Narrow = std::uint16_t;
-  using Wide = float;
-  TRAINRUN_INLINE static float up(std::uint16_t half) { return f32_of_bf16(half); }
-  TRAINRUN_INLINE static std::uint16_t down(float value) { return bf16_of_f32(value); }
-};
 template <class T>
 struct Integer {
   using Narrow = T;
@@ -87,10 +41,10 @@ void narrow_plain(void* out, const void* wide, std::size_t count) {
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void widen_bf16_avx2(void* wide, const void* in, std::size_t count) {
-  up<Bf16>(wide, in, 0, count);
+  up<Bf16Codec>(wide, in, 0, count);
 }
 [[gnu::target("avx2")]] void narrow_bf16_avx2(void* out, const void* wide, std::size_t count) {
-  down<Bf16>(out, wide, 0, count);
+  down<Bf16Codec>(out, wide, 0, count);
 }
 
 [[gnu::target("avx2,f16c")]] void widen_f16_avx2(void* wide, const void* in, std::size_t count) {
@@ -99,7 +53,7 @@ void narrow_plain(void* out, const void* wide, std::size_t count) {
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8)
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-  up<F16>(wide, in, i, count);
+  up<F16Codec>(wide, in, i, count);
 }
 [[gnu::target("avx2,f16c")]] void narrow_f16_avx2(void* out, const void* wide, std::size_t count) {
   const auto* from = static_cast<const float*>(wide);
@@ -108,7 +62,7 @@ void narrow_plain(void* out, const void* wide, std::size_t count) {
   for (; i + 8 <= count; i += 8)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-  down<F16>(out, wide, i, count);
+  down<F16Codec>(out, wide, i, count);
 }
 
 [[gnu::target("avx512f")]] void widen_f16_avx512(void* wide, const void* in, std::size_t count) {
@@ -117,7 +71,7 @@ void narrow_plain(void* out, const void* wide, std::size_t count) {
   std::size_t i = 0;
   for (; i + 16 <= count; i += 16)
     _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
-  up<F16>(wide, in, i, count);
+  up<F16Codec>(wide, in, i, count);
 }
 [[gnu::target("avx512f")]] void narrow_f16_avx512(void* out, const void* wide, std::size_t count) {
   const auto* from = static_cast<const float*>(wide);
@@ -126,7 +80,7 @@ void narrow_plain(void* out, const void* wide, std::size_t count) {
   for (; i + 16 <= count; i += 16)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
                         _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-  down<F16>(out, wide, i, count);
+  down<F16Codec>(out, wide, i, count);
 }
 #endif
 
@@ -142,12 +96,12 @@ Both conversions(trc_dtype dtype, Simd simd) {
       if (simd == Simd::avx512) return {widen_f16_avx512, narrow_f16_avx512};
       if (simd == Simd::avx2) return {widen_f16_avx2, narrow_f16_avx2};
 #endif
-      return {widen_plain<F16>, narrow_plain<F16>};
+      return {widen_plain<F16Codec>, narrow_plain<F16Codec>};
     case TRC_BF16:
 #if defined(__x86_64__)
       if (simd != Simd::plain) return {widen_bf16_avx2, narrow_bf16_avx2};
 #endif
-      return {widen_plain<Bf16>, narrow_plain<Bf16>};
+      return {widen_plain<Bf16Codec>, narrow_plain<Bf16Codec>};
     case TRC_U8:
       return {widen_plain<Integer<std::uint8_t>>, narrow_plain<Integer<std::uint8_t>>};
     case TRC_I8:
