@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "comm/backends/nccl/cuda_driver.h"
+#include "comm/backends/nccl/kernels/image.h"
 #include "comm/backends/nccl/library.h"
 #include "comm/backends/shm/segment.h"
 #include "comm/backends/shm/usable_cores.h"
@@ -65,6 +67,16 @@ Json cuda_driver() {
           {"why", devices->empty() ? "the driver has no device" : ""}};
 }
 
+Json cuda_kernels() {
+  const auto architectures = nccl::kernels_architectures();
+  if (architectures.empty()) return {{"built", false}, {"why", nccl::built_without_kernels}};
+  Json machine = Json::array();
+  std::string newest;
+  std::istringstream words{std::string(architectures)};
+  while (words >> newest) machine.push_back("sm_" + newest);
+  return {{"built", true}, {"machine_code", machine}, {"ptx", "compute_" + newest}};
+}
+
 std::string line(std::string_view title, const std::string& text) {
   return fmt::format("{:<15}{}\n", title, text);
 }
@@ -85,12 +97,17 @@ std::string words(const Json& all) {
   out += line("NCCL", nccl.at("usable") ? fmt::format("{}, {}: {}", text(nccl, "version"),
                                                       text(nccl, "origin"), text(nccl, "path"))
                                         : "none: " + text(nccl, "why"));
-  if (!cuda.at("usable")) return out + line("CUDA", "none: " + text(cuda, "why"));
-  std::vector<std::string> devices;
-  for (const auto& one : cuda.at("devices")) devices.push_back(one.get<std::string>());
-  return out + line("CUDA", fmt::format("driver for {}, {}: {}", text(cuda, "version"),
+  const auto devices = cuda.value("devices", std::vector<std::string>());
+  out += line("CUDA", cuda.at("usable")
+                          ? fmt::format("driver for {}, {}: {}", text(cuda, "version"),
                                         counted(static_cast<std::int64_t>(devices.size()), "device"),
-                                        list_names(devices)));
+                                        list_names(devices))
+                          : "none: " + text(cuda, "why"));
+  const auto& kernels = all.at("cuda_kernels");
+  if (!kernels.at("built")) return out + line("CUDA kernels", "none: " + text(kernels, "why"));
+  const auto machine = kernels.at("machine_code").get<std::vector<std::string>>();
+  return out + line("CUDA kernels", fmt::format("for {}, later ones by PTX of {}",
+                                                list_names(machine, machine.size()), text(kernels, "ptx")));
 }
 
 }  // namespace
@@ -104,6 +121,7 @@ std::string host_report(bool json) {
   all["shared_memory"] = shared_memory();
   all["nccl"] = nccl_library();
   all["cuda"] = cuda_driver();
+  all["cuda_kernels"] = cuda_kernels();
   if (!json) return words(all);
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -70,6 +70,14 @@ using Moved = tl::expected<void, Broken>;
 using Performed = tl::expected<std::optional<Disagreement>, Broken>;
 using Deadline = std::chrono::steady_clock::time_point;
 
+// One of a list, on a device. They may be the same, and must be aligned to their elements.
+struct Tensor {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::uint64_t count = 0;
+  trc_dtype dtype = TRC_F32;
+};
+
 // The buffers of one operation, of the descriptor's type, need not be aligned. Where each rank gives
 // something to each, or one does to all, `in` holds a block of `count` elements for each; where it gets from
 // each, `out` does; all others hold `count` elements. They may be the same, or the smaller one be the rank's
@@ -80,6 +88,8 @@ struct Transfer {
   // Elements instead of `count`. allgatherv: of each rank. alltoallv: at rank x size + other, what the rank
   // gives to the other; the blocks lie one after another.
   std::span<const std::uint64_t> counts{};
+  // Of an allreduce, instead of in and out: `count` elements in all, which travel as the descriptor's type.
+  std::span<const Tensor> tensors{};
 };
 
 // Calls come one at a time, but for abort(), which comes from another thread at any time.
@@ -93,6 +103,8 @@ class Backend {
   [[nodiscard]] virtual const char* name() const = 0;
   // Why it cannot do this at all, whatever the buffers hold; null when it can.
   [[nodiscard]] virtual const char* refuses(const Descriptor&) const { return nullptr; }
+  // Why it reduces no lists of tensors; null when it does.
+  [[nodiscard]] virtual const char* refuses_lists() const { return "the group is on no device"; }
   // It has a send between any two ranks itself: `root` is the other, `in` of the giver and `out` of the
   // taker.
   [[nodiscard]] virtual bool sends() const { return false; }

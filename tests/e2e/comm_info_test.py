@@ -25,6 +25,11 @@ class CommInfo(LocalTest):
         self.assertTrue(told["shared_memory"]["usable"], told)
         self.assertEqual(told["nccl"], {"usable": True, "version": "2.28.9", "origin": "TRAINRUN_NCCL_LIB", "path": FAKE})
         self.assertEqual(told["cuda"]["version"], "13.0")
+        kernels = told["cuda_kernels"]
+        if kernels["built"]:
+            self.assertEqual(kernels["ptx"].replace("compute_", "sm_"), kernels["machine_code"][-1])
+        else:
+            self.assertIn("TRAINRUN_CUDA=ON", kernels["why"])
         self.assertEqual(told["cuda"]["devices"], ["no device, a fake (0)", "no device, a fake (1)"])
 
     def test_what_is_not_there_is_said_with_the_reason(self):
@@ -43,7 +48,8 @@ class CommInfo(LocalTest):
     def test_lines_for_people(self):
         done = self.assertEnds(self.run_job("comm-info", env=WITH_FAKE), 0)
         self.assertEqual([line.split("  ")[0] for line in done.out.splitlines()],
-                         ["library", "backends", "processor", "shared memory", "NCCL", "CUDA"])
+                         ["library", "backends", "processor", "shared memory", "NCCL", "CUDA", "CUDA kernels"])
+        self.assertRegex(done.out, r"(?m)^CUDA kernels +(for sm_\d+(, sm_\d+)* and sm_(\d+), later ones by PTX of compute_\3|none: this library was built without .*)$")
         self.assertIn("driver for 13.0, 2 devices: no device, a fake (0) and no device, a fake (1)", done.out)
 
     def test_a_library_that_is_not_there_or_not_ours(self):

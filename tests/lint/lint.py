@@ -13,7 +13,7 @@ import negatives
 from rules import FORBIDDEN_TEXT, MAX_LINES, RULES, TEXT_FILES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CPP = ("h", "cc", "hpp", "c")
+CPP = ("h", "cc", "hpp", "c", "cu")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 

@@ -11,7 +11,7 @@ class Rule:
     allowed: tuple = ()  # path patterns that may
     bad: str = ""  # a line that must be reported, for the self-test
     good: str = ""  # a line that must not be
-    languages: tuple = field(default=("h", "cc", "hpp", "c"))
+    languages: tuple = field(default=("h", "cc", "hpp", "c", "cu"))
 
 
 SOURCES = ("cli/*", "host-discovery/*", "launcher/*", "rendezvous/*", "comm/*", "examples/*", "tests/unit/*",
@@ -128,4 +128,4 @@ FORBIDDEN_TEXT = (
     (r"[ \t]+$", "a space at the end of a line"),
 )
 MAX_LINES = 400
-TEXT_FILES = ("h", "cc", "hpp", "c", "py", "sh", "cmake", "txt", "S")
+TEXT_FILES = ("h", "cc", "hpp", "c", "cu", "py", "sh", "cmake", "txt", "S")

@@ -11,7 +11,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <deque>
-#include <map>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -33,24 +32,13 @@ enum Answer : int {
 struct Operation {
   Frame frame;
   std::vector<char> give;
-  char* take = nullptr;  // null: nothing comes back
+  const char* later = nullptr;  // where it is once its turn comes, since a kernel that waits writes it
+  char* take = nullptr;         // null: nothing comes back
   void* stream = nullptr;
 };
 using Unit = std::vector<Operation>;  // done at once
 
-std::mutex streams_mutex;
-std::map<void*, std::pair<std::uint64_t, std::uint64_t>> streams;  // enqueued, done
-
 }  // namespace
-
-std::uint64_t enqueued_on(void* stream) {
-  const std::lock_guard lock(streams_mutex);
-  return streams[stream].first;
-}
-std::uint64_t done_on(void* stream) {
-  const std::lock_guard lock(streams_mutex);
-  return streams[stream].second;
-}
 
 std::optional<std::string> fault(const std::string& name) {
   const char* const all = std::getenv("NCCL_FAKE");
@@ -116,7 +104,7 @@ struct ncclComm {
   std::thread worker;
 
   void run(std::uint16_t port);
-  void finish(std::size_t operations);
+  void finish(std::size_t operations, End end);
   bool meet(std::uint16_t port);
   bool perform(Unit& unit) const;
   void wait_for_abort() {
@@ -125,10 +113,9 @@ struct ncclComm {
   }
 };
 
-void ncclComm::finish(std::size_t operations) {
-  const std::lock_guard lock(streams_mutex);
+void ncclComm::finish(std::size_t operations, End end) {
   for (; operations > 0; --operations) {
-    ++streams[under_way.front()].second;
+    finish_on(under_way.front(), end);
     under_way.pop_front();
   }
 }
@@ -151,10 +138,12 @@ bool ncclComm::meet(std::uint16_t port) {
 }
 
 bool ncclComm::perform(Unit& unit) const {
-  for (const auto& one : unit)
+  for (auto& one : unit) {
+    if (one.later != nullptr) one.give.assign(one.later, one.later + one.frame.bytes);
     if (!write_all(socket, &one.frame, sizeof one.frame) ||
         !write_all(socket, one.give.data(), one.give.size()))
       return false;
+  }
   const auto awaits = [](const Operation& one) { return one.frame.what != What::send; };
   for (auto left = std::count_if(unit.begin(), unit.end(), awaits); left > 0; --left) {
     Frame frame;
@@ -181,7 +170,11 @@ void ncclComm::run(std::uint16_t port) {
     auto unit = std::move(units.front());
     units.pop_front();
     ++served;
-    state = success;  // taken in
+    for (const auto& one : unit) {  // as NCCL, not before it is taken in
+      enqueue_on(one.stream);
+      under_way.push_back(one.stream);
+    }
+    state = success;
     const auto asked = fault("op");
     lock.unlock();
     if (number_in(asked, "stall") == served) return wait_for_abort();
@@ -189,7 +182,7 @@ void ncclComm::run(std::uint16_t port) {
     lock.lock();
     if (!good && !aborted) state = remote_error;
     if (!good) return;
-    finish(unit.size());
+    finish(unit.size(), End::done);
   }
 }
 
@@ -220,11 +213,6 @@ int submit(ncclComm* comm, Unit unit) {
   const std::lock_guard lock(comm->mutex);
   if (comm->state != success && comm->state != in_progress) return comm->state;
   comm->state = in_progress;
-  {
-    const std::lock_guard streams_lock(streams_mutex);
-    for (const auto& one : unit) ++streams[one.stream].first;
-  }
-  for (const auto& one : unit) comm->under_way.push_back(one.stream);
   comm->units.push_back(std::move(unit));
   comm->changed.notify_all();
   return in_progress;
@@ -234,8 +222,11 @@ int enqueue(ncclComm* comm, Frame frame, const void* in, std::size_t give, void*
   frame.rank = comm->rank;
   frame.bytes = give;
   const char* const data = static_cast<const char*>(in);
-  Operation operation{frame, {}, static_cast<char*>(out), stream};
-  if (give > 0) operation.give.assign(data, data + give);
+  Operation operation{frame, {}, nullptr, static_cast<char*>(out), stream};
+  if (give > 0 && kernels_wait_on(stream))
+    operation.later = data;
+  else if (give > 0)
+    operation.give.assign(data, data + give);
   if (depth == 0) return submit(comm, {std::move(operation)});
   group.push_back(std::move(operation));
   group_of = comm;
@@ -251,7 +242,7 @@ void stop(ncclComm* comm, bool abort) {
   }
   if (abort) ::shutdown(comm->socket, SHUT_RDWR);
   comm->worker.join();
-  comm->finish(comm->under_way.size());  // what is aborted holds up no stream
+  comm->finish(comm->under_way.size(), End::aborted);  // what is aborted holds up no stream
   ::close(comm->socket);
   delete comm;
 }

@@ -9,6 +9,9 @@
 //                         end, or never done on the device
 //   abort=slow:MS | hang
 //   cuda=none | broken    cuInit has no device; or events fail, as after a kernel that crashed
+//   kernels=none          no code that this device can run
+//   launch=fail:N         the N-th launch of a kernel fails
+//   memory=little         none for more than 4 KiB
 #pragma once
 
 #include <arpa/inet.h>
@@ -16,6 +19,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,8 +64,17 @@ std::size_t size_of(int type);
 // out = all of `parts` (op) each other, of `count` elements.
 void reduce_parts(void* out, const std::vector<const char*>& parts, std::uint64_t count, int type, int op);
 
+// An operation of NCCL is put on a stream, and is done. What kernels of an aborted one would write may be
+// gone.
+enum class End { done, aborted };
+void enqueue_on(void* stream);
+void finish_on(void* stream, End end);
+// Runs once all operations are done that are on the stream now.
+void launch_on(void* stream, std::function<void()> kernel);
+bool kernels_wait_on(void* stream);
 // How much was enqueued on a stream, and how much of it is done, for events.
 std::uint64_t enqueued_on(void* stream);
 std::uint64_t done_on(void* stream);
+void wait_until_done(void* stream, std::uint64_t number);
 
 }  // namespace nccl_fake

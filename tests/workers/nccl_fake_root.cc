@@ -11,10 +11,16 @@
 #include <mutex>
 #include <thread>
 
+#include "comm/halves.h"
 #include "nccl_fake.h"
 
 namespace nccl_fake {
 namespace {
+
+using trainrun::comm::bf16_of_f32;
+using trainrun::comm::f16_of_f32;
+using trainrun::comm::f32_of_bf16;
+using trainrun::comm::f32_of_f16;
 
 struct Message {
   Frame frame;
@@ -149,6 +155,21 @@ void reduce_as(void* out, const std::vector<const char*>& parts, std::uint64_t c
   }
 }
 
+// In f32, rounded once.
+void reduce_halves(void* out, const std::vector<const char*>& parts, std::uint64_t count, int op,
+                   float (*up)(std::uint16_t), std::uint16_t (*down)(float)) {
+  std::vector<std::vector<float>> wide(parts.size());
+  std::vector<const char*> all;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    for (std::uint64_t i = 0; i < count; ++i)
+      wide[part].push_back(up(trainrun::comm::load<std::uint16_t>(parts[part], i)));
+    all.push_back(reinterpret_cast<const char*>(wide[part].data()));
+  }
+  std::vector<float> sum(count);
+  reduce_as<float>(sum.data(), all, count, op);
+  for (std::uint64_t i = 0; i < count; ++i) trainrun::comm::store(out, i, down(sum[i]));
+}
+
 }  // namespace
 
 std::uint16_t start_root() {
@@ -170,7 +191,6 @@ std::size_t size_of(int type) {
   return sizes[type];
 }
 
-// Halves are not reduced: their bits are taken as numbers, which is wrong and the same on all ranks.
 void reduce_parts(void* out, const std::vector<const char*>& parts, std::uint64_t count, int type, int op) {
   switch (type) {
     case 0:
@@ -184,8 +204,9 @@ void reduce_parts(void* out, const std::vector<const char*>& parts, std::uint64_
     case 8:
       return reduce_as<double>(out, parts, count, op);
     case 6:
+      return reduce_halves(out, parts, count, op, f32_of_f16, f16_of_f32);
     case 9:
-      return reduce_as<std::uint16_t>(out, parts, count, op);
+      return reduce_halves(out, parts, count, op, f32_of_bf16, bf16_of_f32);
     default:
       return reduce_as<std::uint8_t>(out, parts, count, op);
   }

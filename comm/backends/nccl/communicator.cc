@@ -21,7 +21,6 @@ constexpr Duration shortest_pause = std::chrono::microseconds(10), longest_pause
 // While something may run that nobody waits for: its failure is to be known soon.
 constexpr Duration look_every = milliseconds(20);
 constexpr Duration farewell = seconds(1);
-constexpr unsigned without_timing = 2;  // CU_EVENT_DISABLE_TIMING
 
 Instant now() { return std::chrono::steady_clock::now(); }
 

@@ -42,6 +42,11 @@ std::string load(CudaDriver& cuda) {
   take("cuEventRecord", cuda.event_record);
   take("cuEventQuery", cuda.event_query);
   take("cuEventDestroy_v2", cuda.event_destroy);
+  take("cuStreamWaitEvent", cuda.stream_wait_event);
+  take("cuModuleLoadData", cuda.module_load);
+  take("cuModuleUnload", cuda.module_unload);
+  take("cuModuleGetFunction", cuda.module_function);
+  take("cuLaunchKernel", cuda.launch);
   if (!missing.empty()) return missing;
   if (const auto begun = init(0); begun != Cuda::success)
     return fmt::format("the CUDA driver ({}) does not start: {}", file, cuda.name(begun));

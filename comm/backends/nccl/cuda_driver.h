@@ -12,6 +12,7 @@ namespace trainrun::comm::nccl {
 
 // CUresult. Any number may come.
 enum class Cuda : int { success = 0, not_ready = 600 };
+constexpr unsigned without_timing = 2;  // CU_EVENT_DISABLE_TIMING
 
 struct CudaDriver {
   Cuda (*get_error_name)(Cuda, const char**);
@@ -27,6 +28,13 @@ struct CudaDriver {
   Cuda (*event_record)(void*, void* stream);
   Cuda (*event_query)(void*);
   Cuda (*event_destroy)(void*);
+  Cuda (*stream_wait_event)(void* stream, void* event, unsigned flags);
+  Cuda (*module_load)(void**, const void* image);
+  Cuda (*module_unload)(void*);
+  Cuda (*module_function)(void**, void* module, const char* name);
+  // The grid's three measures, those of a block, bytes of shared memory.
+  Cuda (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 void* stream, void** parameters, void** extra);
 
   int version = 0;   // 13000
   std::string path;  // of the library
