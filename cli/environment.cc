@@ -22,7 +22,7 @@ bool is_told(std::string_view name, const std::vector<EnvVar>& environment) {
       "TRAINRUN_OP_TIMEOUT",    "TRAINRUN_INIT_TIMEOUT", "TRAINRUN_COMM_LIBRARY",
       "TRAINRUN_COMM_BACKEND",  // of programs on comm
       "TRAINRUN_NCCL_LIB",      "TRAINRUN_CUDA_LIB",     "TRAINRUN_NCCL_ABORT_TIMEOUT",
-      "TRAINRUN_FAULT",         "TRAINRUN_REQUIRE"};  // of tests
+      "TRAINRUN_FUSION_BYTES",  "TRAINRUN_FAULT",        "TRAINRUN_REQUIRE"};  // of tests
   if (name == "TRAINRUN_HOST") return !variable(environment, "TRAINRUN_RENDEZVOUS").empty();
   return core::is_always_set(name) ||
          std::find(std::begin(others), std::end(others), name) != std::end(others);

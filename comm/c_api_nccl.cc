@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "comm/backends/nccl/library.h"
 #include "comm/c_handles.h"
@@ -12,7 +14,9 @@
 using trainrun::comm::fail;
 using trainrun::comm::guarded;
 using trainrun::comm::invalid;
+using trainrun::comm::Lanes;
 using trainrun::comm::Outcome;
+using trainrun::comm::Tensor;
 
 namespace {
 
@@ -76,6 +80,18 @@ trc_status trc_nccl_use_stream(trc_group* group, void* stream) {
   return guarded(*group, [&]() -> Outcome<void> {
     if (!group->group->use_stream(stream)) return fail(TRC_INVALID, "the group is on no device");
     return {};
+  });
+}
+
+trc_status trc_nccl_allreduce_list(trc_group* group, const trc_nccl_tensor* tensors, size_t count,
+                                   trc_dtype wire, trc_op op, double before, double after) {
+  if (group == nullptr || (tensors == nullptr && count > 0))
+    return invalid("trc_nccl_allreduce_list needs a group and tensors");
+  return guarded(*group, [&] {
+    std::vector<Tensor> list;
+    for (const auto& one : std::span(tensors, count)) list.push_back({one.in, one.out, one.count, one.dtype});
+    group->lanes->drain(Lanes::all_members);
+    return group->group->allreduce_list(list, wire, op, {before, after});
   });
 }
 

@@ -14,6 +14,8 @@ namespace {
 // As long as any time in a variable can be. What is above means for ever, and would overflow in nanoseconds.
 constexpr milliseconds longest = std::chrono::hours(24 * 365 * 10);
 
+constexpr std::uint64_t least_fusion_bytes = 4096, most_fusion_bytes = std::uint64_t{16} << 30;
+
 Duration of_option(std::int64_t ms) { return std::min(milliseconds(ms), longest); }
 
 }  // namespace
@@ -64,6 +66,13 @@ Outcome<Environment> read_environment(const char* (*get)(const char*), const trc
   time("TRAINRUN_INIT_TIMEOUT", environment.init_timeout);
   time("TRAINRUN_ELASTIC_TIMEOUT", environment.elastic_timeout);
   time("TRAINRUN_NCCL_ABORT_TIMEOUT", environment.nccl_abort_timeout);
+  if (const auto value = text("TRAINRUN_FUSION_BYTES"); !value.empty()) {
+    const auto bytes = parse_unsigned<std::uint64_t>(value);
+    if (bytes && *bytes >= least_fusion_bytes && *bytes <= most_fusion_bytes)
+      environment.fusion_bytes = *bytes;
+    else
+      wrong("TRAINRUN_FUSION_BYTES", value, "a number of bytes from 4096 to 17179869184");
+  }
   if (options != nullptr) {
     if (options->struct_size < sizeof(trc_options))
       return fail(TRC_INVALID, "trc_options.struct_size is not sizeof(trc_options)");

@@ -1,6 +1,7 @@
 // Where this process stands in a job, from the environment (trainrun_comm.h lists the variables) and options.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -26,6 +27,7 @@ struct Environment {
   Duration init_timeout = std::chrono::minutes(2);
   Duration elastic_timeout = std::chrono::minutes(10);  // for a place in the next generation
   Duration nccl_abort_timeout = std::chrono::seconds(10);
+  std::size_t fusion_bytes = std::size_t{64} << 20;  // of the buffer on a device for lists of tensors
 };
 
 // `get` is getenv or stands in for it: null for a variable that is not set.

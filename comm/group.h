@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ class Group {
   }
   Outcome<void> allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,
                           Factors factors);
+  // Of all elements of the tensors, which travel as the type `wire`. On a device alone.
+  Outcome<void> allreduce_list(std::span<const Tensor> tensors, trc_dtype wire, trc_op op, Factors factors);
   Outcome<void> reduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op, int root);
   Outcome<void> reduce_scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op);
   Outcome<void> broadcast(void* data, std::size_t count, trc_dtype dtype, int root);

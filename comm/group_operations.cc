@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 
@@ -29,6 +30,22 @@ Outcome<void> check_reduction(trc_dtype dtype, trc_op op) {
   if (op < TRC_SUM || op > TRC_BXOR)
     return fail(TRC_INVALID, fmt::format("{} is no reduction", static_cast<int>(op)));
   return fail(TRC_INVALID, fmt::format("there is no {} of {}", name_of(op), name_of(dtype)));
+}
+
+Outcome<void> check_factors(Group::Factors factors) {
+  if (std::isfinite(factors.before) && std::isfinite(factors.after)) return {};
+  return fail(TRC_INVALID, "a factor that is not finite");
+}
+
+Outcome<void> check_type_of_list(const char* what, trc_dtype dtype) {
+  if (dtype == TRC_F16 || dtype == TRC_BF16 || dtype == TRC_F32) return {};
+  return fail(
+      TRC_UNSUPPORTED,
+      fmt::format("{} is {} in an allreduce of a list, which takes f16, bf16 and f32", what, name_of(dtype)));
+}
+
+bool aligned(const void* buffer, trc_dtype dtype) {
+  return reinterpret_cast<std::uintptr_t>(buffer) % size_of(dtype) == 0;
 }
 
 }  // namespace
@@ -65,13 +82,39 @@ Outcome<void> Group::allreduce(const void* in, void* out, std::size_t count, trc
   const bool scaled = factors.before != 1 || factors.after != 1;
   if (scaled && !is_floating(dtype))
     return fail(TRC_INVALID, fmt::format("{} cannot be scaled, only f16, bf16, f32 and f64", name_of(dtype)));
-  if (!std::isfinite(factors.before) || !std::isfinite(factors.after))
-    return fail(TRC_INVALID, "a factor that is not finite");
+  if (auto good = check_factors(factors); !good) return good;
   auto what = descriptor(Call::allreduce, count, dtype);
   what.op = op;
   what.before = factors.before;
   what.after = factors.after;
   return run(what, {in, out, {}});
+}
+
+Outcome<void> Group::allreduce_list(std::span<const Tensor> tensors, trc_dtype wire, trc_op op,
+                                    Factors factors) {
+  auto what = descriptor(Call::allreduce, 0, wire);
+  what.op = op;
+  what.before = factors.before;
+  what.after = factors.after;
+  if (auto good = check_type(wire, 0); !good) return good;
+  if (auto good = check_type_of_list("what travels", wire); !good) return good;
+  if (auto good = check_reduction(wire, op); !good) return good;
+  if (auto good = check_factors(factors); !good) return good;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& one = tensors[i];
+    const auto name = fmt::format("tensor {}", i);
+    if (auto good = check_type(one.dtype, one.count); !good) return good;
+    if (auto good = check_type_of_list(name.c_str(), one.dtype); !good) return good;
+    if (one.count > 0 && (one.in == nullptr || one.out == nullptr))
+      return fail(TRC_INVALID, fmt::format("allreduce of a list: {} is a null buffer", name));
+    if (!aligned(one.in, one.dtype) || !aligned(one.out, one.dtype))
+      return fail(TRC_INVALID, fmt::format("allreduce of a list: {} is not aligned to its elements", name));
+    what.count += one.count;
+    if (auto good = check_type(wire, what.count); !good) return good;
+  }
+  if (const char* const why = backend_->refuses_lists())
+    return fail(TRC_UNSUPPORTED, fmt::format("allreduce of a list: {}", why));
+  return run(what, {nullptr, nullptr, {}, tensors});
 }
 
 Outcome<void> Group::reduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,

@@ -6,6 +6,8 @@
  * later); CUDA's driver is libcuda.so.1, or TRAINRUN_CUDA_LIB.
  *
  *   TRAINRUN_NCCL_ABORT_TIMEOUT  how long NCCL may take to let go of a communicator (default 10s)
+ *   TRAINRUN_FUSION_BYTES  of the buffer on the device through which a group reduces lists of tensors, from
+ *                          4096 (default 67108864); the same on all ranks
  */
 #pragma once
 
@@ -44,11 +46,36 @@ TRC_API trc_status trc_nccl_ids(trc_world* world, const int* ranks, size_t count
  * here. TRC_RESTART_REQUIRED: the device is lost to this process, because NCCL did not let go of a
  * communicator in its time, or CUDA's context is broken. Sums of floats may differ in their last bits from
  * those of other groups. TRC_UNSUPPORTED: alltoallv, bitwise operations, reductions of bool, means of
- * integers, factors. */
+ * integers, factors of f64, and where trc_nccl_allreduce_list cannot be, all factors. */
 TRC_API trc_status trc_nccl_group_create(trc_world* world, const int* ranks, size_t count, int device,
                                          void* stream, trc_group** group);
 /* What follows is enqueued there. TRC_INVALID for a group that is on no device. */
 TRC_API trc_status trc_nccl_use_stream(trc_group* group, void* stream);
+
+/* A tensor of the group's device. `in` and `out` hold `count` elements; they may be the same, and are aligned
+ * to their elements. */
+typedef struct trc_nccl_tensor {
+  const void* in;
+  void* out;
+  size_t count;
+  trc_dtype dtype; /* TRC_F16, TRC_BF16 or TRC_F32 */
+} trc_nccl_tensor;
+
+/* One allreduce of all elements of a list of tensors, enqueued as the others. They are cast to `wire` (any of
+ * these types), times `before`, beside each other in a buffer of the group's; what NCCL makes of that is
+ * cast back, times `after`, into `out`. Casts go to the nearest, halfway to even, and factors are applied in
+ * f32. `op` is a sum, mean, minimum, maximum or product, formed in `wire`: f16 ends at 65504. Nothing that is
+ * written may lie in another tensor of the list. All ranks give the same counts in the same order; their own
+ * types may differ.
+ *
+ * A list that is larger than the buffer (TRAINRUN_FUSION_BYTES) goes in several rounds. The buffer is
+ * allocated by the first such call and freed with the group; a stream that trc_nccl_use_stream names waits
+ * until the one before has done with it. A factor of trc_allreduce_scaled goes the same way. TRC_UNSUPPORTED,
+ * before anything is enqueued: this library was built without CUDA kernels, the device or its driver cannot
+ * load them, the group is on no device, or a type is another one. A rank hears that of itself alone;
+ * trc_describe_host tells what the library was built for. */
+TRC_API trc_status trc_nccl_allreduce_list(trc_group* group, const trc_nccl_tensor* tensors, size_t count,
+                                           trc_dtype wire, trc_op op, double before, double after);
 
 /* For interpreters: where the libnccl is that the program would load, before the first call that needs one.
  */

@@ -2,6 +2,7 @@
 //
 //   auto group = trainrun::comm::nccl::group(world, device, stream).value();   // of all ranks
 //   group.allreduce(std::span(gradients_on_the_device, count));                // enqueued
+//   trainrun::comm::nccl::allreduce_list(group, tensors, TRC_BF16, Op::mean);  // of many, cast on the way
 //   group.barrier();                                                           // done, on all ranks
 #pragma once
 
@@ -36,6 +37,13 @@ inline std::optional<Group> group(const World& world, int device, void* stream =
 
 inline void use_stream(const Group& group, void* stream) {
   detail::check(trc_nccl_use_stream(group.handle(), stream));
+}
+
+// Of all elements of these tensors of the group's device, which travel as the type `wire`.
+inline void allreduce_list(const Group& group, std::span<const trc_nccl_tensor> tensors, trc_dtype wire,
+                           Op op = Op::sum, double before = 1, double after = 1) {
+  detail::check(trc_nccl_allreduce_list(group.handle(), tensors.data(), tensors.size(), wire,
+                                        static_cast<trc_op>(op), before, after));
 }
 
 }  // namespace trainrun::comm::nccl

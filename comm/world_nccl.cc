@@ -151,7 +151,8 @@ Outcome<Group*> World::make_device_group(std::vector<std::uint32_t> ranks, int d
   auto made = std::make_unique<nccl::NcclBackend>(
       **library, **cuda,
       nccl::Communicator::Place{static_cast<int>(place_of(ranks, rank_)), static_cast<int>(ranks.size()),
-                                device, std::move(*ids), deadline, environment_.nccl_abort_timeout},
+                                device, std::move(*ids), deadline, environment_.nccl_abort_timeout,
+                                environment_.fusion_bytes},
       stream, watcher_ ? Duration(std::chrono::hours(24 * 365)) : op_timeout_);
   auto& nccl = *made;
   const auto why = [this, ranks, name, &nccl](const std::string& operation, bool timed_out,

@@ -113,8 +113,8 @@ constexpr std::string_view trainrun_sets[] = {
 // Those that configure the launcher included.
 constexpr std::string_view trainrun_scrubs[] = {"TRAINRUN_*"};
 constexpr std::string_view settings_of_comm[] = {
-    "TRAINRUN_COMM_LIBRARY", "TRAINRUN_COMM_BACKEND", "TRAINRUN_OP_TIMEOUT",        "TRAINRUN_INIT_TIMEOUT",
-    "TRAINRUN_NCCL_LIB",     "TRAINRUN_CUDA_LIB",     "TRAINRUN_NCCL_ABORT_TIMEOUT"};
+    "TRAINRUN_COMM_LIBRARY", "TRAINRUN_COMM_BACKEND", "TRAINRUN_OP_TIMEOUT",         "TRAINRUN_INIT_TIMEOUT",
+    "TRAINRUN_NCCL_LIB",     "TRAINRUN_CUDA_LIB",     "TRAINRUN_NCCL_ABORT_TIMEOUT", "TRAINRUN_FUSION_BYTES"};
 
 constexpr Dialect dialects[] = {
     {torch_sets, torch_scrubs}, {deepspeed_sets, {}},

@@ -45,6 +45,31 @@ class FakeNccl(LocalTest):
         done = self.assertEnds(self.job("-np", 2, WORKER, "ids", env={"TRAINRUN_NCCL_LIB": "/no/such/libnccl.so"}), 3)
         self.assertRegex(done.out, r"cannot be used by ranks 0, 1 \(\S+: '/no/such/libnccl.so' \(TRAINRUN_NCCL_LIB\): .*No such file")
 
+    def test_lists_of_tensors_are_cast_scaled_and_fused(self):
+        for size, bytes_of_buffer in ((1, "4096"), (2, "4096"), (2, ""), (4, "5000")):
+            with self.subTest(size=size, bytes_of_buffer=bytes_of_buffer):
+                done = self.assertEnds(self.job("-np", size, WORKER, "lists", env={"TRAINRUN_FUSION_BYTES": bytes_of_buffer}), 0)
+                self.assertEqual(done.out.count("all lists are right"), size, done)
+
+    def test_kernels_that_cannot_be_loaded_are_told_and_the_world_goes_on(self):
+        done = self.survivors("*:kernels=none", "list", status="Unsupported", culprit=-1, count=3)
+        self.assertRegex(done.out, r"allreduce of a list: (this library was built without CUDA kernels; try: .*TRAINRUN_CUDA=ON"
+                                   r"|CUDA cannot load the kernels, which are for architectures \d.*: cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU \(209\); try: )")
+        self.assertEnds(self.job("-np", 2, WORKER, "steps", 3, faults="*:kernels=none"), 0)
+
+    def test_a_launch_that_fails_loses_the_device(self):
+        for number in (1, 2):
+            done = self.survivors(f"1:launch=fail:{number}", "list", status="Aborted", culprit=1)
+            self.assertRegex(done.out, r"\[1\] failed RestartRequired culprit -1: allreduce\(mean of 3105 bf16\) .*cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED \(719\)")
+
+    def test_a_buffer_that_there_is_no_memory_for(self):
+        done = self.survivors("1:memory=little", "list", status="Aborted", culprit=1)
+        self.assertRegex(done.out, r"\[1\] failed Device culprit -1: allreduce\(mean of 3105 bf16\) .*cuMemAlloc of 67108864 bytes for lists of tensors "
+                                   r"\(TRAINRUN_FUSION_BYTES\): CUDA_ERROR_OUT_OF_MEMORY \(2\)")
+
+    def test_a_rank_that_dies_between_the_rounds_of_a_list(self):
+        self.survivors("2:op=die:2", "list", status="PeerLost", culprit=2, env={"TRAINRUN_FUSION_BYTES": "4096"})
+
     def survivors(self, faults, *words, status, culprit, count=2, env=None):
         # They have the time to say what they were told.
         done = self.job("-np", 3, "--grace", 20, "sh", "-c", 'trap "" TERM; exec "$@"', "sh", WORKER, *words, faults=faults, env=env)

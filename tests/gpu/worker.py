@@ -1,9 +1,10 @@
-"""A rank of tests/gpu/run: memory of a device by CUDA's driver, operations by trainrun.nccl. Modes: one, ops, dies, elastic,
-torch. Prints what it found; ends with 3 when an operation failed, with 1 when a result is wrong."""
+"""A rank of tests/gpu/run: memory of a device by CUDA's driver, operations by trainrun.nccl. Modes: one, ops, lists, dies,
+elastic, torch. Prints what it found; ends with 3 when an operation failed, with 1 when a result is wrong."""
 import array
 import ctypes
 import os
 import signal
+import struct
 import sys
 import time
 
@@ -13,6 +14,23 @@ import trainrun.nccl
 
 CUDA = ctypes.CDLL(os.environ.get("TRAINRUN_CUDA_LIB") or "libcuda.so.1")
 FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint8": "B"}
+LISTED = ("float32", "float16", "bfloat16")
+
+
+def encoded(values, dtype):
+    if dtype == "float16":
+        return struct.pack(f"={len(values)}e", *values)
+    if dtype == "bfloat16":  # the upper half of an f32
+        return array.array("H", [bits >> 16 for bits in array.array("I", array.array("f", values).tobytes())]).tobytes()
+    return array.array(FORMATS[dtype], values).tobytes()
+
+
+def decoded(raw, dtype):
+    if dtype == "float16":
+        return list(struct.unpack(f"={len(raw) // 2}e", raw))
+    if dtype == "bfloat16":
+        return array.array("f", array.array("I", [half << 16 for half in array.array("H", raw)]).tobytes()).tolist()
+    return array.array(FORMATS[dtype], raw).tolist()
 
 
 def cuda(name, *arguments):
@@ -37,7 +55,7 @@ class Tensor:
 
     def __init__(self, values, dtype="float32"):
         self.dtype, self._count = dtype, len(values)
-        raw = array.array(FORMATS[dtype], values).tobytes()
+        raw = encoded(values, dtype)
         self._bytes, pointer = len(raw), ctypes.c_uint64()
         cuda("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(max(self._bytes, 1)))
         self._pointer = pointer.value
@@ -58,7 +76,7 @@ class Tensor:
     def values(self):
         raw = ctypes.create_string_buffer(self._bytes)
         cuda("cuMemcpyDtoH_v2", raw, ctypes.c_uint64(self._pointer), ctypes.c_size_t(self._bytes))
-        return array.array(FORMATS[self.dtype], raw.raw).tolist()
+        return decoded(raw.raw[:self._bytes], self.dtype)
 
 
 def say(text):
@@ -133,6 +151,42 @@ def ops(world, device):
     group.free()
 
 
+def lists(world, device):
+    """Lists of tensors by the library's own kernels: all sums are exact, and what is rounded is known."""
+    group, n, me = trainrun.nccl.group(world, device=device), world.size, world.rank
+    first = Tensor([me])
+    try:
+        group.allreduce_list([first])
+    except trainrun.Unsupported as why:
+        say(str(why))
+        sys.exit(77)
+    group.barrier()
+    must_be("mean of a list", first.values(), [(n - 1) / 2])
+    sizes = [0, 1, 3, 255, 100003, 2] + [number % 5 for number in range(300)]
+    for wire in LISTED:
+        for op, before, after in (("sum", 1, 1), ("sum", 0.5, 4), ("max", 1, 1)):
+            def of(rank, number):
+                return [float((rank * 5 + number * 3 + i) % 17 - 8) for i in range(sizes[number])]
+            tensors = [Tensor(of(me, number), LISTED[number % 3]) for number in range(len(sizes))]
+            group.allreduce_list(tensors, op, wire=wire, before=before, after=after)
+            group.barrier()
+            combine, factor = (max, 1) if op == "max" else (sum, before * after)
+            for number, tensor in enumerate(tensors):
+                columns = zip(*(of(rank, number) for rank in range(n)))
+                must_be(f"{op} of a list by {wire}", tensor.values(), [factor * combine(column) for column in columns])
+    # f32 that bf16 and f16 have not: halfway to even, subnormal, infinite, no number.
+    odd = [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, 2**-25, 3 * 2**-25, 65519.0, 65520.0, float("inf")]
+    for wire, expected in (("bfloat16", [1, 1 + 2**-6, 1 + 2**-7, 2**-25, 3 * 2**-25, 65536, 65536, float("inf")]),
+                           ("float16", [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8, 0, 2**-23, 65504, float("inf"), float("inf")])):
+        tensor = Tensor(odd + [float("nan")])
+        group.allreduce_list([tensor], "max", wire=wire)
+        group.barrier()
+        must_be(f"rounding to {wire}", tensor.values()[:-1], expected)
+        must_be("what is no number", [str(tensor.values()[-1])], ["nan"])
+    say(f"every list is right on {n} ranks")
+    group.free()
+
+
 def dies(world, device):
     """The last rank is killed; the others must hear who, while the device waits for it."""
     group = trainrun.nccl.group(world, device=device)
@@ -191,7 +245,7 @@ def main():
             return
         world = trainrun.init()
         device = take_device(world.local_rank)
-        {"one": lambda: one(world, device, number), "ops": lambda: ops(world, device), "dies": lambda: dies(world, device),
+        {"one": lambda: one(world, device, number), "ops": lambda: ops(world, device), "lists": lambda: lists(world, device), "dies": lambda: dies(world, device),
          "torch": lambda: of_torch(world, device)}[mode]()
         world.shutdown()
     except trainrun.Error as error:

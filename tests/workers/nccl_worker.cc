@@ -2,6 +2,8 @@
 //   ids [RANK...]   ids of one communicator of these ranks (of all), as a number
 //   group           makes a group and says so
 //   ops             every operation on a device group against what it must give
+//   lists           lists of tensors, the same way
+//   list            one list, to see it fail
 //   steps N         N allreduces with a barrier after each
 //   elastic N       the same, going on in the next generation
 // Buffers are the host's, so it needs the fake, or memory that devices can reach.
@@ -11,11 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "nccl_worker.h"
 #include "trainrun_comm.hpp"
 #include "trainrun_elastic.hpp"
-#include "trainrun_nccl.hpp"
-
-namespace {
 
 namespace comm = trainrun::comm;
 
@@ -37,6 +37,8 @@ int wrong(const char* what) {
   say(std::string("wrong ") + what);
   return 1;
 }
+
+namespace {
 
 int ids(trc_world* world, int argc, char** argv) {
   std::vector<int> ranks;
@@ -131,10 +133,13 @@ int elastic(std::int64_t count) {
       const auto group = comm::nccl::group(world, 0).value();
       for (; step < count; ++step) {
         std::int32_t sum = 1;
+        float ranks = 1;
+        const trc_nccl_tensor list{&ranks, &ranks, 1, TRC_F32};
         group.allreduce(std::span(&sum, 1));
         comm::nccl::use_stream(group, nullptr);
+        comm::nccl::allreduce_list(group, {&list, 1}, TRC_BF16);
         group.barrier();
-        if (sum != world.size()) throw std::runtime_error("wrong sum");
+        if (sum != world.size() || static_cast<int>(ranks) != sum) throw std::runtime_error("wrong sum");
         state.commit(world);
       }
       say("generation " + std::to_string(world.generation()) + " finished with " +
@@ -153,6 +158,8 @@ int in_group(trc_world* world, const std::string& mode, int number) {
   say("a group of " + std::to_string(trc_group_size(group)));
   const int rc = mode == "ops"     ? all_operations(group, trc_rank(world), trc_size(world))
                  : mode == "steps" ? steps(group, number)
+                 : mode == "list"  ? one_list(group)
+                 : mode == "lists" ? lists(group, trc_world_group(world), trc_rank(world), trc_size(world))
                                    : 0;
   if (rc != 0) return rc;
   return trc_group_free(group) == TRC_OK ? 0 : failed();

@@ -59,11 +59,13 @@ struct Communicator::Core {
       : call(nccl.call),
         cuda(driver),
         place(std::move(where)),
+        fusion(driver, place.fusion_bytes),
         machine(place.open_until, place.abort_within) {}
 
   const Functions call;
   const CudaDriver& cuda;
   const Place place;
+  Fusion fusion;  // the thread's own, but for what it says of kernels once the communicator is open
   mutable std::mutex mutex;
   std::condition_variable changed;
   Machine machine;
@@ -121,6 +123,7 @@ void Communicator::Core::take_device() {
     what = "cuMemAlloc";
     answer = cuda.allocate(&scratch, sizeof(double));
   }
+  if (answer == Cuda::success) fusion.load_kernels();
   const std::lock_guard lock(mutex);
   if (answer != Cuda::success)
     cuda_failed(fmt::format("{} of device {}", what, place.device).c_str(), answer, Problem::Kind::library);
@@ -128,6 +131,7 @@ void Communicator::Core::take_device() {
 
 void Communicator::Core::give_device_back() {
   if (event != nullptr) cuda.event_destroy(event);
+  fusion.release();
   if (scratch != 0) cuda.release(scratch);
   if (retained) cuda.release_context(device);
 }
@@ -237,7 +241,10 @@ void Communicator::Core::turn(std::unique_lock<std::mutex>& lock) {
   ask(what, heard);
   const auto text = text_of(what, heard);
   lock.lock();
-  machine.answered(what, heard, text, now());
+  if (what == Do::serve && fusion.problem())
+    machine.failed(*fusion.problem(), now());
+  else
+    machine.answered(what, heard, text, now());
   changed.notify_all();
   if (heard == Answer::in_progress)
     rest(lock);
@@ -293,6 +300,25 @@ Moved Communicator::opened() {
 
 Moved Communicator::enqueue(Job job, Deadline deadline) {
   return core_->submit({std::move(job), false, nullptr, false, false}, deadline);
+}
+
+Moved Communicator::enqueue(const std::shared_ptr<const FusedList>& list, Deadline deadline) {
+  const auto core = core_.get();
+  const auto steps = core->fusion.steps(*list);
+  for (std::uint64_t number = 0; number < steps; ++number) {
+    const auto moved = enqueue(
+        [core, list, number](const Functions& call, Handle handle) {
+          return core->fusion.step(*list, number, call, handle);
+        },
+        deadline);
+    if (!moved) return moved;
+  }
+  return {};
+}
+
+std::string Communicator::why_no_kernels() const {
+  const std::lock_guard lock(core_->mutex);  // that of the thread, before it said that it is open
+  return core_->fusion.why_no_kernels();
 }
 
 Moved Communicator::meet(Stream stream, Deadline deadline) {

@@ -12,6 +12,7 @@
 
 #include "comm/backends/backend.h"
 #include "comm/backends/nccl/cuda_driver.h"
+#include "comm/backends/nccl/fusion.h"
 #include "comm/backends/nccl/library.h"
 #include "comm/backends/nccl/machine.h"
 
@@ -25,6 +26,7 @@ class Communicator {
     std::vector<UniqueId> ids{};
     Instant open_until{};
     Duration abort_within{};
+    std::size_t fusion_bytes = std::size_t{64} << 20;
   };
   // NCCL's answer to what was enqueued.
   using Job = std::function<Answer(const Functions&, Handle)>;
@@ -38,6 +40,9 @@ class Communicator {
   Moved opened();  // once all ranks are there
   // NCCL has taken it in; it may run when this returns.
   Moved enqueue(Job job, Deadline deadline);
+  // The same of all elements of the list. Once opened, and where nothing says why there are no kernels.
+  Moved enqueue(const std::shared_ptr<const FusedList>& list, Deadline deadline);
+  [[nodiscard]] std::string why_no_kernels() const;
   // All that is enqueued on the stream is done, on all ranks.
   Moved meet(Stream stream, Deadline deadline);
   // From any thread.

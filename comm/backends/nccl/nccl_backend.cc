@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/backends/nccl/fusion_plan.h"
 #include "comm/kernels.h"
 
 namespace trainrun::comm::nccl {
@@ -147,6 +148,8 @@ bool reduces(Call call) {
   return call == Call::allreduce || call == Call::reduce || call == Call::reduce_scatter;
 }
 
+bool scales(const Descriptor& what) { return what.before != 1 || what.after != 1; }
+
 }  // namespace
 
 NcclBackend::NcclBackend(const Library& library, const CudaDriver& cuda, Communicator::Place place,
@@ -166,8 +169,19 @@ const char* NcclBackend::refuses(const Descriptor& what) const {
   if (what.op == TRC_BAND || what.op == TRC_BOR || what.op == TRC_BXOR)
     return "there is no bitwise reduction on a device";
   if (what.op == TRC_MEAN && !is_floating(what.dtype)) return "there is no mean of integers on a device";
-  if (what.before != 1 || what.after != 1) return "there are no factors on a device";
-  return nullptr;
+  if (!scales(what)) return nullptr;
+  if (!element_of(what.dtype)) return "on a device there are factors of f16, bf16 and f32 alone";
+  return refuses_lists();  // the kernels that scale are the same
+}
+
+const char* NcclBackend::refuses_lists() const {
+  return why_no_kernels_.empty() ? nullptr : why_no_kernels_.c_str();
+}
+
+Moved NcclBackend::opened() {
+  auto opened = communicator_.opened();
+  if (opened) why_no_kernels_ = communicator_.why_no_kernels();
+  return opened;
 }
 
 bool NcclBackend::use_stream(void* stream) {
@@ -175,11 +189,27 @@ bool NcclBackend::use_stream(void* stream) {
   return true;
 }
 
+Moved NcclBackend::reduce(const Descriptor& what, std::vector<Tensor> tensors, Deadline until) {
+  FusedList list{std::move(tensors),
+                 what.count,
+                 what.dtype,
+                 type_of(what.dtype),
+                 reduce_of(what.op),
+                 static_cast<float>(what.before),
+                 static_cast<float>(what.after),
+                 stream_};
+  return communicator_.enqueue(std::make_shared<const FusedList>(std::move(list)), until);
+}
+
 Performed NcclBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
   const auto until = std::min(deadline, std::chrono::steady_clock::now() + time_limit_);
   auto moved = Moved();
   if (what.call == Call::barrier)
     moved = communicator_.meet(stream_, until);
+  else if (what.count > 0 && !data.tensors.empty())
+    moved = reduce(what, {data.tensors.begin(), data.tensors.end()}, until);
+  else if (what.count > 0 && scales(what))
+    moved = reduce(what, {{data.in, data.out, what.count, what.dtype}}, until);
   else if (what.count > 0)
     moved = communicator_.enqueue(Operation{what,
                                             static_cast<const char*>(data.in),

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <atomic>
+#include <string>
+#include <vector>
 
 #include "comm/backends/backend.h"
 #include "comm/backends/nccl/communicator.h"
@@ -18,20 +20,24 @@ class NcclBackend : public Backend {
 
   [[nodiscard]] const char* name() const override { return "nccl"; }
   [[nodiscard]] const char* refuses(const Descriptor& what) const override;
+  [[nodiscard]] const char* refuses_lists() const override;
   [[nodiscard]] bool sends() const override { return true; }
   bool use_stream(void* stream) override;
   Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override;
   void abort() override { communicator_.abort(); }
 
-  Moved opened() { return communicator_.opened(); }
+  Moved opened();
   // The first cause, once it is over.
   [[nodiscard]] std::optional<Machine::Problem> problem() const { return communicator_.problem(); }
 
  private:
+  Moved reduce(const Descriptor& what, std::vector<Tensor> tensors, Deadline until);
+
   int rank_, size_;
   Duration time_limit_;
   std::atomic<Stream> stream_;
   Communicator communicator_;
+  std::string why_no_kernels_;  // once it is open
 };
 
 }  // namespace trainrun::comm::nccl

@@ -3,6 +3,7 @@
     ids = trainrun.nccl.unique_ids(world)                      # of one communicator of all ranks: bytes for ncclCommInitRank
     group = trainrun.nccl.group(world, device=world.local_rank)
     group.allreduce(tensor, "mean")                            # enqueued, on the stream that was given
+    group.allreduce_list(gradients, "mean", wire="bfloat16")   # of many tensors, cast on the way
     group.barrier()                                            # the device has done it, on all ranks
 
 trainrun_nccl.h says what happens. Tensors are contiguous and have data_ptr, numel and dtype, as torch's; one that is enqueued
@@ -83,6 +84,10 @@ class _Tensor:
             raise invalid(f"{what} has {self.count} elements of {self.type}, not {other.count * blocks} of {other.type}")
 
 
+class _ListedTensor(ctypes.Structure):
+    _fields_ = [("given", ctypes.c_void_p), ("out", ctypes.c_void_p), ("count", ctypes.c_size_t), ("dtype", ctypes.c_int)]
+
+
 class DeviceGroup:
     """Operations are enqueued, and return; barrier waits. Made by group()."""
 
@@ -103,6 +108,18 @@ class DeviceGroup:
         """In place."""
         own = _Tensor(tensor)
         check(lib.trc_allreduce(self._group(), own.address, own.address, own.count, own.dtype, _op(op)))
+
+    def allreduce_list(self, tensors, op="mean", wire=None, before=1, after=1):
+        """In place, of float32, float16 and bfloat16 tensors, all in one, times `before` and afterwards `after`. They travel as
+        `wire`: one of these types, by its name or torch's; without it as their own, or float32 where there are several."""
+        own = [_Tensor(tensor) for tensor in tensors]
+        if wire is None:
+            wire = own[0].type if len({one.type for one in own}) == 1 else "float32"
+        name = str(wire).rpartition(".")[2]
+        if name not in _TYPES:
+            raise invalid(f"wire {wire!r} is none of float32, float16, bfloat16")
+        listed = (_ListedTensor * len(own))(*((one.address, one.address, one.count, one.dtype) for one in own))
+        check(lib.trc_nccl_allreduce_list(self._group(), listed, len(own), _TYPES[name], _op(op), before, after))
 
     def broadcast(self, tensor, root):
         own = _Tensor(tensor)

@@ -41,8 +41,10 @@ TEST_CASE("the variables of a job are read") {
                                  {"TRAINRUN_HOST", "gpu1"},
                                  {"TRAINRUN_WORKER", "12"},
                                  {"TRAINRUN_ELASTIC_TIMEOUT", "2m"},
+                                 {"TRAINRUN_FUSION_BYTES", "4096"},
                                  {"TRAINRUN_OP_TIMEOUT", "1m"}});
   REQUIRE(environment);
+  CHECK(environment->fusion_bytes == 4096);
   CHECK(environment->rendezvous == "h:1");
   CHECK(environment->key_file == "/k");
   CHECK(environment->rank == Rank{3});
@@ -93,6 +95,8 @@ TEST_CASE("what makes no sense is refused by name") {
   refused("TRAINRUN_COMM_BACKEND", "nccl");
   refused("TRAINRUN_OP_TIMEOUT", "0");
   refused("TRAINRUN_OP_TIMEOUT", "soon");
+  refused("TRAINRUN_FUSION_BYTES", "4095");
+  refused("TRAINRUN_FUSION_BYTES", "64M");
   refused("TRAINRUN_KEY_FILE", "");
   CHECK_FALSE(read({{"TRAINRUN_SIZE", "2"}}));
   CHECK(read({{"TRAINRUN_SIZE", "1"}}));

@@ -84,14 +84,15 @@ TEST_CASE("settings of programs on comm go to the ranks, here and elsewhere; the
                                     {"TRAINRUN_NCCL_LIB", "/opt/libnccl.so.2"},
                                     {"TRAINRUN_CUDA_LIB", "/opt/libcuda.so.1"},
                                     {"TRAINRUN_NCCL_ABORT_TIMEOUT", "20"},
+                                    {"TRAINRUN_FUSION_BYTES", "1000000"},
                                     {"TRAINRUN_TIMEOUT", "5"}};
   for (const bool alone : {true, false}) {
     CHECK(names(forward_environment(mine, EnvPolicy::by_default, alone, {}, {})) ==
           Names{"TRAINRUN_COMM_BACKEND", "TRAINRUN_COMM_LIBRARY", "TRAINRUN_CUDA_LIB",
-                "TRAINRUN_INIT_TIMEOUT", "TRAINRUN_NCCL_ABORT_TIMEOUT", "TRAINRUN_NCCL_LIB",
-                "TRAINRUN_OP_TIMEOUT"});
+                "TRAINRUN_FUSION_BYTES", "TRAINRUN_INIT_TIMEOUT", "TRAINRUN_NCCL_ABORT_TIMEOUT",
+                "TRAINRUN_NCCL_LIB", "TRAINRUN_OP_TIMEOUT"});
   }
-  CHECK(names(forward_environment(mine, EnvPolicy::all, false, {}, {})).size() == 7);
+  CHECK(names(forward_environment(mine, EnvPolicy::all, false, {}, {})).size() == 8);
 }
 
 TEST_CASE("--env all takes all but rank variables and what describes this host") {
