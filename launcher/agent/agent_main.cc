@@ -51,6 +51,7 @@ void forget_launcher() {
 int serve(Fd in, Fd out, Handover& handover) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is told like a full disk
   // A signalfd, not Asio's signal_set: that keeps global state, which a fork of the launcher would share with
   // it.
   sigset_t signals;

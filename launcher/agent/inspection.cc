@@ -176,8 +176,15 @@ bool Inspector::take(pid_t child) {
 }
 
 bool Inspector::is_tool(pid_t child) const {
-  return std::any_of(subjects_.begin(), subjects_.end(),
-                     [child](const auto& one) { return one->tool && one->tool->pid() == child; });
+  const auto all = tools();
+  return std::find(all.begin(), all.end(), child) != all.end();
+}
+
+std::vector<pid_t> Inspector::tools() const {
+  std::vector<pid_t> all;
+  for (const auto& subject : subjects_)
+    if (subject->tool) all.push_back(subject->tool->pid());
+  return all;
 }
 
 void Inspector::drop() {

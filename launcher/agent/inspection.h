@@ -29,7 +29,8 @@ class Inspector {
   // A zombie of ours that is no worker: takes its status if it was a tool.
   bool take(pid_t child);
   [[nodiscard]] bool is_tool(pid_t child) const;
-  void drop();  // ends the tools and answers no more
+  [[nodiscard]] std::vector<pid_t> tools() const;  // that look now
+  void drop();                                     // ends the tools and answers no more
 
  private:
   struct Subject;

@@ -69,6 +69,8 @@ class Job {
   [[nodiscard]] StreamHandlers relaying();
   [[nodiscard]] Door::Handlers at_door(wire::DoorKind kind);
   [[nodiscard]] Door& door(wire::DoorKind kind);
+  void end_what_is_left();
+  void note_tools();
   void tell_to_end();
   void ending_step();
   void leave();
@@ -99,6 +101,7 @@ class Job {
   std::function<void()> ended_;
   io::Timer ladder_;
   AskedToEnd told_to_end_;  // of what is left
+  AskedToEnd tools_;        // of an inspection that the end cut off, with what they have started
   bool spares_some_ = false, killed_ = false, left_ = false;
   std::size_t leftovers_ = 0;
   std::set<std::string> leftover_names_;

@@ -15,7 +15,7 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr Duration after_kill = seconds(2);
+constexpr Duration after_kill = seconds(2), after_rank = milliseconds(200);
 constexpr std::size_t most_names = 8;
 
 bool all_beyond_reach() {
@@ -33,6 +33,7 @@ void Job::end(std::function<void()> ended) {
   ended_ = std::move(ended);
   starts_.clear();
   sweeper_.drop();
+  note_tools();
   inspector_.drop();
   pmix_.drop();
   preloader_.drop();
@@ -40,6 +41,13 @@ void Job::end(std::function<void()> ended) {
   store_watch_.drop();
   supervisor_.reap();
   if (no_children_left()) return leave();
+  // What ends with its rank by itself, as the helpers of Python's multiprocessing do, was not left behind.
+  if (supervisor_.live_leaders().empty())
+    return ladder_.arm(io::Loop::now() + after_rank, [this] { end_what_is_left(); });
+  end_what_is_left();
+}
+
+void Job::end_what_is_left() {
   tell_to_end();
   ladder_.arm(io::Loop::now() + grace_, [this] {
     killed_ = true;
@@ -49,6 +57,15 @@ void Job::end(std::function<void()> ended) {
     ending_step();
   });
   ending_step();
+}
+
+// Who is killed with them may take a moment to go, and no rank left it.
+void Job::note_tools() {
+  const ProcessTree tree;
+  for (const auto tool : inspector_.tools()) {
+    tools_.note(tool);
+    for (const auto below : tree.descendants(tool)) tools_.note(below);
+  }
 }
 
 void Job::tell_to_end() {
@@ -66,7 +83,7 @@ void Job::tell_to_end() {
     if (spare.contains(pid) || !told_to_end_.note(pid)) continue;
     told.push_back(pid);
     const bool can_be_ended = std::find(beyond.begin(), beyond.end(), pid) == beyond.end();
-    if (can_be_ended && supervisor_.was_left_behind(pid)) left_behind.push_back(pid);
+    if (can_be_ended && !tools_.contains(pid) && supervisor_.was_left_behind(pid)) left_behind.push_back(pid);
   }
   leftovers_ += left_behind.size();
   leftover_names_.merge(names_of(left_behind, most_names));

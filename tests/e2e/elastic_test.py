@@ -211,6 +211,14 @@ class Hangs(ElasticTest):
         self.assertSays(self.assertEnds(done, 124), r"rank 0 is doing something different from the others: it is in MPI_Recv "
                         r".*, and each of ranks 1 and 2 is in MPI_Barrier", r"rank 1 on .*, in MPI_Barrier")
 
+    def test_what_looks_at_ranks_when_they_end_was_not_left_by_them(self):
+        tool = self.write("gdb", f"#!/bin/sh\nsleep 600 & touch {self.folder}/looks; wait\n")
+        os.chmod(tool, 0o755)
+        ends = f"until [ -e {self.folder}/looks ]; do sleep 0.1; done"
+        done = self.run_job("-np", 2, "--hang-timeout", "1s", "sh", "-c", ends, env={"PATH": self.folder + ":" + os.environ["PATH"]})
+        self.assertSays(self.assertEnds(done, 0), "inspecting all ranks")
+        self.assertNotIn("behind", done.err)
+
     def test_with_no_restart_left_a_hang_ends_the_job(self):
         job = self.start("-np", 2, *RESTARTS, "--hang-timeout", "1s", "--reset-limit", 0, WORKER, "wait")
         self.assertSays(self.assertEnds(job.wait(), 124), "no sign of life from any rank", "--hang-timeout")

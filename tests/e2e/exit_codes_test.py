@@ -146,6 +146,12 @@ class ExitCodes(LocalTest):
                 self.assertSays(done, rf"^trainrun: rank 0 on \S+ ended and left 1 process \({name}\) behind, which was ended$")
         self.assertEqual(self.assertEnds(self.run_job("-q", "-np", 1, "sh", "-c", "sleep 60 &"), 0).err, "")
 
+    def test_what_ends_with_its_rank_by_itself_was_not_left_behind(self):
+        helpers = ("import os, subprocess\nfor _ in range(8):\n"
+                   "  subprocess.Popen(['cat'], stdin=subprocess.PIPE, start_new_session=True)\nos._exit(0)")
+        done = self.run_job("-np", 1, "/usr/bin/python3", "-c", helpers)
+        self.assertQuietOn(self.assertEnds(done, 0), "trainrun")
+
     def test_grace_passes_before_the_kill_and_the_kill_is_said(self):
         script = '[ $RANK != 1 ] || { until [ -e go ]; do sleep 0.1; done; exit 6; }; exec "$0" stubborn'
         job = self.start("-np", 3, "--grace", "2", "sh", "-c", script, WORKER)
@@ -179,6 +185,11 @@ class ExitCodes(LocalTest):
                                             preexec_fn=small), 74)
         self.assertEqual(done.err.count("/stdout: File too large; output is dropped"), 1, str(done))
         self.assertEqual(len(done.out.splitlines()), 2000)
+
+    def test_a_job_that_may_write_no_file_is_told_so(self):
+        none = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        done = self.run_job("-np", 2, "true", preexec_fn=none)
+        self.assertSays(self.assertEnds(done, 69), "File too large")
 
     def test_the_last_words_of_a_python_rank_are_its_exception(self):
         with open(self.folder + "/train.py", "w") as file:
