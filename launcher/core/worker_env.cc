@@ -52,12 +52,14 @@ void add_horovod_defaults(Env& env, const JobSpec& job, const Placement& placeme
   env["HOROVOD_GLOO_IFACE"] = std::move(name);
 }
 
-// Open MPI 4.1 takes itself for a world of one unless told that it was not started by its own daemon. The
+// Open MPI 4.1 takes itself for a world of one unless told that it was not started by its own daemon, nor,
+// within an allocation, by what the batch system starts ranks with: those modules look at variables of the
+// job (SLURM_JOBID, FLUX_JOB_ID), which scripts may need, and one that is not there is left out as well. The
 // modules of libpmix are those that every release and build has. A crashed rank's shared memory goes with the
 // job's directory, where that is memory.
 void add_open_mpi_defaults(Env& env, const JobSpec& job, const Seat& seat, const WorldFacts& world,
                            const wire::HostFacts* facts) {
-  env["OMPI_MCA_schizo"] = "^orte";
+  env["OMPI_MCA_schizo"] = "^orte,slurm,alps,jsm,flux";
   env["PMIX_MCA_psec"] = "native";
   env["PMIX_MCA_gds"] = "hash";
   env["OMPI_MCA_orte_precondition_transports"] = fmt::format("{0}-{0}", job.id);

@@ -61,7 +61,8 @@ class Meeting(MpiTest):
                      "OMPI_COMM_WORLD_RANK": "7", "PMIX_MCA_ptl_base_verbose": "0"}
         env = told(self.assertEnds(self.run_job("-np", 1, "--compat", "openmpi", WORKER, "env", env=self_made), 0))[0]["env"]
         self.assertEqual((env["PMIX_RANK"], env["OMPI_COMM_WORLD_RANK"], env["OMPI_COMM_WORLD_LOCAL_SIZE"]), ("0", "0", "1"))
-        self.assertEqual((env["OMPI_MCA_schizo"], env["PMIX_GDS_MODULE"], env["PMIX_SECURITY_MODE"]), ("^orte", "hash", "native"))
+        self.assertEqual((env["OMPI_MCA_schizo"], env["PMIX_GDS_MODULE"], env["PMIX_SECURITY_MODE"]),
+                         ("^orte,slurm,alps,jsm,flux", "hash", "native"))
         self.assertRegex(env["PMIX_NAMESPACE"], r"^[0-9a-f]{16}\.g1$")
         self.assertEqual([name for name in env if name.startswith(("SLURM_", "PMI_"))], [])
         self.assertIn("PMIX_MCA_ptl_base_verbose", env)
@@ -167,6 +168,14 @@ class OpenMpi(MpiTest):
     def test_conformance(self):
         done = self.assertEnds(self.run_job("-np", 4, open_mpi(), "all", self.folder + "/file"), 0)
         self.assertEqual(len(re.findall(r"rank \d of 4: all is well", done.out)), 4, done)
+
+    def test_ranks_meet_within_an_allocation(self):
+        """Open MPI's library looks at these variables of a job to see who has started it."""
+        for allocation in ({"SLURM_JOBID": "2", "SLURM_JOB_ID": "2", "SLURM_NODELIST": "here"}, {"FLUX_JOB_ID": "2"},
+                           {"JSM_NAMESPACE_ID": "2", "JSM_NAMESPACE": "2"}):
+            with self.subTest(allocation=allocation):
+                done = self.run_job("-np", 2, "--hosts-from", "none", open_mpi(), "all", self.folder + "/file", env=allocation)
+                self.assertEqual(len(re.findall(r"rank \d of 2: all is well", self.assertEnds(done, 0).out)), 2, done)
 
     def test_abort_ends_the_job_with_its_code_and_its_words(self):
         done = self.assertEnds(self.run_job("-np", 3, open_mpi(), "abort", 1, 7), 7)

@@ -249,7 +249,7 @@ TEST_CASE("where a host serves PMIx its ranks get what Open MPI and its scripts 
   CHECK(std::none_of(plain.begin(), plain.end(), is_theirs));
   served.pmix_everywhere = true;
   const auto env = env_of_2();
-  CHECK(env.at("OMPI_MCA_schizo") == "^orte");
+  CHECK(env.at("OMPI_MCA_schizo") == "^orte,slurm,alps,jsm,flux");
   CHECK(env.at("PMIX_MCA_gds") == "hash");
   CHECK(env.at("OMPI_COMM_WORLD_RANK") == "2");
   CHECK(env.at("OMPI_COMM_WORLD_SIZE") == env.at("WORLD_SIZE"));
