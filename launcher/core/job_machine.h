@@ -153,7 +153,9 @@ class JobMachine {
   // The listed hosts do not hold the smallest world: those that were kept serve as well.
   [[nodiscard]] bool kept_ones_serve(bool with_dialling) const;
   [[nodiscard]] std::set<HostIndex> kept_hosts() const;
-  // Of listed hosts, and of kept ones where they serve: what the next world may use.
+  // So many ranks on unlisted hosts alone hold the state, and stay until others, for which there is room, do.
+  [[nodiscard]] int handing_over() const;
+  // What the next world may use: listed hosts, and kept ones where they serve. Who hands over comes on top.
   [[nodiscard]] std::vector<Room> rooms_for_next(bool with_dialling) const;
   [[nodiscard]] int slots_for_next(bool with_dialling) const;
   [[nodiscard]] std::set<HostIndex> forgiven() const { return roster_.forgiven(now_); }
@@ -202,6 +204,7 @@ class JobMachine {
   void disrupt(const Disruption& disruption);
   [[nodiscard]] bool may_go_on_without_it(const Disruption& disruption) const;
   void go_on_without_it(const Disruption& disruption);
+  void tell_failed_as_well(const Worker& worker, const std::string& last_words);
   void worker_failed(WorkerId id);
   void worker_disrupts(WorkerId id);
   [[nodiscard]] bool cause_may_follow(const Worker& victim) const;

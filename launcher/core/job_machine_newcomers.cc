@@ -94,7 +94,7 @@ void JobMachine::order_newcomers() {
   const int there = world_.size() + static_cast<int>(world_.newcomers().size());
   int size = there;
   if (takes_newcomers() && newcomers_from_ <= now_)
-    size = std::max(size, world_size_on(spec_, free_slots(false) + held_by_resting()));
+    size = std::max(size, world_size_on(spec_, free_slots(false) + held_by_resting() + handing_over()));
   if (world_stands() && (size > there || newcomers_have_taken_ranks())) plan_newcomers(size);
   watch_newcomers();
 }

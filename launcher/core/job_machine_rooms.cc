@@ -83,6 +83,22 @@ bool JobMachine::kept_ones_serve(bool with_dialling) const {
   return world_size_on(spec_, free_slots(with_dialling)) == 0;
 }
 
+int JobMachine::handing_over() const {
+  if (roster_.unwanted().empty() || !in_place_now() || spec_.oversubscribe) return 0;
+  const auto kept = kept_hosts();
+  int there = 0;
+  bool holds = false;
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.survives()) continue;
+    const auto host = worker.seat.host;
+    const bool stays = kept.contains(host);
+    if (worker.has_state && !stays && !roster_.at(host).leaving) return 0;
+    there += stays ? 1 : 0;
+    holds = holds || (stays && worker.has_state);
+  }
+  return holds && world_size_on(spec_, free_slots(false) + there) > there ? there : 0;
+}
+
 std::vector<Room> JobMachine::rooms_for_next(bool with_dialling) const {
   auto out = rooms(with_dialling);
   if (!kept_ones_serve(with_dialling)) return out;
@@ -95,6 +111,8 @@ int JobMachine::slots_for_next(bool with_dialling) const {
   int sum = free_slots(with_dialling);
   if (kept_ones_serve(with_dialling))
     for (const auto index : kept_hosts()) sum += room_on(index).free();
+  else
+    sum += handing_over();
   return sum;
 }
 

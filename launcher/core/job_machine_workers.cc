@@ -91,6 +91,7 @@ void JobMachine::on(const WorkerExited& event) {
                        event.error, event.lost_peer, event.out_of_memory, asked_to_end(event)},
                       event.last_words);
         if (phase_ == Phase::forming || phase_ == Phase::running) return worker_failed(event.worker);
+        if (phase_ == Phase::cooling) tell_failed_as_well(worker, event.last_words);
       }
       if (armed_.contains(Deadline::cause) && !cause_may_follow(worker)) return cause_is_known();
       if (phase_ == Phase::draining && then_ == Then::restart) return after_worker_change();
@@ -111,6 +112,17 @@ void JobMachine::on(const WorkerExited& event) {
     case Phase::done:
       return ignore("worker exited", "it was given up");
   }
+}
+
+// One of those that live on while the next world is waited for.
+void JobMachine::tell_failed_as_well(const Worker& worker, const std::string& last_words) {
+  const int left = world_.counts().survivors;
+  const auto follows = left == 0             ? Follows::all_start_anew
+                       : left < least_size() ? Follows::others_wait
+                                             : Follows::others_go_on;
+  tell(notice::Restarting{world_.generation(), cause::RankFailed{who(worker), worker.status, last_words},
+                          true, follows, verdict_.restarts, restarts_.limit().count,
+                          restarts_.limit().window});
 }
 
 // Of one that was dismissed: the next world waits for its slot, this one may grow, and a drain waits for its

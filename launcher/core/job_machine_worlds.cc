@@ -215,7 +215,7 @@ void JobMachine::consider_change() {
       return dial_wanted();
     case Phase::forming: {
       std::map<HostIndex, int> used;
-      const bool kept_serve = !roster_.unwanted().empty() && kept_ones_serve(false);
+      const bool kept_serve = !roster_.unwanted().empty() && (kept_ones_serve(false) || handing_over() > 0);
       const bool stale =
           !world_.begun() && std::any_of(world_.seats().begin(), world_.seats().end(), [&](const Seat& seat) {
             const auto& host = roster_.at(seat.host);
@@ -257,12 +257,13 @@ void JobMachine::consider_change() {
 }
 
 // Hosts come that the world can grow on; hosts go that it runs on. Hosts that go are left only for a world
-// that the others can hold.
+// that the others can hold, and once others hold its state.
 std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
-  const int size = world_size_on(spec_, free_slots(false) + held_by_resting());
+  const int hand_over = handing_over();
+  const int size = world_size_on(spec_, free_slots(false) + held_by_resting() + hand_over);
   const bool grows = grows_later() ? newcomers_are_ready(size) : size > world_.size() && !growth_waits();
-  return {grows, size > 0 && !leavers().empty()};
+  return {grows, size > 0 && hand_over == 0 && !leavers().empty()};
 }
 
 void JobMachine::settled() {
@@ -301,7 +302,7 @@ void JobMachine::change_world(const Disruption& change, bool come, bool leave) {
   if (!in_place_now()) return disrupt(change);
   planned_change_ = change;
   Announce announce{world_.generation(), come, leave, {}};
-  for (const auto id : leavers()) {
+  for (const auto id : leave ? leavers() : std::set<WorkerId>{}) {
     world_.doom(id, Fate::asked_to_leave);
     give_time_to_leave(id, spec_.grace);
     announce.leaving.push_back(id);

@@ -222,7 +222,8 @@ struct HostsFound {
 struct HostsUnlisted {
   std::vector<std::string> hosts;
   std::optional<int> kept_for{};  // they stay: without them the smallest world, of so many, could not be held
-  TRAINRUN_RECORD("hosts unlisted") { v("hosts", hosts), v("kept_for", kept_for); }
+  bool hand_over = false;         // they stay until others hold the program's state
+  TRAINRUN_RECORD("hosts unlisted") { v("hosts", hosts), v("kept_for", kept_for), v("hand_over", hand_over); }
 };
 // Hosts have fewer slots now, and their ranks stay, as in HostsUnlisted.
 struct SlotsKept {

@@ -200,7 +200,9 @@ struct NoticeWords {
   }
   Lines operator()(const notice::HostsUnlisted& it) const {
     return {fmt::format("hosts no longer listed: {}{}", list_names(it.hosts),
-                        it.kept_for ? and_kept(*it.kept_for) : "")};
+                        it.kept_for    ? and_kept(*it.kept_for)
+                        : it.hand_over ? "; kept until others hold the program's state"
+                                       : "")};
   }
   Lines operator()(const notice::SlotsKept& it) const {
     return {list_names(resized(it.hosts)) + and_kept(it.kept_for)};

@@ -156,6 +156,7 @@ class Judge {
   void check_stop(HostIndex index);
   void check_released(core::JobPhase phase);
   [[nodiscard]] int size_on(int slots) const;
+  [[nodiscard]] int handing_over() const;
   [[nodiscard]] bool change_is_due() const;
   void check_change(core::JobPhase phase);
   [[nodiscard]] bool may_restart() const;

@@ -151,11 +151,30 @@ int Judge::size_on(int slots) const {
                     scenario_.most());
 }
 
+// Those on hosts that are only unlisted, where they alone hold the state, and there may be more ranks.
+int Judge::handing_over() const {
+  const bool in_place = scenario_.spec.elastic.on_failure == OnFailure::in_place || elastic_world_;
+  if (!scenario_.in_place() || !in_place) return 0;
+  int there = 0;
+  bool holds = false;
+  for (const auto& [id, worker] : workers_) {
+    if (!is_member(worker) || !lives(worker)) continue;
+    const auto& on = hosts_.at(worker.seat.host.value);
+    const bool goes = on.leaving || on.removed;
+    const bool stays = on.kept && !on.listed && !goes && on.link == Link::ready;
+    if (worker.was_member && !stays && !goes) return 0;
+    there += stays ? 1 : 0;
+    holds = holds || (stays && worker.was_member);
+  }
+  return holds && !scenario_.spec.oversubscribe && scenario_.most() > there ? there : 0;
+}
+
 // By what is beyond doubt: hosts that never gave any trouble hold a larger world, or one without those that
 // go.
 bool Judge::change_is_due() const {
   if (!goes_on() || program_ends() || over_ || !world_) return false;
-  const int size = size_on(good_slots(Link::ready));
+  const int hand_over = handing_over();
+  const int size = size_on(good_slots(Link::ready) + (elastic_world_ ? hand_over : 0));
   bool leaves = false, state_leaves = false;
   for (const auto& [id, worker] : workers_) {
     if (worker.dismissed && lives(worker)) return false;
@@ -165,10 +184,11 @@ bool Judge::change_is_due() const {
     state_leaves = state_leaves || (goes && worker.was_member);
   }
   // Those that load are waited for, but not on hosts that go.
-  if (kept_ && met_ != world_->placement.generation) return size > 0 && leaves && !state_leaves;
+  if (kept_ && met_ != world_->placement.generation)
+    return size > 0 && hand_over == 0 && leaves && !state_leaves;
   const bool grows = size > static_cast<int>(world_->workers.size()) &&
                      (horovods_ ? horovods_may_come() : !grows_later() || newcomers(true) > 0);
-  return grows || (size > 0 && leaves);
+  return grows || (size > 0 && hand_over == 0 && leaves);
 }
 
 void Judge::check_change(Phase phase) {

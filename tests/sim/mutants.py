@@ -62,6 +62,8 @@ MUTANTS = {
     "newcomers_are_forgotten": (
         "job_machine_newcomers.cc", "if (takes_newcomers() && newcomers_from_ <= now_)",
         "if (takes_newcomers() && newcomers_from_ <= now_ && world_.newcomers().empty())"),
+    "state_goes_with_its_hosts": (
+        "job_machine_rooms.cc", "return holds && world_size_on(", "return there < 0 && holds && world_size_on("),
     "newcomers_never_back_off": (
         "job_machine_newcomers.cc", "backoff_after(++newcomers_failed_)", "backoff_after(1)"),
     "newcomers_cost_a_restart": (

@@ -180,6 +180,23 @@ TEST_SUITE("core.elastic costs") {
     CHECK(bench.ranks() == 4);
   }
 
+  TEST_CASE("one that dies while the next world is waited for is told as well") {
+    Bench bench(1, OnFailure::in_place);
+    bench.all_running(true);
+    const auto ends = [&bench](std::uint32_t rank) { bench.end(bench.at(rank), ExitStatus::exited(7)); };
+    ends(1);
+    bench.form(true);
+    ends(1);
+    REQUIRE(bench.armed.contains(Deadline::backoff));
+    bench.said.clear();
+    ends(0);
+    CHECK(
+        bench.has_said("rank 0 on gpu0 exited with code 7 as well; restarting all ranks (still restart 2)"));
+    bench.pass(Deadline::backoff);
+    bench.form(true);
+    CHECK(bench.seats() == "0.0 0.1");
+  }
+
   TEST_CASE("a program that fails on one host after the other is slowed down, though each of them rests") {
     Bench bench(2, OnFailure::restart_world, [](JobSpec& spec) {
       spec.programs.front().np = 2;

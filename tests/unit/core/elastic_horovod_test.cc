@@ -80,6 +80,39 @@ TEST_SUITE("core.elastic horovod") {
     CHECK(states == "running running running running ");
   }
 
+  TEST_CASE("where all hosts are replaced, those that hold the state stay until others hold it too") {
+    ElasticBench bench(1, OnFailure::in_place, [](JobSpec& job) {
+      job.elastic.max_np = 4;
+      job.elastic.discovery.kind = DiscoveryKind::script;
+    });
+    bench.all_running();
+    bool horovod = true;
+    SUBCASE("Horovod's ranks wait for the others") {}
+    SUBCASE("those on comm go on until the others are ready") { horovod = false; }
+    const auto meet = [&] {
+      for (const auto& seat : bench.world.placement.seats)
+        bench.tell(MemberJoined{bench.world.placement.generation, seat.rank});
+      bench.tell(WorldJoined{bench.world.placement.generation, true, horovod});
+    };
+    meet();
+    bench.tell(HostsDiscovered{{ElasticBench::host(1)}});
+    bench.ready(1);
+    if (!horovod) bench.newcomers_ask();
+    if (bench.armed.contains(Deadline::settle)) bench.pass(Deadline::settle);
+    for (const auto rank : {0u, 1u}) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    bench.form();
+    CHECK(bench.seats() == "0.0 0.1 1.0 1.1");
+    meet();
+    bench.pass(Deadline::settle);
+    for (const auto rank : {2u, 3u}) bench.tell(MemberWaits{Generation{2}, bench.at(rank)});
+    for (const auto rank : {0u, 1u}) bench.end(bench.at(rank), ExitStatus::exited(0));
+    bench.form();
+    CHECK(bench.seats() == "1.0 1.1");
+    meet();
+    CHECK_FALSE(bench.has_said("no rank survived"));
+    CHECK(bench.has_said("generation 3: 2 ranks on 1 host; gpu0 left; state kept by 2 survivors"));
+  }
+
   TEST_CASE("not for those on a host that is taken from the list") {
     Growing bench;
     bench.survivors_wait();
