@@ -79,19 +79,18 @@ std::span<const Verb> ctl_verbs() {
 }
 
 const CommandLine& ctl_line() {
-  static const CommandLine line{
-      .prefix = "",
-      .flags = {{.name = "--job",
-                 .takes = Takes::a_value,
-                 .value_name = "ID",
-                 .help = "the job's id or how it begins, or its launcher's pid",
-                 .lookup = "trainrun ctl list"},
-                {.name = "--json", .help = "the launcher's answer as it is"},
-                {.name = "--force", .help = "remove and stop: even below --min-np"},
-                {.name = "--help", .aliases = {"-h"}, .help = "this text"}},
-      .words = 2,
-      .unknown = unknown_of_ctl,
-      .usage = "trainrun ctl --help"};
+  static const CommandLine line{.prefix = "",
+                                .flags = {{.name = "--job",
+                                           .takes = Takes::a_value,
+                                           .value_name = "ID",
+                                           .help = "the job's id or how it begins, or its launcher's pid",
+                                           .lookup = "trainrun ctl list"},
+                                          {.name = "--json", .help = "the launcher's answer as it is"},
+                                          {.name = "--force", .help = "remove and stop: even below --min-np"},
+                                          {.name = "--help", .aliases = {"-h"}, .help = "this text"}},
+                                .words = 2,
+                                .unknown = unknown_of_ctl,
+                                .usage = "trainrun ctl --help"};
   return line;
 }
 
