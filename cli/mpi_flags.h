@@ -37,6 +37,7 @@ enum class How : std::uint8_t {
   variables,     // NAME,NAME,... for one program
   all_variable,  // the same for all programs
   all_variables,
+  no_variables,     // nothing of the environment here but PATH
   prefix,           // a directory with bin and lib
   cpus,             // cores of a rank, which are bound
   directory,        // what stands before a ':'

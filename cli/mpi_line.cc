@@ -244,7 +244,8 @@ void add_defaults(MpiLine& line, const Inputs& inputs) {
   const auto put = [&](Option option, std::string value) {
     line.defaults.push_back({option, std::move(value), std::string(origin)});
   };
-  if (has(line, Option::oversubscribe)) line.defaults.clear();  // it binds nobody then
+  if (has(line, Option::oversubscribe))  // it binds nobody then
+    std::erase_if(line.defaults, [](const Setting& it) { return it.option == Option::bind_to; });
   for (const auto& [ways, option, value] : mpi_defaults()) {
     if (ways == line.ways && !is_among(line.defaults, option)) put(option, std::string(value));
   }

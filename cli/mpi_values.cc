@@ -68,9 +68,12 @@ class Reader {
         return {};
       case How::variables:
       case How::all_variables:
-        put(Option::env, "none");
+        keep_path_alone();
         for (const auto name : split(value_, ',')) put(Option::export_name, std::string(trim(name)));
         out_.for_all = row_.how == How::all_variables;
+        return {};
+      case How::no_variables:
+        keep_path_alone();
         return {};
       case How::prefix:
         prepend("PATH", value_ + "/bin");
@@ -256,6 +259,13 @@ class Reader {
     for (const auto item : split(list, ';'))
       if (!trim(item).empty()) put(Option::export_name, std::string(trim(item)));
     return {};
+  }
+
+  // What runs under Hydra still has the PATH of its host. The weakest layer: -genv PATH goes before it.
+  void keep_path_alone() {
+    put(Option::env, "none");
+    if (!variable(environment_, "PATH").empty())
+      out_.defaults.push_back({Option::export_name, "PATH", spelled_});
   }
 
   // Whatever a pattern has around the rank or the host, what it is for is to tell whose a line is.
