@@ -116,7 +116,6 @@ constexpr Foreign foreign[] = {
     {"display-map", "write --dry-run: it prints hosts, ranks and placement"},
     {"display-allocation", "write --dry-run: it prints hosts, ranks and placement"},
     {"display", "write --dry-run: it prints hosts, ranks, placement and the rule of binding"},
-    {"rank-by", "write --map-by slot or host: ranks follow the order of placement"},
     {"bynode", "write --map-by host"},
     {"byslot", "write --map-by slot"},
     {"npersocket", "write --map-by ppr:N:socket"},

@@ -29,7 +29,7 @@ enum class How : std::uint8_t {
   none,
   bind_to,       // --bind-to WHAT[:QUALIFIERS]
   map_by,        // --map-by WHAT[:QUALIFIERS]
-  rank_by,       // only the order that is ours
+  rank_by,       // --rank-by WHAT[:QUALIFIERS]
   ppr,           // N:node, N:socket, ...
   per_socket,    // N
   parameter,     // NAME VALUE for the environment, `value` before the name

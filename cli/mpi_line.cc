@@ -327,7 +327,8 @@ bool is_name_of_variable(const std::string& word) {
 // Of an option that we have as well one that only they know, as in --map-by socket:PE=4.
 static bool is_value_of_mpirun(const Flag& own, const std::string& value) {
   const auto* option = find_option(own.name);
-  if (option == nullptr || (option->option != Option::map_by && option->option != Option::bind_to))
+  const auto differs = {Option::map_by, Option::rank_by, Option::bind_to};
+  if (option == nullptr || std::find(differs.begin(), differs.end(), option->option) == differs.end())
     return false;
   if (check_setting({option->option, value, {}})) return false;
   const auto rows = mpi_flags();

@@ -50,11 +50,7 @@ class Reader {
       case How::map_by:
         return map_by();
       case How::rank_by:
-        // All but this are orders within a host.
-        if (!is_one_of(lower(value_.substr(0, value_.find(':'))), {"node", "seq"})) return {};
-        return refuse(
-            "ranks follow the order of placement: write --map-by node, with as many slots of each host as "
-            "it is to have ranks (-H a:2,b:2)");
+        return rank_by(lower(value_.substr(0, value_.find(':'))));
       case How::ppr:
         return per(value_);
       case How::per_socket:
@@ -214,6 +210,15 @@ class Reader {
       }
     }
     return {};
+  }
+
+  Result<void> rank_by(const std::string& what) {
+    if (is_one_of(what, {"node", "host"})) return put(Option::rank_by, "host");
+    // Parts of a host are an order within it.
+    if (is_one_of(what, {"slot", "hwthread", "core", "socket", "package", "numa", "board", "l1cache",
+                         "l2cache", "l3cache", "fill"}))
+      return put(Option::rank_by, "slot");
+    return refuse("write slot, for ranks that follow each other on a host, or node, for one of each in turn");
   }
 
   Result<void> per(const std::string& count_and_place) {

@@ -22,6 +22,7 @@ enum class Option : std::uint8_t {
   slots_per_host,
   ppn,
   map_by,
+  rank_by,
   rankfile,
   nolocal,
   oversubscribe,

@@ -18,6 +18,7 @@ TEST_CASE("a good value is accepted as the next word, after =, with one dash, an
       {slots_per_host, {"8"}},
       {ppn, {"4"}},
       {map_by, {"slot", "host", "node", "ppr:2:host", "ppr:2:node", "ppr:2:socket"}},
+      {rank_by, {"slot", "host", "node"}},
       {bind_to, {"none", "core", "numa", "socket", "auto"}},
       {report_bindings, {"true", "no"}},
       {cpus_per_rank, {"4"}},

@@ -149,8 +149,6 @@ TEST_CASE("lines of Open MPI's mpirun") {
         std::string::npos);
   CHECK(error_of(world, {"--bind-to", "core:4", "./train"}).find("no qualifier") != std::string::npos);
   CHECK(error_of(world, {"-np4", "./train"}) == "unknown flag '-np4' | write -np 4");
-  CHECK(job_of(world, {"-np", "2", "--rank-by", "core", "./train"}).world_size() == 2);
-  CHECK(error_of(world, {"--rank-by", "node", "./train"}).find("--map-by node") != std::string::npos);
   CHECK(job_of(world, {"-np", "1", "train"}).programs[0].argv == Words{"./train"});
   CHECK(job_of(world, {"-np", "1", "true"}).programs[0].argv == Words{"true"});
   CHECK(job_of(world, {"./train"}).world_size() == 4);  // a rank a core

@@ -2,11 +2,26 @@
 // reached.
 #include <doctest/doctest.h>
 
+#include "cli/elastic.h"
 #include "cli/program.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
 using namespace trainrun::cli;
+
+namespace {
+
+// The host of each rank, in the order of ranks.
+std::string seats_of(World& world, Words words) {
+  const auto job = job_of(world, std::move(words));
+  const auto placed = first_world(job);
+  REQUIRE(placed.has_value());
+  std::string out;
+  for (const auto& seat : placed->seats) out += job.hosts.hosts[seat.host.value].name + " ";
+  return out;
+}
+
+}  // namespace
 
 TEST_CASE("Hydra's options that take the environment away leave PATH, by which programs are found") {
   for (const Words& words :
@@ -36,4 +51,49 @@ TEST_CASE("Hydra's options that take the environment away leave PATH, by which p
   const auto request = bare.read({"-genvnone", "-n", "1", "/bin/true"});
   REQUIRE(request.has_value());
   CHECK(request->notes.empty());
+}
+
+TEST_CASE("ranks are numbered as --rank-by says, wherever --map-by puts them") {
+  World world = called("mpirun");
+  const auto of = [&world](Words words) {
+    words.insert(words.begin(), {"-H", "n1:2,n2:2"});
+    words.emplace_back("./train");
+    return seats_of(world, std::move(words));
+  };
+  CHECK(of({"--map-by", "node"}) == "n1 n2 n1 n2 ");
+  CHECK(of({"--map-by", "node", "--rank-by", "slot"}) == "n1 n1 n2 n2 ");
+  CHECK(of({"--map-by", "node", "--rank-by", "core"}) == "n1 n1 n2 n2 ");
+  CHECK(of({"-np", "3", "--map-by", "node", "--rank-by", "slot"}) == "n1 n1 n2 ");
+  CHECK(of({"--map-by", "slot", "--rank-by", "node"}) == "n1 n2 n1 n2 ");
+  CHECK(of({"-np", "3", "--map-by", "slot", "--rank-by", "node"}) == "n1 n2 n1 ");
+  CHECK(of({"--rank-by", "NODE"}) == "n1 n2 n1 n2 ");
+  CHECK(of({"--map-by", "ppr:2:node", "--rank-by", "node"}) == "n1 n2 n1 n2 ");
+  CHECK(of({"--map-by", "slot", "--rank-by", "slot"}) == "n1 n1 n2 n2 ");
+  CHECK(of({"--mca", "rmaps_base_ranking_policy", "node"}) == "n1 n2 n1 n2 ");
+  CHECK(error_of(world, {"--rank-by", "seq", "./train"}).find("--rank-by 'seq' is not supported") == 0);
+  World ours;
+  CHECK(seats_of(ours, {"-H", "n1:2,n2:2", "--rank-by", "host", "./train"}) == "n1 n2 n1 n2 ");
+}
+
+TEST_CASE("--rank-by numbers the ranks of each of several programs by themselves") {
+  World world = called("mpirun");
+  CHECK(seats_of(world, {"-H", "n1:2,n2:2", "--rank-by", "node", "-np", "2", "./server", ":", "-np", "2",
+                         "./client"}) == "n1 n1 n2 n2 ");
+  CHECK(seats_of(world, {"-H", "n1:2,n2:2", "--rank-by", "node", "-np", "3", "./server", ":", "-np", "1",
+                         "./client"}) == "n1 n2 n1 n2 ");
+  CHECK(seats_of(world, {"-H", "n1:2,n2:2", "--map-by", "node", "--rank-by", "slot", "-np", "3", "./server",
+                         ":", "-np", "1", "./client"}) == "n1 n1 n2 n2 ");
+}
+
+TEST_CASE("--rank-by goes with places that are counted once: no rank file, no elastic job") {
+  World world = called("mpirun");
+  world.files["/home/u/RF"] = "rank 0=a\nrank 1=b\n";
+  CHECK(error_of(world, {"-rf", "RF", "--rank-by", "node", "./train"})
+            .find("-rf and --rank-by both say where ranks run") == 0);
+  CHECK(error_of(world, {"-np", "2", "--min-np", "1", "--rank-by", "node", "./train"})
+            .find("--rank-by host: the ranks of an elastic job change their places") == 0);
+  const auto request =
+      world.read({"-H", "a:2,b:2", "--map-by", "node", "--rank-by", "slot", "--print-config", "./train"});
+  REQUIRE(request.has_value());
+  CHECK(request->text.find("rank_by = \"slot\"") != std::string::npos);
 }
