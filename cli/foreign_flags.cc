@@ -28,7 +28,6 @@ constexpr Needless needless[] = {
     // torchrun
     {"--rdzv-backend", Takes::a_value, meets},
     {"--rdzv-endpoint", Takes::a_value, meets},
-    {"--rdzv-id", Takes::a_value, meets},
     {"--rdzv-conf", Takes::a_value,
      "trainrun does the rendezvous itself; --start-timeout says how long hosts have"},
     {"--standalone", Takes::nothing, meets},

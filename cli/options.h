@@ -36,6 +36,7 @@ enum class Option : std::uint8_t {
   compat_cli,
   torch_store,
   role,
+  rdzv_id,
   virtual_local_rank,
   wdir,
   resolve,

@@ -174,6 +174,7 @@ struct JobSpec {
   TorchStore torch_store = TorchStore::rank0;
   PreloadSpec preload;
   std::string role = "default";     // ROLE_NAME
+  std::string run_id{};             // TORCHELASTIC_RUN_ID; empty: the job's id
   bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all: each sees its own GPU only
   Scheduling scheduling = Scheduling::automatic;
 

@@ -135,11 +135,11 @@ TEST_CASE("the commonest flags of other launchers are answered, in one line") {
 TEST_CASE("flags of other launchers that change nothing here are left out, and a line says why") {
   const auto parts = split_argv({"--standalone", "--rdzv-backend", "c10d", "--rdzv_endpoint=h:1", "-np", "2",
                                  "--no-python", "--node_rank=0", "--rdzv-id", "7", "./t", "--rdzv-id", "8"});
-  CHECK(shown(parts) == "hosts-from=none np=2 | ./t --rdzv-id 8");
+  CHECK(shown(parts) == "hosts-from=none np=2 rdzv-id=7 | ./t --rdzv-id 8");
   CHECK(notes_on_needless(*parts) ==
         std::vector<std::string>{
-            "--standalone, --rdzv-backend, --rdzv_endpoint and --rdzv-id have no effect: trainrun does the "
-            "rendezvous itself",
+            "--standalone, --rdzv-backend and --rdzv_endpoint have no effect: trainrun does the rendezvous "
+            "itself",
             "--no-python has no effect: a program is run as it is, and only a *.py by python3",
             "--node_rank has no effect: one trainrun starts all hosts"});
   const auto twice = split_argv({"--allow-run-as-root", "./a", ":", "--allow-run-as-root", "./b"});

@@ -23,6 +23,7 @@ TEST_CASE("a good value is accepted as the next word, after =, with one dash, an
       {report_bindings, {"true", "no"}},
       {cpus_per_rank, {"4"}},
       {gpus_per_rank, {"1"}},
+      {rdzv_id, {"7", "run-7.a_b"}},
       {compat, {"auto", "mpich", "openmpi", "none"}},
       {compat_cli, {"auto", "openmpi", "hydra", "none"}},
       {pmix_lib, {"/opt/pmix/lib/libpmix.so.2"}},

@@ -1,7 +1,9 @@
 // torchrun's command line with the first word changed, and its PET_ variables: the whole of torch 2.15's.
 #include <doctest/doctest.h>
 
+#include "cli/elastic.h"
 #include "launcher/base/strings.h"
+#include "launcher/core/worker_env.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
@@ -98,8 +100,7 @@ TEST_CASE("torchrun's options without effect are accepted, and a line says why")
       " no effect: output is always shown; --output-filename DIR, or --log-dir DIR, keeps it in files as "
       "well";
   const Line lines[] = {
-      {"--rdzv-backend c10d --rdzv-endpoint a:29400 --rdzv_id 7",
-       "--rdzv-backend, --rdzv-endpoint and --rdzv_id have" + meets},
+      {"--rdzv-backend c10d --rdzv-endpoint a:29400", "--rdzv-backend and --rdzv-endpoint have" + meets},
       {"--standalone", "--standalone has" + meets},
       {"--rdzv-conf join_timeout=9",
        "--rdzv-conf has" + meets + "; --start-timeout says how long hosts have"},
@@ -211,4 +212,25 @@ TEST_CASE("torchrun's --nnodes=1:2 without hosts is this host alone") {
   const auto job = torch_job(world, "--nnodes=1:4 --nproc-per-node 2 --max-restarts 3");
   CHECK(job.elastic.min_np == 2);
   CHECK(job.elastic.max_np == 2);
+}
+
+TEST_CASE("--rdzv-id is the TORCHELASTIC_RUN_ID of the ranks, by which scripts name their checkpoints") {
+  const auto run_id = [](World world, const std::string& line) {
+    const auto job = torch_job(world, line);
+    const auto placed = first_world(job);
+    REQUIRE(placed.has_value());
+    for (const auto& [name, value] : core::worker_env(job, *placed, Rank{1}, {}, nullptr))
+      if (name == "TORCHELASTIC_RUN_ID") return value;
+    return std::string("none");
+  };
+  World world;
+  CHECK(run_id(world, four) == "0123456789abcdef");
+  CHECK(run_id(world, four + "--rdzv-id run-7.a_b") == "run-7.a_b");
+  CHECK(run_id(world, four + "--rdzv_backend c10d --rdzv_id=7") == "7");
+  CHECK(notes_of(world, four + "--rdzv-id 7").empty());
+  for (const auto& bad : {std::string("a/b"), std::string("a b"), std::string("a\nb"), std::string(256, 'a')})
+    CHECK(error_of(world, {"-np", "1", "--rdzv-id=" + bad, "./train"}).find("--rdzv-id: ") == 0);
+  world.environment.emplace_back("PET_RDZV_ID", "of-the-night");
+  CHECK(run_id(world, four) == "of-the-night");
+  CHECK(run_id(world, four + "--rdzv-id 7") == "7");
 }
