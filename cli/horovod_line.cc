@@ -150,7 +150,7 @@ class Reader {
             networks_.front().origin);
     }
     add_defaults();
-    return {};
+    return read_environment();
   }
 
  private:
@@ -167,14 +167,32 @@ class Reader {
                 "leave one of them out");
   }
 
+  // Seconds that it takes from variables where no flag says them.
+  Result<void> read_environment() {
+    constexpr std::pair<std::string_view, Option> all[] = {
+        {"HOROVOD_START_TIMEOUT", Option::start_timeout},
+        {"HOROVOD_ELASTIC_TIMEOUT", Option::elastic_timeout}};
+    for (const auto& [name, option] : all) {
+      auto seconds = variable(inputs_.environment, name);
+      if (seconds.empty() || given(option)) continue;
+      if (parse_unsigned<std::uint32_t>(seconds).value_or(0) == 0)
+        return fail(Code::config,
+                    fmt::format("{}: {} is not a number of seconds above zero", name, quoted(seconds, 40)),
+                    fmt::format("unset it, or write {} SECONDS", info(option).name));
+      out_.line.environment.push_back({option, std::move(seconds), std::string(name)});
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool given(Option option) const {
+    return std::any_of(part_.settings.begin(), part_.settings.end(),
+                       [option](const Setting& it) { return it.option == option; });
+  }
+
   // The weakest layer. Whoever is started by horovodrun is one of Horovod's, whatever its files tell.
   void add_defaults() {
     constexpr std::string_view origin = "as horovodrun does";
     out_.line.defaults.push_back({Option::env, "all", std::string(origin)});
-    const auto given = [&](Option option) {
-      return std::any_of(part_.settings.begin(), part_.settings.end(),
-                         [option](const Setting& it) { return it.option == option; });
-    };
     if (!given(Option::max_np) && (given(Option::min_np) || given(Option::host_discovery_script)))
       out_.line.defaults.push_back({Option::max_np, std::to_string(unbounded_ranks), std::string(origin)});
     if (value("HOROVOD_CONTROLLER") != "mpi")

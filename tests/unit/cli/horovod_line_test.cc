@@ -246,3 +246,30 @@ TEST_CASE("--check-build is answered by the Horovod of the program's Python") {
   CHECK(words.back().find("run_module('horovod.runner.launch'") != std::string::npos);
   CHECK(command({"-cb", "/venv/bin/python", "train.py"}).front() == "/venv/bin/python");
 }
+
+TEST_CASE("variables that stand for time-outs hold where no flag does, and a bad one is named") {
+  const auto world = [](const char* name, const char* value) {
+    return called("horovodrun", {{name, value}});
+  };
+  auto starts = world("HOROVOD_START_TIMEOUT", "90");
+  auto waits = world("HOROVOD_ELASTIC_TIMEOUT", "77");
+  CHECK(job_of(starts, {"-np", "1", "./train"}).start_timeout == seconds(90));
+  CHECK(job_of(starts, {"-np", "1", "--start-timeout", "5", "./train"}).start_timeout == seconds(5));
+  CHECK(job_of(waits, {"-np", "2", "--min-np", "1", "-H", "a:2", "./train"}).elastic.timeout == seconds(77));
+  CHECK(job_of(waits, {"-np", "2", "--min-np", "1", "-H", "a:2", "--elastic-timeout", "8", "./train"})
+            .elastic.timeout == seconds(8));
+  for (const char* name : {"HOROVOD_START_TIMEOUT", "HOROVOD_ELASTIC_TIMEOUT"}) {
+    for (const char* bad : {"soon", "90s", "-1", "0", "1.5"}) {
+      auto wrong = world(name, bad);
+      CHECK(error_of(wrong, {"-np", "1", "./train"}).find(std::string(name) + ": '" + bad + "' is not ") ==
+            0);
+    }
+    auto wrong = world(name, "soon");
+    const std::string flag =
+        std::string(name).find("START") == std::string::npos ? "--elastic-timeout" : "--start-timeout";
+    CHECK(job_of(wrong, {"-np", "2", "--min-np", "1", flag, "5", "./train"}).world_size() == 2);
+    World ours;
+    ours.environment.emplace_back(name, "soon");
+    CHECK(job_of(ours, {"-np", "1", "./train"}).world_size() == 1);
+  }
+}
