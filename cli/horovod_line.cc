@@ -154,14 +154,15 @@ class Reader {
   }
 
  private:
-  // As horovodrun's argparse does, in its words. What it refuses as well and is no contradiction here is
-  // taken: -H with --hostfile.
+  // As horovodrun's argparse does, in its words.
   Result<void> choose(const HorovodFlag& row, const std::string& spelled) {
     const bool controller = row.option == Option::compat || row.how == HorovodHow::mpi;
-    if (!controller && (row.variable.empty() || row.value.empty())) return {};
-    const auto [first, is_first] =
-        chosen_.try_emplace(controller ? "--gloo or --mpi" : row.variable, row.value, spelled);
-    if (is_first || first->second.first == row.value) return {};
+    const bool hosts = row.option == Option::host || row.option == Option::hostfile;
+    if (!controller && !hosts && (row.variable.empty() || row.value.empty())) return {};
+    const auto question = controller ? "--gloo or --mpi" : hosts ? "which hosts" : row.variable;
+    const auto answer = hosts ? row.names.front() : row.value;
+    const auto [first, is_first] = chosen_.try_emplace(question, answer, spelled);
+    if (is_first || first->second.first == answer) return {};
     return fail(Code::usage,
                 fmt::format("argument {}: not allowed with argument {}", spelled, first->second.second),
                 "leave one of them out");

@@ -128,6 +128,17 @@ TEST_CASE("options that contradict each other are refused, as horovodrun refuses
     words.insert(words.end(), {"-np", "2", "./train"});
     CHECK(error(words).find(answer) == 0);
   }
+  auto world = horovodrun();
+  world.files["/home/u/hf"] = "localhost slots=2\n";
+  CHECK(error_of(world, {"-np", "2", "-H", "localhost:2", "-hostfile", "hf", "./train"}) ==
+        "argument -hostfile: not allowed with argument -H | leave one of them out");
+  CHECK(error_of(world, {"-np", "2", "--hostfile", "hf", "--hosts", "localhost:2", "./train"}) ==
+        "argument --hosts: not allowed with argument --hostfile | leave one of them out");
+  world.called_as = "trainrun";
+  CHECK(error_of(world, {"--gloo", "-np", "2", "-H", "localhost:2", "--hostfile", "hf", "./train"})
+            .find("argument --hostfile: not allowed with argument -H") == 0);
+  CHECK(job_of(world, {"-np", "2", "-H", "localhost:2", "--hostfile", "hf", "./train"}).world_size() == 2);
+  CHECK(job({"-np", "2", "-H", "a:1", "-H", "b:1", "./train"}).hosts.hosts.size() == 2);
   CHECK(tuned({"--autotune", "--autotune"}) == Set{"AUTOTUNE=1"});
   CHECK(job({"--gloo", "--gloo", "-np", "2", "./train"}).compat == Compat::horovod);
 }
