@@ -234,3 +234,27 @@ TEST_CASE("--rdzv-id is the TORCHELASTIC_RUN_ID of the ranks, by which scripts n
   CHECK(run_id(world, four) == "of-the-night");
   CHECK(run_id(world, four + "--rdzv-id 7") == "7");
 }
+
+TEST_CASE("called as torchrun PYTHON_EXEC is the interpreter, unless there is to be none") {
+  World world = called("torchrun", {{"PYTHON_EXEC", "/venv/bin/python"}});
+  world.executables.insert("/venv/bin/python");
+  const auto words = [&world](Words line) { return job_of(world, std::move(line)).programs[0].argv; };
+  CHECK(words({"train.py", "--lr"}) == Words{"/venv/bin/python", "train.py", "--lr"});
+  CHECK(words({"./run.py"}) == Words{"/venv/bin/python", "./run.py"});  // executable, and yet python's
+  CHECK(words({"-m", "pkg.train", "7"}) == Words{"/venv/bin/python", "-m", "pkg.train", "7"});
+  CHECK(words({"--no-python", "train.py"}) == Words{"python3", "train.py"});
+  CHECK(words({"./train"}) == Words{"./train"});
+  const auto notes = world.read({"-v", "train.py"})->notes;
+  CHECK(std::find(notes.begin(), notes.end(),
+                  "'train.py': running it with /venv/bin/python, as PYTHON_EXEC says") != notes.end());
+  world.environment.emplace_back("PET_NO_PYTHON", "1");
+  CHECK(words({"train.py"}) == Words{"python3", "train.py"});
+  World missing = called("torchrun", {{"PYTHON_EXEC", "/venv/bin/python"}});
+  const auto error = missing.read({"train.py"});
+  REQUIRE_FALSE(error.has_value());
+  CHECK(error.error().message == "program '/venv/bin/python' not found: it does not exist");
+  CHECK(error.error().hint == "PYTHON_EXEC names it");
+  World ours;
+  ours.environment.emplace_back("PYTHON_EXEC", "/venv/bin/python");
+  CHECK(job_of(ours, {"-np", "1", "train.py"}).programs[0].argv == Words{"python3", "train.py"});
+}
