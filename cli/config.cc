@@ -258,6 +258,8 @@ Result<Request> read(const Inputs& inputs) {
   auto settings = Settings::merge(
       {*flags, environment.settings, file->settings, torch->settings, line->environment, line->defaults});
   if (!settings) return tl::unexpected(settings.error());
+  if (leaves_restarts_to_torchrun(*settings))
+    settings->put({Option::max_restarts, "0", "as torchrun does, by --nnodes MIN:MAX"});
 
   Request out;
   out.notes = left_out;

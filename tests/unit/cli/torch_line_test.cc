@@ -258,3 +258,24 @@ TEST_CASE("called as torchrun PYTHON_EXEC is the interpreter, unless there is to
   ours.environment.emplace_back("PYTHON_EXEC", "/venv/bin/python");
   CHECK(job_of(ours, {"-np", "1", "train.py"}).programs[0].argv == Words{"python3", "train.py"});
 }
+
+TEST_CASE("where --nnodes MIN:MAX makes the job elastic a failure restarts nothing that was not asked for") {
+  const std::string range = "-H a,b,c --nnodes 1:3 --nproc-per-node 1 ";
+  World world;
+  const auto limit = [&world](const std::string& line) { return torch_job(world, line).elastic.limit; };
+  CHECK(limit(range).count == 0);
+  CHECK(limit(range + "--max-restarts 3").count == 3);
+  CHECK(limit(range + "--reset-limit 4").count == 4);
+  CHECK(limit("-H a,b --min-np 1 --max-np 2 -np 2").count == 10);
+  const auto counts_once = torch_job(world, "-H a,b,c --nnodes 2 --nproc-per-node 1");
+  CHECK_FALSE(counts_once.elastic.enabled());
+  auto shown = world.read(words_of(range + "--print-config"));
+  REQUIRE(shown.has_value());
+  CHECK(shown->text.find("max_restarts = 0") != std::string::npos);
+  CHECK(shown->text.find("# as torchrun does") != std::string::npos);
+  World torchrun = called("torchrun", {{"PET_NNODES", "1:3"}, {"PET_NPROC_PER_NODE", "1"}});
+  CHECK(torch_job(torchrun, "-H a,b,c").elastic.limit.count == 0);
+  CHECK_FALSE(torch_job(torchrun, "-H a,b,c -np 3").elastic.enabled());  // --nnodes has no say
+  torchrun.environment.emplace_back("PET_MAX_RESTARTS", "5");
+  CHECK(torch_job(torchrun, "-H a,b,c").elastic.limit.count == 5);
+}
