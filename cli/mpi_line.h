@@ -24,10 +24,6 @@ struct MpiLine {
 };
 Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs);
 
-// Whether an option that only mpirun or mpiexec has, by a name of more than a letter, stands before the
-// program.
-bool has_option_of_mpirun(const std::vector<std::string>& words);
-
 // The flags of both, then those of ours that have another name.
 const CommandLine& mpi_line();
 
