@@ -174,7 +174,7 @@ std::vector<MpiFlag> rows() {
               "write --transport openssh, and ssh's own settings into a file for --ssh-config"),
       works({"--iface"}, hydra, one, network_interface),
       works({"--do-not-launch"}, ompi, none, dry_run, "true"),
-      needless({"--allow-run-as-root"}, ompi, none, "root may start jobs as well"),
+      reads({"--allow-run-as-root"}, ompi, none, How::granted),
       needless({"--launch-agent"}, ompi, one, own_start),
       needless({"--do-not-resolve"}, ompi, none, own_start),
       needless({"--enable-instant-on-support"}, ompi, none, own_start),

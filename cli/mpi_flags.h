@@ -52,6 +52,7 @@ enum class How : std::uint8_t {
   programs,         // a file that holds them; it is read before all others
   show_hosts,       // before the start
   show_ranks,
+  granted,  // it is so without it, and nobody needs to hear that
 };
 
 struct MpiFlag {

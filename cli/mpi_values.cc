@@ -113,6 +113,7 @@ class Reader {
       case How::show_ranks:
         out_.show_ranks = true;
         return {};
+      case How::granted:
       case How::programs:
       case How::none:
         break;
