@@ -185,6 +185,7 @@ class Reader {
     if (!meant) return tl::unexpected(meant.error());
     out_.show_hosts |= meant->show_hosts;
     out_.show_ranks |= meant->show_ranks;
+    if (meant->not_by_ssh && !out_.not_by_ssh) out_.not_by_ssh = std::move(meant->not_by_ssh);
     for (auto& setting : meant->settings) {
       const bool for_all = meant->for_all && setting.option == Option::export_name;
       if (meant->yields) {
@@ -221,6 +222,7 @@ void add_environment(MpiLine& line, const Inputs& inputs) {
   line.environment = std::move(meant.settings);
   line.show_hosts |= meant.show_hosts;
   line.show_ranks |= meant.show_ranks;
+  if (meant.not_by_ssh && !line.not_by_ssh) line.not_by_ssh = std::move(meant.not_by_ssh);
   add_notes(std::move(meant.notes), line);
 }
 

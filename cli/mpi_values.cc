@@ -7,6 +7,7 @@
 
 #include "cli/mpi_parameters.h"
 #include "cli/program.h"
+#include "cli/remote_shell.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
@@ -242,6 +243,12 @@ class Reader {
                              value_.substr(std::min(name.size() + 1, value_.size())), ways_, environment_);
       if (!meant) return tl::unexpected(meant.error());
       out_ = std::move(*meant);
+      out_.yields = true;
+      return {};
+    }
+    if (row_.value == "OMPI_MCA_" && is_about_remote_shell(name)) {
+      out_ = meant_of_ssh(name, value_.substr(std::min(name.size() + 1, value_.size())),
+                          fmt::format("{} {}", spelled_, name));
       out_.yields = true;
       return {};
     }

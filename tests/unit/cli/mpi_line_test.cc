@@ -323,13 +323,13 @@ TEST_CASE("programs in a file are those of a line") {
 
 TEST_CASE("what has no effect is said once, with its reason") {
   World world = called("mpirun");
-  const auto notes =
-      world
-          .read({"-np", "1", "--allow-run-as-root", "--mca", "plm_rsh_agent", "ssh", "--noprefix", "./train"})
-          ->notes;
+  const auto notes = world
+                         .read({"-np", "1", "--allow-run-as-root", "--mca", "plm_rsh_no_tree_spawn", "1",
+                                "--noprefix", "./train"})
+                         ->notes;
   REQUIRE(notes.size() == 2);
   CHECK(notes[0].find("--noprefix has no effect") == 0);
-  CHECK(notes[1] == "--mca plm_rsh_agent has no effect: it is a parameter of mpirun itself");
+  CHECK(notes[1] == "--mca plm_rsh_no_tree_spawn has no effect: it is a parameter of mpirun itself");
   CHECK(world.read({"-np", "2", "--display-map", "./train"})->notes.back().find(": ranks 0-1") !=
         std::string::npos);
 }

@@ -97,3 +97,62 @@ TEST_CASE("--rank-by goes with places that are counted once: no rank file, no el
   REQUIRE(request.has_value());
   CHECK(request->text.find("rank_by = \"slot\"") != std::string::npos);
 }
+
+TEST_CASE("what Open MPI's parameters say of ssh is obeyed") {
+  const auto job = [](const Words& words, std::vector<EnvVar> variables = {}) {
+    World world = called("mpirun", std::move(variables));
+    Words line = words;
+    line.insert(line.end(), {"-H", "a,b", "./train"});
+    return job_of(world, line);
+  };
+  for (const char* args : {"-p 99", "-p99", "-q -x -T -p 99", "-o Port=99", "-o port=99 -o BatchMode=yes",
+                           "-oPort=99 -oLogLevel=ERROR"}) {
+    CAPTURE(args);
+    CHECK(job({"--mca", "plm_rsh_args", args}).ssh.port == 99);
+    CHECK(job({}, {{"OMPI_MCA_plm_rsh_args", args}}).ssh.port == 99);
+    CHECK(job({}, {{"PRTE_MCA_plm_ssh_args", args}}).ssh.port == 99);
+    CHECK(job({"--mca", "plm_rsh_agent", std::string("ssh ") + args}).ssh.port == 99);
+  }
+  CHECK(job({"--mca", "plm_rsh_args", "-i k -F /dev/null"}).ssh.identity == "/home/u/k");
+  CHECK(job({"--mca", "plm_rsh_args", "-i k -F /dev/null"}).ssh.config_file == "/dev/null");
+  CHECK(job({"--mca", "plm_rsh_args", "-o IdentityFile=k"}).ssh.identity == "/home/u/k");
+  CHECK(job({"--mca", "plm_rsh_agent", "/usr/bin/ssh -p 7"}).ssh.port == 7);
+  CHECK(job({"--mca", "plm_rsh_agent", "ssh : rsh"}).ssh.port == 0);
+  CHECK(job({"--mca", "plm_rsh_args", "-p 99", "--ssh-port", "7"}).ssh.port == 7);
+  for (const char* checking : {"no", "accept-new"})
+    CHECK(job({"--mca", "plm_rsh_args", std::string("-o StrictHostKeyChecking=") + checking}).ssh.accept_new);
+  CHECK_FALSE(job({"--mca", "plm_rsh_args", "-o StrictHostKeyChecking=yes"}).ssh.accept_new);
+  World ours;
+  ours.environment.emplace_back("OMPI_MCA_plm_rsh_args", "-p 99");
+  CHECK(job_of(ours, {"-H", "a", "./train"}).ssh.port == 0);
+  World world = called("mpirun");
+  const auto request = world.read({"--mca", "plm_rsh_agent", "ssh", "-H", "a,b", "./train"});
+  REQUIRE(request.has_value());
+  CHECK(request->notes.empty());
+}
+
+TEST_CASE("what of ssh cannot be had is refused where a host is reached by it, with what to write") {
+  const auto error = [](const Words& words, const std::string& hosts, std::vector<EnvVar> variables = {}) {
+    World world = called("mpirun", std::move(variables));
+    Words line = words;
+    line.insert(line.end(), {"-H", hosts, "./train"});
+    return error_of(world, line);
+  };
+  const std::string file = "into a file for --ssh-config";
+  for (const auto& [args, wrong] :
+       {std::pair("-J gate", "-J"), std::pair("-o ProxyJump=gate", "ProxyJump"), std::pair("-l bob", "-l"),
+        std::pair("-p", "-p"), std::pair("-p many", "-p"), std::pair("-o", "-o"), std::pair("host", "host"),
+        std::pair("-p 99 -o UserKnownHostsFile=/dev/null", "UserKnownHostsFile")}) {
+    CAPTURE(args);
+    const auto said = error({"--mca", "plm_rsh_args", args}, "a");
+    CHECK(said.find("--mca plm_rsh_args") == 0);
+    CHECK(said.find(wrong) != std::string::npos);
+    CHECK(said.find(file) != std::string::npos);
+    CHECK(error({"--mca", "plm_rsh_args", args}, "localhost") == "no error");
+    CHECK(error({}, "a", {{"OMPI_MCA_plm_rsh_args", args}}).find("OMPI_MCA_plm_rsh_args") == 0);
+    CHECK(error({}, "localhost", {{"OMPI_MCA_plm_rsh_args", args}}) == "no error");
+  }
+  CHECK(error({"--mca", "plm_rsh_agent", "rsh"}, "a")
+            .find("--mca plm_rsh_agent: 'rsh' is not supported | hosts are reached by ssh") == 0);
+  CHECK(error({"--mca", "plm_rsh_agent", "sh"}, "localhost") == "no error");
+}
