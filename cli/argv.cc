@@ -109,6 +109,7 @@ Result<void> take_flag(const Flag& flag, Given given, ArgvPart& part) {
     part.settings.push_back({ours->first, std::string(ours->second), std::move(given.spelled)});
     return {};
   }
+  if (flag.name == "--allow-run-as-root") return {};  // on each run: it would be noise
   const auto why = why_needless(flag, given.value);
   if (why.empty())
     return fail(Code::usage, fmt::format("{} {} is not supported", given.spelled, quoted(given.value)),

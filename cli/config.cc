@@ -258,6 +258,8 @@ Result<Request> read(const Inputs& inputs) {
   auto settings = Settings::merge(
       {*flags, environment.settings, file->settings, torch->settings, line->environment, line->defaults});
   if (!settings) return tl::unexpected(settings.error());
+  if (leaves_restarts_to_torchrun(*settings))
+    settings->put({Option::max_restarts, "0", "as torchrun does, by --nnodes MIN:MAX"});
 
   Request out;
   out.notes = left_out;
@@ -287,6 +289,7 @@ Result<Request> read(const Inputs& inputs) {
   const bool needs_program = out.action == Action::run || out.action == Action::dry_run || names_one;
   auto resolved = resolve(*settings, *parts, needs_program, inputs);
   if (!resolved) return tl::unexpected(resolved.error());
+  if (line->not_by_ssh && !resolved->this_host_alone) return tl::unexpected(*line->not_by_ssh);
   if (out.action == Action::check_hosts && resolved->job.elastic.discovery.kind != DiscoveryKind::none) {
     return fail(Code::usage,
                 "--check-hosts needs to know the hosts, and a discovery tells them to a running job only",

@@ -24,6 +24,7 @@ struct TomlAssertion {};
 #include <algorithm>
 #include <iterator>
 
+#include "cli/toml_keys.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
@@ -371,6 +372,9 @@ Result<ConfigFile> read_config_file(std::string_view content, std::string_view p
     return fail(Code::config,
                 fmt::format("{}: the file has {} bytes, more than 1 MiB", path, content.size()));
   }
+  if (const auto line = line_of_long_key(content))
+    return fail(Code::config, fmt::format("{}:{}: a key of more than {} parts", path, *line, most_key_parts),
+                "man trainrun-hosts lists the keys: none has more than 2");
   if (auto result = parsed(content, path)) return std::move(*result);
   return tl::unexpected(malformed(content, path));
 }

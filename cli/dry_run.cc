@@ -41,6 +41,8 @@ const char* mapping_of(const JobSpec& job) {
   return "";
 }
 
+const char* numbering_of(const JobSpec& job) { return job.rank_by == RankBy::slot ? "slot" : "host"; }
+
 const char* name_of(BindTo bind_to) {
   switch (bind_to) {
     case BindTo::none:
@@ -190,9 +192,10 @@ std::string preload_words(const JobSpec& job) {
 void print_hosts(std::string& out, const JobSpec& job, const core::Placement& placement,
                  const RemoteCommand& remote_command) {
   const auto by_host = ranks_by_host(placement);
-  out += fmt::format("{} rank{} on {} host{}, mapped by {}\n\nhosts\n", placement.seats.size(),
+  out += fmt::format("{} rank{} on {} host{}, mapped by {}{}\n\nhosts\n", placement.seats.size(),
                      placement.seats.size() == 1 ? "" : "s", placement.groups,
-                     placement.groups == 1 ? "" : "s", mapping_of(job));
+                     placement.groups == 1 ? "" : "s", mapping_of(job),
+                     job.rank_by == RankBy::mapping ? "" : fmt::format(", ranked by {}", numbering_of(job)));
   for (std::uint32_t i = 0; i < job.hosts.hosts.size(); ++i) {
     const auto& host = job.hosts.hosts[i];
     const auto ranks = by_host.find(i);
@@ -344,6 +347,7 @@ std::string dry_run_json(const JobSpec& given, const core::Placement& placement,
                     {"programs", programs},
                     {"hosts", hosts},
                     {"map_by", mapping_of(job)},
+                    {"rank_by", job.rank_by == RankBy::mapping ? Json(nullptr) : Json(numbering_of(job))},
                     {"ranks_per_host", job.ppr},
                     {"oversubscribe", job.oversubscribe},
                     {"binding",

@@ -13,6 +13,7 @@
 //                ranks[] (rank numbers), remote_command (what the login shell there is given; empty: no
 //                login)
 //   map_by       "slot", "host", "ppr" or "rankfile"; ranks_per_host (0: the slots), oversubscribe
+//   rank_by      null: as they are mapped; "slot" or "host"
 //   binding      bind_to ("none", "core", "l3cache", "numa", "socket", "auto"), cpus_per_rank, gpus_per_rank
 //   (0: not
 //                given), rule (a sentence)

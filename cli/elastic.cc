@@ -241,6 +241,10 @@ Result<Elastic> read_elastic(const Settings& settings, const Inputs& inputs) {
   return out;
 }
 
+bool leaves_restarts_to_torchrun(const Settings& settings) {
+  return has_range(settings) && !settings.has(Option::max_restarts) && !settings.has(Option::reset_limit);
+}
+
 std::string elastic_origin(const Settings& settings) {
   if (settings.has(Option::on_failure)) return origin_of(settings, Option::on_failure);
   const auto option = asks_for_elastic(settings);

@@ -21,6 +21,9 @@ constexpr int unbounded_ranks = 65535;
 // another flag of an elastic job does: see elastic_origin.
 Result<Elastic> read_elastic(const Settings& settings, const Inputs& inputs);
 
+// Whether --nnodes MIN:MAX, torchrun's, makes the job elastic, and nobody said how often it restarts.
+bool leaves_restarts_to_torchrun(const Settings& settings);
+
 // The setting that made the job elastic, as its user wrote it; empty when none did.
 std::string elastic_origin(const Settings& settings);
 

@@ -28,7 +28,6 @@ constexpr Needless needless[] = {
     // torchrun
     {"--rdzv-backend", Takes::a_value, meets},
     {"--rdzv-endpoint", Takes::a_value, meets},
-    {"--rdzv-id", Takes::a_value, meets},
     {"--rdzv-conf", Takes::a_value,
      "trainrun does the rendezvous itself; --start-timeout says how long hosts have"},
     {"--standalone", Takes::nothing, meets},
@@ -116,7 +115,6 @@ constexpr Foreign foreign[] = {
     {"display-map", "write --dry-run: it prints hosts, ranks and placement"},
     {"display-allocation", "write --dry-run: it prints hosts, ranks and placement"},
     {"display", "write --dry-run: it prints hosts, ranks, placement and the rule of binding"},
-    {"rank-by", "write --map-by slot or host: ranks follow the order of placement"},
     {"bynode", "write --map-by host"},
     {"byslot", "write --map-by slot"},
     {"npersocket", "write --map-by ppr:N:socket"},

@@ -150,31 +150,50 @@ class Reader {
             networks_.front().origin);
     }
     add_defaults();
-    return {};
+    return read_environment();
   }
 
  private:
-  // As horovodrun's argparse does, in its words. What it refuses as well and is no contradiction here is
-  // taken: -H with --hostfile.
+  // As horovodrun's argparse does, in its words.
   Result<void> choose(const HorovodFlag& row, const std::string& spelled) {
     const bool controller = row.option == Option::compat || row.how == HorovodHow::mpi;
-    if (!controller && (row.variable.empty() || row.value.empty())) return {};
-    const auto [first, is_first] =
-        chosen_.try_emplace(controller ? "--gloo or --mpi" : row.variable, row.value, spelled);
-    if (is_first || first->second.first == row.value) return {};
+    const bool hosts = row.option == Option::host || row.option == Option::hostfile;
+    if (!controller && !hosts && (row.variable.empty() || row.value.empty())) return {};
+    const auto question = controller ? "--gloo or --mpi" : hosts ? "which hosts" : row.variable;
+    const auto answer = hosts ? row.names.front() : row.value;
+    const auto [first, is_first] = chosen_.try_emplace(question, answer, spelled);
+    if (is_first || first->second.first == answer) return {};
     return fail(Code::usage,
                 fmt::format("argument {}: not allowed with argument {}", spelled, first->second.second),
                 "leave one of them out");
+  }
+
+  // Seconds that it takes from variables where no flag says them.
+  Result<void> read_environment() {
+    constexpr std::pair<std::string_view, Option> all[] = {
+        {"HOROVOD_START_TIMEOUT", Option::start_timeout},
+        {"HOROVOD_ELASTIC_TIMEOUT", Option::elastic_timeout}};
+    for (const auto& [name, option] : all) {
+      auto seconds = variable(inputs_.environment, name);
+      if (seconds.empty() || given(option)) continue;
+      if (parse_unsigned<std::uint32_t>(seconds).value_or(0) == 0)
+        return fail(Code::config,
+                    fmt::format("{}: {} is not a number of seconds above zero", name, quoted(seconds, 40)),
+                    fmt::format("unset it, or write {} SECONDS", info(option).name));
+      out_.line.environment.push_back({option, std::move(seconds), std::string(name)});
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool given(Option option) const {
+    return std::any_of(part_.settings.begin(), part_.settings.end(),
+                       [option](const Setting& it) { return it.option == option; });
   }
 
   // The weakest layer. Whoever is started by horovodrun is one of Horovod's, whatever its files tell.
   void add_defaults() {
     constexpr std::string_view origin = "as horovodrun does";
     out_.line.defaults.push_back({Option::env, "all", std::string(origin)});
-    const auto given = [&](Option option) {
-      return std::any_of(part_.settings.begin(), part_.settings.end(),
-                         [option](const Setting& it) { return it.option == option; });
-    };
     if (!given(Option::max_np) && (given(Option::min_np) || given(Option::host_discovery_script)))
       out_.line.defaults.push_back({Option::max_np, std::to_string(unbounded_ranks), std::string(origin)});
     if (value("HOROVOD_CONTROLLER") != "mpi")

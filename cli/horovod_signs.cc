@@ -6,6 +6,7 @@
 #include "cli/foreign_flags.h"
 #include "cli/horovod_flags.h"
 #include "cli/horovod_line.h"
+#include "cli/mpi_line.h"
 #include "cli/options.h"
 
 namespace trainrun::cli {
@@ -23,11 +24,13 @@ bool is_spelled_out(std::string_view spelled) {
   });
 }
 
-// As argparse does, horovodrun takes the beginning of a name. Of one that we have as well it is a slip.
+// As argparse does, horovodrun takes the beginning of a name. Of one that we have as well it is a slip; one
+// that mpirun has, as --prefix, is that.
 bool is_beginning_of_theirs(std::string_view name) {
   constexpr std::size_t long_enough = 6;
-  const auto flags =
-      name.size() < long_enough ? std::vector<const Flag*>{} : flags_cut_to(horovod_line(), name);
+  const auto flags = name.size() < long_enough || find_flag(mpi_line(), name) != nullptr
+                         ? std::vector<const Flag*>{}
+                         : flags_cut_to(horovod_line(), name);
   return !flags.empty() && std::all_of(flags.begin(), flags.end(), [](const Flag* flag) {
     return find_flag(job_line(), flag->name) == nullptr;
   });

@@ -27,6 +27,7 @@ class Mapper {
   Result<void> read() {
     Result<void> ok = without_this_host();
     if (ok) ok = settings_.has(Option::rankfile) ? by_file() : by_counts();
+    if (ok) ok = numbers();
     return ok;
   }
 
@@ -68,6 +69,18 @@ class Mapper {
     return {};
   }
 
+  Result<void> numbers() {
+    const Setting* setting = settings_.get(Option::rank_by);
+    if (setting == nullptr) return {};
+    if (job_.elastic.enabled())
+      return fail(Code::usage,
+                  fmt::format("{} {}: the ranks of an elastic job change their places", setting->origin,
+                              setting->value),
+                  "leave it out: they are numbered as they are mapped");
+    job_.rank_by = setting->value == "slot" ? RankBy::slot : RankBy::host;
+    return {};
+  }
+
   // How many of a part a host has is known when it was reached, and the world is planned before.
   void count_by_part(const MapWay& way) {
     const auto cpus = inputs_.local_cpus ? inputs_.local_cpus() : std::vector<wire::CpuFact>{};
@@ -105,7 +118,7 @@ class Mapper {
       return fail(Code::usage,
                   fmt::format("{}: the ranks of an elastic job change their places", setting.origin),
                   "leave it out, or the flags of an elastic job");
-    for (const auto option : {Option::map_by, Option::ppn}) {
+    for (const auto option : {Option::map_by, Option::rank_by, Option::ppn}) {
       const Setting* other = settings_.get(option);
       if (other == nullptr) continue;
       return fail(Code::usage,

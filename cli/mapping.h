@@ -1,4 +1,4 @@
-// Where the ranks go, on the hosts that were chosen: --map-by, --ppn, --nolocal, --rankfile. Pure.
+// Where the ranks go, on the hosts that were chosen: --map-by, --rank-by, --ppn, --nolocal, --rankfile. Pure.
 #pragma once
 
 #include <string>

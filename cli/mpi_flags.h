@@ -29,7 +29,7 @@ enum class How : std::uint8_t {
   none,
   bind_to,       // --bind-to WHAT[:QUALIFIERS]
   map_by,        // --map-by WHAT[:QUALIFIERS]
-  rank_by,       // only the order that is ours
+  rank_by,       // --rank-by WHAT[:QUALIFIERS]
   ppr,           // N:node, N:socket, ...
   per_socket,    // N
   parameter,     // NAME VALUE for the environment, `value` before the name
@@ -37,6 +37,7 @@ enum class How : std::uint8_t {
   variables,     // NAME,NAME,... for one program
   all_variable,  // the same for all programs
   all_variables,
+  no_variables,     // nothing of the environment here but PATH
   prefix,           // a directory with bin and lib
   cpus,             // cores of a rank, which are bound
   directory,        // what stands before a ':'
@@ -51,6 +52,7 @@ enum class How : std::uint8_t {
   programs,         // a file that holds them; it is read before all others
   show_hosts,       // before the start
   show_ranks,
+  granted,  // it is so without it, and nobody needs to hear that
 };
 
 struct MpiFlag {

@@ -185,6 +185,7 @@ class Reader {
     if (!meant) return tl::unexpected(meant.error());
     out_.show_hosts |= meant->show_hosts;
     out_.show_ranks |= meant->show_ranks;
+    if (meant->not_by_ssh && !out_.not_by_ssh) out_.not_by_ssh = std::move(meant->not_by_ssh);
     for (auto& setting : meant->settings) {
       const bool for_all = meant->for_all && setting.option == Option::export_name;
       if (meant->yields) {
@@ -221,6 +222,7 @@ void add_environment(MpiLine& line, const Inputs& inputs) {
   line.environment = std::move(meant.settings);
   line.show_hosts |= meant.show_hosts;
   line.show_ranks |= meant.show_ranks;
+  if (meant.not_by_ssh && !line.not_by_ssh) line.not_by_ssh = std::move(meant.not_by_ssh);
   add_notes(std::move(meant.notes), line);
 }
 
@@ -244,7 +246,8 @@ void add_defaults(MpiLine& line, const Inputs& inputs) {
   const auto put = [&](Option option, std::string value) {
     line.defaults.push_back({option, std::move(value), std::string(origin)});
   };
-  if (has(line, Option::oversubscribe)) line.defaults.clear();  // it binds nobody then
+  if (has(line, Option::oversubscribe))  // it binds nobody then
+    std::erase_if(line.defaults, [](const Setting& it) { return it.option == Option::bind_to; });
   for (const auto& [ways, option, value] : mpi_defaults()) {
     if (ways == line.ways && !is_among(line.defaults, option)) put(option, std::string(value));
   }
@@ -315,51 +318,6 @@ Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs) {
   find_in_directory(out, inputs);
   add_defaults(out, inputs);
   return out;
-}
-
-// Of Hydra's -env NAME VALUE, and none of the words that our own --env takes.
-bool is_name_of_variable(const std::string& word) {
-  const auto choices = info(Option::env).choices;
-  return is_variable_name(word) && std::find(choices.begin(), choices.end(), word) == choices.end();
-}
-
-// Of an option that we have as well one that only they know, as in --map-by socket:PE=4.
-static bool is_value_of_mpirun(const Flag& own, const std::string& value) {
-  const auto* option = find_option(own.name);
-  if (option == nullptr || (option->option != Option::map_by && option->option != Option::bind_to))
-    return false;
-  if (check_setting({option->option, value, {}})) return false;
-  const auto rows = mpi_flags();
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const MpiFlag& it) {
-    return std::find(it.names.begin(), it.names.end(), own.name) != it.names.end();
-  });
-  if (row == rows.end()) return false;
-  const auto meant = meant_by(*row, std::string(own.name), value, Ways::open_mpi, {});
-  return meant && std::all_of(meant->settings.begin(), meant->settings.end(),
-                              [](const Setting& it) { return check_setting(it).has_value(); });
-}
-
-bool has_option_of_mpirun(const std::vector<std::string>& words) {
-  const auto rows = mpi_flags();
-  const auto is_theirs = [&](std::string_view spelled) {
-    const auto wanted = bare_name(spelled);
-    return wanted.size() > 2 && std::any_of(rows.begin(), rows.end(), [&](const MpiFlag& row) {
-             return std::any_of(row.names.begin(), row.names.end(),
-                                [&](std::string_view name) { return bare_name(name) == wanted; });
-           });
-  };
-  for (std::size_t at = 0; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
-    const auto& word = words[at];
-    const auto equals = word.find('=');
-    const auto* own = find_flag(job_line(), word.substr(0, equals));
-    if (word == "-env" && at + 1 < words.size() && is_name_of_variable(words[at + 1])) return true;
-    if (word == "--" || (own == nullptr && is_theirs(word.substr(0, equals)))) return word != "--";
-    if (own == nullptr || !own->takes_value()) continue;
-    if (equals == std::string::npos && ++at == words.size()) break;
-    if (is_value_of_mpirun(*own, equals == std::string::npos ? words[at] : word.substr(equals + 1)))
-      return true;
-  }
-  return false;
 }
 
 const CommandLine& mpi_line() {

@@ -3,6 +3,7 @@
 // MPI, else by the name again. Pure; the options are in mpi_flags.h.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,9 @@ struct MpiLine {
   std::vector<Setting> defaults{};     // the weakest layer
   std::vector<std::string> notes{};    // of values that mean something else here
   bool show_hosts = false, show_ranks = false;
+  std::optional<Error> not_by_ssh{};  // what ends a job that reaches a host by it
 };
 Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs);
-
-// Whether an option that only mpirun or mpiexec has, by a name of more than a letter, stands before the
-// program.
-bool has_option_of_mpirun(const std::vector<std::string>& words);
 
 // The flags of both, then those of ours that have another name.
 const CommandLine& mpi_line();

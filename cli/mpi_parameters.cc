@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cli/allocation.h"
+#include "cli/remote_shell.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
@@ -75,13 +76,17 @@ const MpiFlag* row_in(std::span<const Same> table, std::string_view name) {
   return found == table.end() ? nullptr : row_of_flag(found->flag);
 }
 
+// "btl" of OMPI_MCA_btl; empty: it is none of Open MPI's.
+std::string_view parameter_of(std::string_view variable) {
+  for (const std::string_view prefix : {"OMPI_MCA_", "PRTE_MCA_"})
+    if (variable.starts_with(prefix)) return variable.substr(prefix.size());
+  return {};
+}
+
 const MpiFlag* row_of_variable(std::string_view name, Ways ways) {
   if (const auto* row = row_in(of_both, name)) return row;
   if (ways == Ways::hydra) return row_in(of_hydra, name);
-  for (const std::string_view prefix : {"OMPI_MCA_", "PRTE_MCA_"}) {
-    if (name.starts_with(prefix)) return row_of_parameter(name.substr(prefix.size()));
-  }
-  return nullptr;
+  return row_of_parameter(parameter_of(name));
 }
 
 // The hosts of an allocation go before Open MPI's default host file.
@@ -117,10 +122,25 @@ Result<Meant> meant_as_parameter(const MpiFlag& row, const std::string& spelled,
   return out;
 }
 
+Meant meant_of_ssh(std::string_view parameter, const std::string& value, const std::string& spelled) {
+  Meant out;
+  if (auto settings = read_remote_shell(parameter, value, spelled))
+    out.settings = std::move(*settings);
+  else
+    out.not_by_ssh = std::move(settings.error());
+  return out;
+}
+
 Meant read_mpi_environment(Ways ways, const Inputs& inputs) {
   Meant out;
   for (const auto& [name, value] : inputs.environment) {
     if (value.empty()) continue;
+    if (ways == Ways::open_mpi && is_about_remote_shell(parameter_of(name))) {
+      auto meant = meant_of_ssh(parameter_of(name), value, name);
+      std::move(meant.settings.begin(), meant.settings.end(), std::back_inserter(out.settings));
+      if (!out.not_by_ssh) out.not_by_ssh = std::move(meant.not_by_ssh);
+      continue;
+    }
     const auto* row = row_of_variable(name, ways);
     if (row == nullptr || !counts_here(*row, ways, inputs)) continue;
     auto meant = meant_as_parameter(*row, name, value, ways, inputs.environment);

@@ -24,4 +24,7 @@ Result<Meant> meant_as_parameter(const MpiFlag& row, const std::string& spelled,
 // note, since it may be a site's and not this user's.
 Meant read_mpi_environment(Ways ways, const Inputs& inputs);
 
+// plm_rsh_agent and plm_rsh_args: what cannot be had is told in not_by_ssh.
+Meant meant_of_ssh(std::string_view parameter, const std::string& value, const std::string& spelled);
+
 }  // namespace trainrun::cli

@@ -7,6 +7,7 @@
 
 #include "cli/mpi_parameters.h"
 #include "cli/program.h"
+#include "cli/remote_shell.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
@@ -50,11 +51,7 @@ class Reader {
       case How::map_by:
         return map_by();
       case How::rank_by:
-        // All but this are orders within a host.
-        if (!is_one_of(lower(value_.substr(0, value_.find(':'))), {"node", "seq"})) return {};
-        return refuse(
-            "ranks follow the order of placement: write --map-by node, with as many slots of each host as "
-            "it is to have ranks (-H a:2,b:2)");
+        return rank_by(lower(value_.substr(0, value_.find(':'))));
       case How::ppr:
         return per(value_);
       case How::per_socket:
@@ -68,9 +65,12 @@ class Reader {
         return {};
       case How::variables:
       case How::all_variables:
-        put(Option::env, "none");
+        keep_path_alone();
         for (const auto name : split(value_, ',')) put(Option::export_name, std::string(trim(name)));
         out_.for_all = row_.how == How::all_variables;
+        return {};
+      case How::no_variables:
+        keep_path_alone();
         return {};
       case How::prefix:
         prepend("PATH", value_ + "/bin");
@@ -114,6 +114,7 @@ class Reader {
       case How::show_ranks:
         out_.show_ranks = true;
         return {};
+      case How::granted:
       case How::programs:
       case How::none:
         break;
@@ -213,6 +214,15 @@ class Reader {
     return {};
   }
 
+  Result<void> rank_by(const std::string& what) {
+    if (is_one_of(what, {"node", "host"})) return put(Option::rank_by, "host");
+    // Parts of a host are an order within it.
+    if (is_one_of(what, {"slot", "hwthread", "core", "socket", "package", "numa", "board", "l1cache",
+                         "l2cache", "l3cache", "fill"}))
+      return put(Option::rank_by, "slot");
+    return refuse("write slot, for ranks that follow each other on a host, or node, for one of each in turn");
+  }
+
   Result<void> per(const std::string& count_and_place) {
     const auto way = parse_map_by("ppr:" + lower(count_and_place));
     if (!way || way->by != MapBy::ppr)
@@ -236,6 +246,12 @@ class Reader {
       out_.yields = true;
       return {};
     }
+    if (row_.value == "OMPI_MCA_" && is_about_remote_shell(name)) {
+      out_ = meant_of_ssh(name, value_.substr(std::min(name.size() + 1, value_.size())),
+                          fmt::format("{} {}", spelled_, name));
+      out_.yields = true;
+      return {};
+    }
     if (name == "mca_base_env_list")
       return environment_list(value_.substr(std::min(name.size() + 1, value_.size())));
     if (row_.value == "OMPI_MCA_" &&
@@ -256,6 +272,13 @@ class Reader {
     for (const auto item : split(list, ';'))
       if (!trim(item).empty()) put(Option::export_name, std::string(trim(item)));
     return {};
+  }
+
+  // What runs under Hydra still has the PATH of its host. The weakest layer: -genv PATH goes before it.
+  void keep_path_alone() {
+    put(Option::env, "none");
+    if (!variable(environment_, "PATH").empty())
+      out_.defaults.push_back({Option::export_name, "PATH", spelled_});
   }
 
   // Whatever a pattern has around the rank or the host, what it is for is to tell whose a line is.

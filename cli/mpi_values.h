@@ -1,6 +1,7 @@
 // Values of mpirun's and mpiexec's options, which are words of their own. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ struct Meant {
   bool for_all = false;                         // of several programs
   bool yields = false;                          // to a flag of the same meaning
   bool show_hosts = false, show_ranks = false;  // before the start
+  std::optional<Error> not_by_ssh{};            // where a host is reached by it
 };
 
 // What `row.how` makes of `value`, which was given by `spelled`. An Error says what to write instead.

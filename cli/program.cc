@@ -31,6 +31,16 @@ std::string why_python(const std::string& name, const std::string& directory, bo
   return by_path ? "" : "is not in PATH";  // execvp would not look into the directory; python does
 }
 
+// torchrun's own variable for it, where the line is torchrun's; empty: it says nothing.
+std::string interpreter_of_torchrun(const ArgvPart& part, const Inputs& inputs) {
+  if (!inputs.called_as.starts_with("torchrun")) return {};
+  const auto without = variable(inputs.environment, "PET_NO_PYTHON");
+  if (!without.empty() && without != "0") return {};
+  for (const auto& one : part.left_out)
+    if (bare_name(one.spelled) == "no-python") return {};
+  return variable(inputs.environment, "PYTHON_EXEC");
+}
+
 // Of a link that leads nowhere the path that is missing; empty for all else.
 std::string lost_target(const std::string& path, const Inputs& inputs) {
   constexpr int longest_chain = 40;
@@ -107,6 +117,8 @@ Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::
                                                bool this_host_alone, const Inputs& inputs,
                                                std::vector<std::string>& notes) {
   std::vector<std::string> words;
+  const auto of_torchrun = interpreter_of_torchrun(part, inputs);
+  const auto python = of_torchrun.empty() ? "python3" : of_torchrun;
   const auto module = std::find_if(part.settings.begin(), part.settings.end(),
                                    [](const Setting& setting) { return setting.option == Option::module; });
   if (module != part.settings.end()) {
@@ -114,13 +126,17 @@ Result<std::vector<std::string>> program_words(const ArgvPart& part, const std::
       return fail(Code::usage,
                   fmt::format("{} {}: no module of that name is here", module->origin, module->value),
                   "-m is python's; for srun's -m write --map-by slot (block) or --map-by host (cyclic)");
-    words = {"python3", "-m", module->value};
-    notes.push_back(fmt::format("running module {} with python3", printable(module->value)));
+    words = {python, "-m", module->value};
+    notes.push_back(fmt::format("running module {} with {}", printable(module->value), printable(python)));
   } else if (part.program.empty()) {
     return words;
   } else if (part.program.front().empty()) {
     return fail(Code::usage, "the name of the program is empty",
                 "write trainrun [flags] program [arguments]");
+  } else if (!of_torchrun.empty() && part.program.front().ends_with(".py")) {
+    words = {python};
+    notes.push_back(fmt::format("{}: running it with {}, as PYTHON_EXEC says",
+                                trainrun::quoted(part.program.front()), printable(python)));
   } else if (const auto why = why_python(part.program.front(), directory, this_host_alone, inputs);
              !why.empty()) {
     words = {"python3"};
@@ -182,9 +198,13 @@ Result<void> check_program(const Program& program, const std::string& path, cons
   if (const auto why = inputs.why_hidden ? inputs.why_hidden(where) : std::string(); !why.empty())
     return fail(Code::not_executable,
                 fmt::format("program {} cannot be looked at: {}", trainrun::quoted(where), why));
+  const bool by_variable =
+      inputs.called_as.starts_with("torchrun") && name == variable(inputs.environment, "PYTHON_EXEC");
   return fail(Code::not_found,
               fmt::format("program {} not found: it does not exist", trainrun::quoted(where)),
-              name.starts_with('/') ? "" : "a relative path is taken from the working directory, see --wdir");
+              by_variable             ? "PYTHON_EXEC names it"
+              : name.starts_with('/') ? ""
+                                      : "a relative path is taken from the working directory, see --wdir");
 }
 
 }  // namespace trainrun::cli

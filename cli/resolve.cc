@@ -48,10 +48,10 @@ class Resolver {
   Result<Resolved> run() {
     out_.job.id = inputs_.job_id;
     options();
-    Result<void> ok = key_is_there(settings_, out_.job.ssh.identity, inputs_);
-    if (ok) ok = sinks_differ();
+    Result<void> ok = sinks_differ();
     if (ok) ok = elastic();
     if (ok) ok = hosts();
+    if (ok && !choice_.this_host_alone) ok = key_is_there(settings_, out_.job.ssh.identity, inputs_);
     if (ok) ok = programs();
     if (ok) ok = counts();
     if (ok) ok = seat_on_own_hosts(settings_, parts_, inputs_, out_.job);

@@ -31,6 +31,8 @@ class Settings {
   [[nodiscard]] const std::vector<Setting>& all(Option option) const;
   // Another value for an option that somebody set; its origin stays.
   void replace(Option option, std::string value) { chosen_.at(option).back().value = std::move(value); }
+  // For an option that nobody set.
+  void put(Setting setting) { chosen_[setting.option] = {std::move(setting)}; }
   [[nodiscard]] bool flag(Option option) const;
   [[nodiscard]] int number(Option option, int otherwise) const;
   [[nodiscard]] std::string text(Option option, std::string_view otherwise) const;

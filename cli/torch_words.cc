@@ -24,6 +24,7 @@ void read_torch_settings(const Settings& settings, const Inputs& inputs, Resolve
   if (settings.text(Option::torch_store, "") == "trainrun") job.torch_store = TorchStore::trainrun;
   job.preload = parse_preload(settings.text(Option::preload, "")).value_or(PreloadSpec{});
   job.role = settings.text(Option::role, "default");
+  job.run_id = settings.text(Option::rdzv_id, "");
   job.scheduling = scheduling_of(settings.text(Option::sched, "auto"));
   job.virtual_local_rank = settings.flag(Option::virtual_local_rank);
   if (job.virtual_local_rank && job.gpus_per_rank == 0) job.gpus_per_rank = 1;

@@ -99,6 +99,7 @@ std::optional<Complaint> check_text(const OptionInfo& row, std::string_view text
       if (parse_preload(text)) return std::nullopt;
       return Complaint{"auto, or names of python modules, such as torch,lightning"};
     case Option::role:
+    case Option::rdzv_id:
       if (!text.empty() && only_of(text, "._-") && text.size() <= 255) return std::nullopt;
       return Complaint{"a name of letters, digits and . _ -"};
     case Option::redirects:

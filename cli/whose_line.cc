@@ -4,6 +4,7 @@
 
 #include "cli/horovod_signs.h"
 #include "cli/mpi_line.h"
+#include "cli/mpi_signs.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "launcher/base/strings.h"

@@ -14,6 +14,8 @@
 namespace trainrun {
 
 enum class MapBy : std::uint8_t { slot, host, ppr };
+// In which order the places of a mapping are numbered: its own, host by host, or one of each host in turn.
+enum class RankBy : std::uint8_t { mapping, slot, host };
 // automatic: as Open MPI's mpirun binds: a core up to 2 ranks, else a socket, and none on a host that has
 // fewer cores than ranks.
 enum class BindTo : std::uint8_t { none, core, l3cache, numa, socket, automatic };
@@ -154,8 +156,9 @@ struct JobSpec {
   std::vector<std::string> not_forwarded{};  // names that stayed behind, for the one line that says so
 
   MapBy map_by = MapBy::slot;
-  int ppr = 0;       // --map-by ppr:N:host, --ppn; 0: no limit but the slots
-  PerPart per_part;  // of ppr:N:socket and its like; ppr is what they come to on a host
+  RankBy rank_by = RankBy::mapping;  // not of an elastic job
+  int ppr = 0;                       // --map-by ppr:N:host, --ppn; 0: no limit but the slots
+  PerPart per_part;                  // of ppr:N:socket and its like; ppr is what they come to on a host
   std::vector<RankPlace>
       rank_file{};  // --rankfile, by rank: the first of them are taken; empty: there is none
   bool oversubscribe = false;
@@ -171,6 +174,7 @@ struct JobSpec {
   TorchStore torch_store = TorchStore::rank0;
   PreloadSpec preload;
   std::string role = "default";     // ROLE_NAME
+  std::string run_id{};             // TORCHELASTIC_RUN_ID; empty: the job's id
   bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all: each sees its own GPU only
   Scheduling scheduling = Scheduling::automatic;
 

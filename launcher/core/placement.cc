@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <numeric>
 #include <string>
 
@@ -137,12 +138,30 @@ Result<void> check_slots(const JobSpec& job, const Counts& counts) {
   return {};
 }
 
+// The places of each program stay, and which of its ranks has which is said by --rank-by.
+void number_by(RankBy by, std::vector<Seat>& seats) {
+  for (auto next = seats.begin(); next != seats.end();) {
+    const auto end = std::find_if(
+        next, seats.end(), [program = next->program](const Seat& it) { return it.program != program; });
+    std::map<HostIndex, int> left;
+    for (auto seat = next; seat != end; ++seat) ++left[seat->host];
+    while (next != end) {
+      for (auto& [host, count] : left) {
+        const int taken = by == RankBy::host ? std::min(count, 1) : count;
+        for (int i = 0; i < taken; ++i) (next++)->host = host;
+        count -= taken;
+      }
+    }
+  }
+}
+
 // The parts of an MPMD job take ranks in their order.
 Placement with_programs(const JobSpec& job, Placement placement) {
   std::size_t seat = 0;
   for (std::size_t part = 0; part < job.programs.size() && job.world_size() > 0; ++part) {
     for (int i = 0; i < job.programs[part].np; ++i) placement.seats[seat++].program = part;
   }
+  if (job.rank_by != RankBy::mapping) number_by(job.rank_by, placement.seats);
   placement.groups = number_seats(placement.seats);
   return placement;
 }

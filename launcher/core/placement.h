@@ -29,6 +29,7 @@ struct Placement {
 //   host   one rank a host in turn, while it has slots: rank 0 on the first host, rank 1 on the second, as
 //          `mpirun --map-by node` numbers them
 //   ppr:N  as slot, but each host takes N; one for which nobody wrote a count has N slots
+// --rank-by numbers these places anew, those of each program by themselves.
 // --rankfile says it for each rank, and then neither slots nor the rest matter.
 // job.ppr > 0 means N a host under slot and host too. With --oversubscribe all slots are filled first, and
 // what is left is spread evenly over the hosts, the first ones taking the remainder; N a host stays the

@@ -128,7 +128,7 @@ void add_torchelastic(Env& env, const JobSpec& job, const Placement& placement, 
   env["GROUP_WORLD_SIZE"] = std::to_string(placement.groups);
   env["TORCHELASTIC_RESTART_COUNT"] = std::to_string(world.restart_count);
   env["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(job.elastic.enabled() ? job.elastic.limit.count : 0);
-  env["TORCHELASTIC_RUN_ID"] = job.id;
+  env["TORCHELASTIC_RUN_ID"] = job.run_id.empty() ? job.id : job.run_id;
   // False: rank 0 opens the store itself.
   env["TORCHELASTIC_USE_AGENT_STORE"] = world.agent_store ? "True" : "False";
   if (world.agent_store) {

@@ -21,7 +21,7 @@ constexpr std::size_t id_digits = 8;  // of the job's number: two jobs of one se
 tl::unexpected<Error> refuse(const std::string& path, int error) {
   return fail(Code::config,
               fmt::format("output cannot be kept in {}: {}", quoted(path, 300), errno_text(error)),
-              "give --output-filename, or --log-dir, a directory that you may write to");
+              std::string(advice_on_log_files(error)));
 }
 
 std::string name_of_job(const std::string& id) {
@@ -53,6 +53,22 @@ std::string point_latest_at(const std::string& directory, const std::string& nam
 }
 
 }  // namespace
+
+std::string_view advice_on_log_files(int error) {
+  switch (error) {
+    case EMFILE:
+      return "each rank needs two open files: raise the limit, as far as ulimit -Hn allows, by ulimit -n";
+    case ENFILE:
+      return "the whole host has too many open files: each rank needs two, see sysctl fs.file-max";
+    case ENOSPC:
+      return "make room there, or give --output-filename, or --log-dir, a directory elsewhere";
+    case EDQUOT:
+      return "your quota there is used up: make room, or give --output-filename, or --log-dir, a directory "
+             "elsewhere";
+    default:
+      return "give --output-filename, or --log-dir, a directory that you may write to";
+  }
+}
 
 LogFiles::LogFiles(FileThreads& threads, Failed failed) : threads_(threads), failed_(std::move(failed)) {}
 

@@ -47,6 +47,9 @@ class LogFiles {
   std::map<std::pair<std::uint32_t, wire::Output>, FileThreads::File> files_;
 };
 
+// What to try where a directory or a file of them could not be made.
+std::string_view advice_on_log_files(int error);
+
 // Whether open() would succeed, as far as that can be told without making anything; the Error is that of
 // open().
 Result<void> may_make_log_files(const std::string& directory);

@@ -143,8 +143,9 @@ struct NoticeWords {
     return {"no rank survived: restarting all ranks from the program's own checkpoint"};
   }
   Lines operator()(const notice::Gathering& it) const {
-    return {fmt::format("{} of {} are available: waiting up to {} for more hosts ({})", it.slots,
-                        counted(it.wanted, "slot"), format_duration(it.wait), to_string(it.limit))};
+    return {fmt::format("{} of {} {} available: waiting up to {} for more hosts ({})", it.slots,
+                        counted(it.wanted, "slot"), it.wanted == 1 ? "is" : "are", format_duration(it.wait),
+                        to_string(it.limit))};
   }
   Lines operator()(const notice::Connecting& it) const {
     return {fmt::format("waiting for hosts: {} (connecting, {}); giving up within {} ({})",

@@ -159,3 +159,23 @@ TEST_CASE("hostile files are errors, not crashes") {
     CHECK_FALSE(read_config_file(text, "job.toml").has_value());
   }
 }
+
+TEST_CASE("a key of very many parts is refused before it is taken apart") {
+  const auto parts = [](std::size_t count) {
+    std::string key = "a";
+    for (std::size_t i = 1; i < count; ++i) key += ".a";
+    return key;
+  };
+  const std::string said =
+      " a key of more than 8 parts | man trainrun-hosts lists the keys: none has more than 2";
+  CHECK(error_of(parts(200'000) + " = 1\n") == "job.toml:1:" + said);
+  CHECK(error_of("np = 2\n\n[" + parts(200'000) + "]\n") == "job.toml:3:" + said);
+  CHECK(error_of("[[" + parts(9) + "]]\n") == "job.toml:1:" + said);
+  CHECK(error_of("x = {" + parts(9) + " = 1}\n") == "job.toml:1:" + said);
+  CHECK(error_of("'a' . \"a\\\"\" ." + parts(9) + " = 1\n") == "job.toml:1:" + said);
+  CHECK(error_of(parts(8) + " = 1\n").find("unknown key") != std::string::npos);
+  const std::string dots = std::string(300, '.');
+  CHECK(error_of("# " + dots + "\nwdir = \"" + dots + "\"  # " + dots + "\n") == "no error");
+  CHECK(error_of("wdir = '" + dots + "'\ncommand = [\"a\\\"" + dots + "\", '''\n" + dots + "''', \"\"\"\n" +
+                 dots + "\"\"\"]\n") == "no error");
+}

@@ -335,7 +335,8 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"--hostfile", "hosts.txt", "-np", "5", "./train"},
        "-np 5 needs 5 slots, the hosts have 4: gpu1 2, gpu2 2 | write slots=3 for gpu1 in hosts.txt, or add "
        "--oversubscribe"},
-      {{"-i", "/nokey", "./train"}, "-i: there is no key '/nokey' | ls ~/.ssh shows the keys that there are"},
+      {{"-i", "/nokey", "-H", "a", "./train"},
+       "-i: there is no key '/nokey' | ls ~/.ssh shows the keys that there are"},
       {{"--wdir", "/home/u/plain.txt", "./train"},
        "the working directory '/home/u/plain.txt' is no directory | --wdir DIR chooses another one"},
       {{"--timeout", "9999999h", "./train"},
@@ -387,4 +388,9 @@ TEST_CASE("without a PATH for the workers, a bare name is an error that says why
   world.environment.erase(world.environment.begin());
   CHECK(world.read({"-np", "1", "env"}).error().hint ==
         "PATH is not set: write the program with its path, or add -x PATH=...");
+}
+
+TEST_CASE("a key is looked for only where a host is reached by ssh") {
+  CHECK(job_of({"-i", "/nokey", "-np", "1", "./train"}).ssh.identity == "/nokey");
+  CHECK(job_of({"-i", "/nokey", "-H", "localhost:2", "./train"}).world_size() == 2);
 }

@@ -53,6 +53,13 @@ JobSpec this_host() {
 std::string text_of(const JobSpec& job) { return dry_run_text(job, *core::place(job, {1}), login_line); }
 std::string json_of(const JobSpec& job) { return dry_run_json(job, *core::place(job, {1}), login_line); }
 
+TEST_CASE("a numbering of its own is told beside the mapping") {
+  auto job = two_hosts();
+  job.rank_by = RankBy::host;
+  CHECK(text_of(job).starts_with("3 ranks on 2 hosts, mapped by slot, ranked by host\n"));
+  CHECK(json_of(job).find("\"rank_by\": \"host\"") != std::string::npos);
+}
+
 TEST_CASE("the texts of a dry run over two hosts are the golden ones") {
   CHECK(text_of(two_hosts()) == golden("dry_run_two_hosts.txt"));
   CHECK(json_of(two_hosts()) == golden("dry_run_two_hosts.json"));

@@ -128,6 +128,17 @@ TEST_CASE("options that contradict each other are refused, as horovodrun refuses
     words.insert(words.end(), {"-np", "2", "./train"});
     CHECK(error(words).find(answer) == 0);
   }
+  auto world = horovodrun();
+  world.files["/home/u/hf"] = "localhost slots=2\n";
+  CHECK(error_of(world, {"-np", "2", "-H", "localhost:2", "-hostfile", "hf", "./train"}) ==
+        "argument -hostfile: not allowed with argument -H | leave one of them out");
+  CHECK(error_of(world, {"-np", "2", "--hostfile", "hf", "--hosts", "localhost:2", "./train"}) ==
+        "argument --hosts: not allowed with argument --hostfile | leave one of them out");
+  world.called_as = "trainrun";
+  CHECK(error_of(world, {"--gloo", "-np", "2", "-H", "localhost:2", "--hostfile", "hf", "./train"})
+            .find("argument --hostfile: not allowed with argument -H") == 0);
+  CHECK(job_of(world, {"-np", "2", "-H", "localhost:2", "--hostfile", "hf", "./train"}).world_size() == 2);
+  CHECK(job({"-np", "2", "-H", "a:1", "-H", "b:1", "./train"}).hosts.hosts.size() == 2);
   CHECK(tuned({"--autotune", "--autotune"}) == Set{"AUTOTUNE=1"});
   CHECK(job({"--gloo", "--gloo", "-np", "2", "./train"}).compat == Compat::horovod);
 }
@@ -245,4 +256,31 @@ TEST_CASE("--check-build is answered by the Horovod of the program's Python") {
   CHECK(words.front() == "python3");
   CHECK(words.back().find("run_module('horovod.runner.launch'") != std::string::npos);
   CHECK(command({"-cb", "/venv/bin/python", "train.py"}).front() == "/venv/bin/python");
+}
+
+TEST_CASE("variables that stand for time-outs hold where no flag does, and a bad one is named") {
+  const auto world = [](const char* name, const char* value) {
+    return called("horovodrun", {{name, value}});
+  };
+  auto starts = world("HOROVOD_START_TIMEOUT", "90");
+  auto waits = world("HOROVOD_ELASTIC_TIMEOUT", "77");
+  CHECK(job_of(starts, {"-np", "1", "./train"}).start_timeout == seconds(90));
+  CHECK(job_of(starts, {"-np", "1", "--start-timeout", "5", "./train"}).start_timeout == seconds(5));
+  CHECK(job_of(waits, {"-np", "2", "--min-np", "1", "-H", "a:2", "./train"}).elastic.timeout == seconds(77));
+  CHECK(job_of(waits, {"-np", "2", "--min-np", "1", "-H", "a:2", "--elastic-timeout", "8", "./train"})
+            .elastic.timeout == seconds(8));
+  for (const char* name : {"HOROVOD_START_TIMEOUT", "HOROVOD_ELASTIC_TIMEOUT"}) {
+    for (const char* bad : {"soon", "90s", "-1", "0", "1.5"}) {
+      auto wrong = world(name, bad);
+      CHECK(error_of(wrong, {"-np", "1", "./train"}).find(std::string(name) + ": '" + bad + "' is not ") ==
+            0);
+    }
+    auto wrong = world(name, "soon");
+    const std::string flag =
+        std::string(name).find("START") == std::string::npos ? "--elastic-timeout" : "--start-timeout";
+    CHECK(job_of(wrong, {"-np", "2", "--min-np", "1", flag, "5", "./train"}).world_size() == 2);
+    World ours;
+    ours.environment.emplace_back(name, "soon");
+    CHECK(job_of(ours, {"-np", "1", "./train"}).world_size() == 1);
+  }
 }

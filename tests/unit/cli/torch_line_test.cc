@@ -1,7 +1,9 @@
 // torchrun's command line with the first word changed, and its PET_ variables: the whole of torch 2.15's.
 #include <doctest/doctest.h>
 
+#include "cli/elastic.h"
 #include "launcher/base/strings.h"
+#include "launcher/core/worker_env.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
@@ -98,8 +100,7 @@ TEST_CASE("torchrun's options without effect are accepted, and a line says why")
       " no effect: output is always shown; --output-filename DIR, or --log-dir DIR, keeps it in files as "
       "well";
   const Line lines[] = {
-      {"--rdzv-backend c10d --rdzv-endpoint a:29400 --rdzv_id 7",
-       "--rdzv-backend, --rdzv-endpoint and --rdzv_id have" + meets},
+      {"--rdzv-backend c10d --rdzv-endpoint a:29400", "--rdzv-backend and --rdzv-endpoint have" + meets},
       {"--standalone", "--standalone has" + meets},
       {"--rdzv-conf join_timeout=9",
        "--rdzv-conf has" + meets + "; --start-timeout says how long hosts have"},
@@ -211,4 +212,70 @@ TEST_CASE("torchrun's --nnodes=1:2 without hosts is this host alone") {
   const auto job = torch_job(world, "--nnodes=1:4 --nproc-per-node 2 --max-restarts 3");
   CHECK(job.elastic.min_np == 2);
   CHECK(job.elastic.max_np == 2);
+}
+
+TEST_CASE("--rdzv-id is the TORCHELASTIC_RUN_ID of the ranks, by which scripts name their checkpoints") {
+  const auto run_id = [](World world, const std::string& line) {
+    const auto job = torch_job(world, line);
+    const auto placed = first_world(job);
+    REQUIRE(placed.has_value());
+    for (const auto& [name, value] : core::worker_env(job, *placed, Rank{1}, {}, nullptr))
+      if (name == "TORCHELASTIC_RUN_ID") return value;
+    return std::string("none");
+  };
+  World world;
+  CHECK(run_id(world, four) == "0123456789abcdef");
+  CHECK(run_id(world, four + "--rdzv-id run-7.a_b") == "run-7.a_b");
+  CHECK(run_id(world, four + "--rdzv_backend c10d --rdzv_id=7") == "7");
+  CHECK(notes_of(world, four + "--rdzv-id 7").empty());
+  for (const auto& bad : {std::string("a/b"), std::string("a b"), std::string("a\nb"), std::string(256, 'a')})
+    CHECK(error_of(world, {"-np", "1", "--rdzv-id=" + bad, "./train"}).find("--rdzv-id: ") == 0);
+  world.environment.emplace_back("PET_RDZV_ID", "of-the-night");
+  CHECK(run_id(world, four) == "of-the-night");
+  CHECK(run_id(world, four + "--rdzv-id 7") == "7");
+}
+
+TEST_CASE("called as torchrun PYTHON_EXEC is the interpreter, unless there is to be none") {
+  World world = called("torchrun", {{"PYTHON_EXEC", "/venv/bin/python"}});
+  world.executables.insert("/venv/bin/python");
+  const auto words = [&world](Words line) { return job_of(world, std::move(line)).programs[0].argv; };
+  CHECK(words({"train.py", "--lr"}) == Words{"/venv/bin/python", "train.py", "--lr"});
+  CHECK(words({"./run.py"}) == Words{"/venv/bin/python", "./run.py"});  // executable, and yet python's
+  CHECK(words({"-m", "pkg.train", "7"}) == Words{"/venv/bin/python", "-m", "pkg.train", "7"});
+  CHECK(words({"--no-python", "train.py"}) == Words{"python3", "train.py"});
+  CHECK(words({"./train"}) == Words{"./train"});
+  const auto notes = world.read({"-v", "train.py"})->notes;
+  CHECK(std::find(notes.begin(), notes.end(),
+                  "'train.py': running it with /venv/bin/python, as PYTHON_EXEC says") != notes.end());
+  world.environment.emplace_back("PET_NO_PYTHON", "1");
+  CHECK(words({"train.py"}) == Words{"python3", "train.py"});
+  World missing = called("torchrun", {{"PYTHON_EXEC", "/venv/bin/python"}});
+  const auto error = missing.read({"train.py"});
+  REQUIRE_FALSE(error.has_value());
+  CHECK(error.error().message == "program '/venv/bin/python' not found: it does not exist");
+  CHECK(error.error().hint == "PYTHON_EXEC names it");
+  World ours;
+  ours.environment.emplace_back("PYTHON_EXEC", "/venv/bin/python");
+  CHECK(job_of(ours, {"-np", "1", "train.py"}).programs[0].argv == Words{"python3", "train.py"});
+}
+
+TEST_CASE("where --nnodes MIN:MAX makes the job elastic a failure restarts nothing that was not asked for") {
+  const std::string range = "-H a,b,c --nnodes 1:3 --nproc-per-node 1 ";
+  World world;
+  const auto limit = [&world](const std::string& line) { return torch_job(world, line).elastic.limit; };
+  CHECK(limit(range).count == 0);
+  CHECK(limit(range + "--max-restarts 3").count == 3);
+  CHECK(limit(range + "--reset-limit 4").count == 4);
+  CHECK(limit("-H a,b --min-np 1 --max-np 2 -np 2").count == 10);
+  const auto counts_once = torch_job(world, "-H a,b,c --nnodes 2 --nproc-per-node 1");
+  CHECK_FALSE(counts_once.elastic.enabled());
+  auto shown = world.read(words_of(range + "--print-config"));
+  REQUIRE(shown.has_value());
+  CHECK(shown->text.find("max_restarts = 0") != std::string::npos);
+  CHECK(shown->text.find("# as torchrun does") != std::string::npos);
+  World torchrun = called("torchrun", {{"PET_NNODES", "1:3"}, {"PET_NPROC_PER_NODE", "1"}});
+  CHECK(torch_job(torchrun, "-H a,b,c").elastic.limit.count == 0);
+  CHECK_FALSE(torch_job(torchrun, "-H a,b,c -np 3").elastic.enabled());  // --nnodes has no say
+  torchrun.environment.emplace_back("PET_MAX_RESTARTS", "5");
+  CHECK(torch_job(torchrun, "-H a,b,c").elastic.limit.count == 5);
 }

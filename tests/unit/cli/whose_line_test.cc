@@ -133,4 +133,17 @@ TEST_CASE("under our own name an option that only mpirun or mpiexec has says who
       error_of(plain, {"--compat-cli", "none", "--mca", "a", "b", "./train"}).find("unknown flag '--mca'") ==
       0);
   CHECK(error_of(plain, {"-N", "2", "./train"}).find("unknown flag '-N'") == 0);  // srun's as well
+  CHECK(job_of(plain, {"-n", "2", "-rr", "-H", "a,b", "./train"}).map_by == MapBy::host);
+  // A value of -launcher that ours does not take.
+  CHECK(job_of(plain, {"-n", "2", "-launcher", "fork", "./train"}).transport == TransportKind::local);
+  CHECK(job_of(plain, {"-n", "2", "-bootstrap=fork", "./train"}).transport == TransportKind::local);
+  CHECK(job_of(plain, {"--launcher", "ssh", "-n", "2", "./train"}).tag == Tag::automatic);
+  // Not the beginning of horovodrun's --prefix-output-with-timestamp.
+  plain.environment.emplace_back("LD_LIBRARY_PATH", "/lib");
+  for (const std::string prefix : {"--prefix", "-prefix"}) {
+    const auto set = job_of(plain, {prefix, "/opt/mpi", "-np", "2", "./train"});
+    CHECK(set.as_mpirun);
+    CHECK(std::find(set.env.begin(), set.env.end(), EnvVar{"PATH", "/opt/mpi/bin:/usr/bin:/bin"}) !=
+          set.env.end());
+  }
 }

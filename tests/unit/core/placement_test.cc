@@ -89,6 +89,24 @@ TEST_CASE("map-by host gives one rank to each host in turn, while it has slots")
   CHECK(placement->seats[1].cross_rank == 1);
 }
 
+TEST_CASE(
+    "the places of a mapping are numbered host by host or in turn, those of each program by themselves") {
+  auto job = job_on({host("a", 3), host("b", 1), host("c", 2)}, {6});
+  job.rank_by = RankBy::host;
+  CHECK(placed(job) == "a:0 b:0 c:0 a:1 c:1 a:2");
+  job.rank_by = RankBy::slot;
+  job.map_by = MapBy::host;
+  CHECK(placed(job) == "a:0 a:1 a:2 b:0 c:0 c:1");
+  job.programs[0].np = 4;
+  CHECK(placed(job) == "a:0 a:1 b:0 c:0");
+  auto two = job_on({host("a", 2), host("b", 2)}, {3, 1});
+  two.rank_by = RankBy::host;
+  CHECK(placed(two) == "a:0 b:0 a:1 b:1");
+  two.rank_file = {{0, {}}, {1, {}}, {0, {}}, {0, {}}};
+  two.rank_by = RankBy::slot;
+  CHECK(placed(two) == "a:0 a:1 b:0 a:2");
+}
+
 TEST_CASE("a rank file says where each rank sits, whatever slots its host has") {
   auto job = job_on({host("a", 1), host("b", 1)}, {3});
   job.rank_file = {{1, {}}, {0, {}}, {1, {}}, {1, {}}};

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -59,6 +60,14 @@ TEST_SUITE("log files") {
     }
     CHECK(folder.content("made/too/" + jobs[0] + "/rank.1/stderr") == "of aaaaaaaa11111111");
     CHECK(folder.names("made/too").size() == 3);
+  }
+
+  TEST_CASE("what to try fits what is wrong with the directory") {
+    CHECK(advice_on_log_files(EMFILE).find("ulimit -n") != std::string_view::npos);
+    CHECK(advice_on_log_files(ENFILE).find("fs.file-max") != std::string_view::npos);
+    CHECK(advice_on_log_files(ENOSPC).find("make room") == 0);
+    CHECK(advice_on_log_files(EDQUOT).find("quota") != std::string_view::npos);
+    CHECK(advice_on_log_files(EACCES).find("you may write to") != std::string_view::npos);
   }
 
   TEST_CASE("a job whose ranks never start leaves nothing, and `latest` as it was") {

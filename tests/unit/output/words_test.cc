@@ -171,6 +171,10 @@ TEST_SUITE("output.words") {
   }
 
   TEST_CASE("who waits before the next start, and who is ended before it has joined") {
+    CHECK(lines(notice::Gathering{.slots = 0, .wanted = 1, .wait = seconds(2)})[0].starts_with(
+        "0 of 1 slot is available: waiting"));
+    CHECK(lines(notice::Gathering{.slots = 1, .wanted = 2, .wait = seconds(2)})[0].starts_with(
+        "1 of 2 slots are available: waiting"));
     CHECK(lines(notice::BackingOff{seconds(2)}) == Lines{"waiting 2.0 s before the next start"});
     CHECK(lines(notice::BackingOff{seconds(2), true}) ==
           Lines{"waiting 2.0 s before the next start; the others do not wait"});
