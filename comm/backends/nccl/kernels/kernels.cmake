@@ -58,14 +58,6 @@ if(architectures)
     DEPENDS ${kernels}/convert.cu ${kernels}/batch.h ${CMAKE_SOURCE_DIR}/comm/halves.h ${CMAKE_SOURCE_DIR}/comm/elements.h
     COMMENT "Compiling the kernels for devices" VERBATIM)
   list(JOIN architectures " " architectures)
-  # NVIDIA's own reader of such files, where it is installed.
-  find_program(TRAINRUN_CUOBJDUMP cuobjdump HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
-  if(TRAINRUN_CUOBJDUMP)
-    add_test(NAME comm.kernels_image COMMAND sh -c "all=$(\"$0\" --list-elf \"$1\"; \"$0\" --list-ptx \"$1\") || exit 1
-      for one in $2; do case $all in *.sm_$one.cubin*) ;; *) echo no code for $one in: $all; exit 1 ;; esac; done
-      case $all in *.sm_$one.ptx*) ;; *) echo no PTX for $one in: $all; exit 1 ;; esac"
-      ${TRAINRUN_CUOBJDUMP} ${kernels_image} ${architectures})
-  endif()
   message(STATUS "Kernels for GPUs: ${architectures}")
   set(kernels_definitions "TRAINRUN_KERNELS_FILE=\"${kernels_image}\"" "TRAINRUN_KERNELS_ARCHITECTURES=\"${architectures}\"")
 elseif(TRAINRUN_CUDA STREQUAL "ON")
