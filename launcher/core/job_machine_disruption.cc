@@ -5,6 +5,15 @@
 #include <csignal>
 
 namespace trainrun::core {
+namespace {
+
+// When one of them is gone, and so many are left.
+Follows what_others_do(int left, int least) {
+  if (left == 0) return Follows::all_start_anew;
+  return left < least ? Follows::others_wait : Follows::others_go_on;
+}
+
+}  // namespace
 
 bool JobMachine::in_place_now() const {
   switch (spec_.elastic.on_failure) {
@@ -154,8 +163,14 @@ Follows JobMachine::what_follows(const Disruption& disruption) const {
   if (disruption.kind == Outcome::Kind::port_refused) return Follows::tries_again;
   if (!survivors_stay_) return Follows::all_start_anew;
   const bool all_live = world_.counts().survivors == world_.counts().members;
-  if (all_live) return Follows::all_go_on;
-  return world_.counts().survivors < least_size() ? Follows::others_wait : Follows::others_go_on;
+  return all_live ? Follows::all_go_on : what_others_do(world_.counts().survivors, least_size());
+}
+
+// One of those that live on while the next world is waited for.
+void JobMachine::tell_failed_as_well(const Worker& worker, const std::string& last_words) {
+  tell(notice::Restarting{world_.generation(), cause::RankFailed{who(worker), worker.status, last_words},
+                          true, what_others_do(world_.counts().survivors, least_size()), verdict_.restarts,
+                          restarts_.limit().count, restarts_.limit().window});
 }
 
 // A number that is skipped must not look like a line that was lost.

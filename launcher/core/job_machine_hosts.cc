@@ -208,7 +208,7 @@ void JobMachine::on(const HostsDiscovered& event) {
   const bool stays = phase_ == Phase::running && !change_needed().second;
   const int least = least_size();
   const bool stay_for_it = stays && !leavers().empty();
-  const bool hands_over = stay_for_it && handing_over() > 0;
+  const bool hands_over = stays && handing_over() > 0;
   if (!go.empty())
     tell(notice::HostsUnlisted{std::move(go),
                                stay_for_it && !hands_over ? std::optional(least) : std::nullopt, hands_over});

@@ -21,13 +21,17 @@ std::set<WorkerId> JobMachine::beyond_slots() const {
   return out;
 }
 
-// Who has no place in the next world, because its host goes or has fewer slots.
+// Who has no place in the next world, because its host goes or has fewer slots. Those that hand over their
+// state have one, unless they were told otherwise before.
 std::set<WorkerId> JobMachine::leavers() const {
   auto out = beyond_slots();
+  const auto hand_over = handing_over() > 0 ? kept_hosts() : std::set<HostIndex>{};
   for (const auto host : roster_.unwanted())
-    for (const auto id : world_.on(host))
-      if (const auto& worker = world_.at(id); worker.member && worker.state != WorkerState::finished)
-        out.insert(id);
+    for (const auto id : world_.on(host)) {
+      const auto& worker = world_.at(id);
+      const bool stays = hand_over.contains(host) && worker.fate < Fate::asked_to_leave;
+      if (worker.member && worker.state != WorkerState::finished && !stays) out.insert(id);
+    }
   return out;
 }
 

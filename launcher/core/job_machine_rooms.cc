@@ -86,10 +86,11 @@ bool JobMachine::kept_ones_serve(bool with_dialling) const {
 int JobMachine::handing_over() const {
   if (roster_.unwanted().empty() || !in_place_now() || spec_.oversubscribe) return 0;
   const auto kept = kept_hosts();
+  if (kept.empty()) return 0;
   int there = 0;
   bool holds = false;
   for (const auto& [id, worker] : world_.all()) {
-    if (!worker.survives()) continue;
+    if (!worker.survives() || worker.fate >= Fate::asked_to_leave) continue;
     const auto host = worker.seat.host;
     const bool stays = kept.contains(host);
     if (worker.has_state && !stays && !roster_.at(host).leaving) return 0;

@@ -114,17 +114,6 @@ void JobMachine::on(const WorkerExited& event) {
   }
 }
 
-// One of those that live on while the next world is waited for.
-void JobMachine::tell_failed_as_well(const Worker& worker, const std::string& last_words) {
-  const int left = world_.counts().survivors;
-  const auto follows = left == 0             ? Follows::all_start_anew
-                       : left < least_size() ? Follows::others_wait
-                                             : Follows::others_go_on;
-  tell(notice::Restarting{world_.generation(), cause::RankFailed{who(worker), worker.status, last_words},
-                          true, follows, verdict_.restarts, restarts_.limit().count,
-                          restarts_.limit().window});
-}
-
 // Of one that was dismissed: the next world waits for its slot, this one may grow, and a drain waits for its
 // end.
 void JobMachine::slot_is_free() {

@@ -260,10 +260,9 @@ void JobMachine::consider_change() {
 // that the others can hold, and once others hold its state.
 std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
-  const int hand_over = handing_over();
-  const int size = world_size_on(spec_, free_slots(false) + held_by_resting() + hand_over);
+  const int size = world_size_on(spec_, free_slots(false) + held_by_resting() + handing_over());
   const bool grows = grows_later() ? newcomers_are_ready(size) : size > world_.size() && !growth_waits();
-  return {grows, size > 0 && hand_over == 0 && !leavers().empty()};
+  return {grows, size > 0 && !leavers().empty()};
 }
 
 void JobMachine::settled() {
@@ -302,7 +301,7 @@ void JobMachine::change_world(const Disruption& change, bool come, bool leave) {
   if (!in_place_now()) return disrupt(change);
   planned_change_ = change;
   Announce announce{world_.generation(), come, leave, {}};
-  for (const auto id : leave ? leavers() : std::set<WorkerId>{}) {
+  for (const auto id : leavers()) {
     world_.doom(id, Fate::asked_to_leave);
     give_time_to_leave(id, spec_.grace);
     announce.leaving.push_back(id);

@@ -158,7 +158,7 @@ int Judge::handing_over() const {
   int there = 0;
   bool holds = false;
   for (const auto& [id, worker] : workers_) {
-    if (!is_member(worker) || !lives(worker)) continue;
+    if (!is_member(worker) || !lives(worker) || worker.told_to_go) continue;
     const auto& on = hosts_.at(worker.seat.host.value);
     const bool goes = on.leaving || on.removed;
     const bool stays = on.kept && !on.listed && !goes && on.link == Link::ready;

@@ -48,20 +48,21 @@ bool Judge::goes_away(HostIndex index) const {
 void Judge::check_announced(const Announce& announce) {
   if (announce.hosts_leave && announce.leaving.empty()) fail("hosts leave, and nobody is asked to");
   const std::set<WorkerId> leaving(announce.leaving.begin(), announce.leaving.end());
-  const auto must = [this](WorkerId id) {
-    const auto& on = hosts_.at(workers_.at(id).seat.host.value);
-    return on.leaving || on.removed;
+  const auto may_stay = [this](HostIndex index) {
+    const auto& on = hosts_.at(index.value);
+    return on.kept && !on.listed && !on.leaving && !on.removed;
   };
-  const int hand_over = elastic_world_ ? handing_over() : 0;
-  if (hand_over > 0 && announce.hosts_leave && std::none_of(leaving.begin(), leaving.end(), must) &&
-      size_on(good_slots(Link::ready) + hand_over) > hand_over)
-    fail("those that alone hold the state are asked to leave, and others could come beside them");
+  const int hand_over = handing_over();
+  const bool has_room = elastic_world_ && size_on(good_slots(Link::ready) + hand_over) > hand_over;
   for (const auto& [id, worker] : workers_) {
     if (!is_member(worker) || worker.state != Known::State::started) continue;
     const bool beyond = slot_stopped_ || live_members(worker.seat.host, {}) > slots_there(worker.seat.host);
     if (leaving.contains(id) && !goes_away(worker.seat.host) && !beyond)
       fail(fmt::format("worker {} is asked to leave, and its host stays", id.value));
-    if (announce.hosts_leave && !leaving.contains(id) && goes_away(worker.seat.host))
+    const bool hands_over = hand_over > 0 && may_stay(worker.seat.host) && !worker.told_to_go;
+    if (hands_over && has_room && !beyond && leaving.contains(id))
+      fail(fmt::format("worker {} is asked to leave, before others hold the state", id.value));
+    if (announce.hosts_leave && !leaving.contains(id) && goes_away(worker.seat.host) && !hands_over)
       fail(fmt::format("worker {} is not asked to leave, and its host goes", id.value));
   }
 }

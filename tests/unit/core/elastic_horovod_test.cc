@@ -113,6 +113,26 @@ TEST_SUITE("core.elastic horovod") {
     CHECK(bench.has_said("generation 3: 2 ranks on 1 host; gpu0 left; state kept by 2 survivors"));
   }
 
+  TEST_CASE("those that hand over the state stay, also when another host leaves by its own word") {
+    ElasticBench bench(2, OnFailure::in_place, [](JobSpec& job) {
+      job.elastic.max_np = 8;
+      job.elastic.discovery.kind = DiscoveryKind::script;
+    });
+    bench.all_running(true);
+    bench.tell(HostsDiscovered{{ElasticBench::host(2)}});
+    bench.ready(2);
+    bench.tell(HostLeaving{HostIndex{1}, "preempted"});
+    CHECK(bench.count<Announce>([&](const auto& it) {
+      return it.hosts_leave && it.leaving == std::vector{bench.at(2), bench.at(3)};
+    }) == 1);
+    bench.ordered.clear();
+    for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+    for (const auto rank : {2u, 3u}) bench.end(bench.at(rank), ExitStatus::exited(0));
+    bench.form(true);
+    CHECK(bench.seats().starts_with("0.0 0.1"));
+    CHECK_FALSE(bench.has_said("no rank survived"));
+  }
+
   TEST_CASE("not for those on a host that is taken from the list") {
     Growing bench;
     bench.survivors_wait();
