@@ -49,6 +49,9 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
           },
           [this](HostIndex host, const wire::OpenStream& order) {
             if (auto* session = fleet_.find(host)) session->send(order);
+          },
+          [this](HostIndex host, const wire::BreakConnections& order) {
+            if (auto* session = fleet_.find(host)) session->send(order);
           }),
       fleet_(loop, job_, first, key,
              {[this](HostIndex host) {

@@ -1,12 +1,14 @@
 #include "launcher/rendezvous_hub.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 #include <variant>
 
 #include "launcher/base/check.h"
 #include "launcher/wire/frame.h"
 #include "launcher/wire/messages.h"
+#include "rendezvous/adapters/gloo_address.h"
 
 namespace trainrun {
 namespace {
@@ -14,6 +16,9 @@ namespace {
 // A reply may be longer than a frame of the Link, and a long frame keeps others waiting behind it.
 constexpr std::size_t piece = 256u << 10;
 static_assert(piece < wire::frame_limit / 2);
+// Of one host's ranks, each with one for each of the others or fewer; all of them go in one frame.
+constexpr std::size_t most_addresses = std::size_t{128} << 10, address_cost = 24;
+static_assert(most_addresses * address_cost < wire::frame_limit / 2);
 static_assert(rendezvous::TorchStore::pause_above == rendezvous::Service::pause_above);
 
 rendezvous::Key as_key(const std::string& bytes) {
@@ -46,9 +51,10 @@ struct Dispatch {
 }  // namespace
 
 RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events, Credit credit,
-                             Open open)
+                             Open open, Break break_connections)
     : send_(std::move(send)),
       credit_(std::move(credit)),
+      break_(std::move(break_connections)),
       events_(std::make_shared<const Events>(std::move(events))),
       service_(as_key(key),
                {[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
@@ -65,24 +71,25 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                       turn_away(connection, why, &Events::torch_refused);
                     },
                     [this](std::uint32_t connection) { return unsent(connection); }}),
-      horovod_({[this](std::uint32_t connection, const std::string& bytes) {
-                  // The one reply; it goes with the end.
-                  if (const auto it = streams_.find(connection); it != streams_.end())
-                    it->second.queue = bytes;
-                },
-                [this](std::uint32_t connection, const std::string& why) {
-                  if (why.empty()) return close(connection);
-                  turn_away(connection, why, &Events::horovod_refused);
-                },
-                [this](Rank rank) { post(&Events::joined, generation_, rank); },
-                [this] { post(&Events::horovod_formed, generation_); },
-                [this](WorkerId worker) {
-                  notifier_.interrupted();
-                  post(&Events::waits, generation_, worker);
-                },
-                [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); },
-                [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); },
-                [this](Rank rank) { post(&Events::horovod_deserted, generation_, rank); }}),
+      horovod_(
+          {[this](std::uint32_t connection, const std::string& bytes) {
+             // The one reply; it goes with the end.
+             if (const auto it = streams_.find(connection); it != streams_.end()) it->second.queue = bytes;
+           },
+           [this](std::uint32_t connection, const std::string& why) {
+             if (why.empty()) return close(connection);
+             turn_away(connection, why, &Events::horovod_refused);
+           },
+           [this](Rank rank) { post(&Events::joined, generation_, rank); },
+           [this] { post(&Events::horovod_formed, generation_); },
+           [this](WorkerId worker) {
+             notifier_.interrupted();
+             post(&Events::waits, generation_, worker);
+           },
+           [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); },
+           [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); },
+           [this](std::uint32_t connection, const std::string& value) { keep_addresses(connection, value); },
+           [this](Rank rank) { post(&Events::horovod_deserted, generation_, rank); }}),
       notifier_(loop, {std::move(open), send_,
                        [this](WorkerId worker, const std::string& why) {
                          post(&Events::horovod_unreachable, worker, why);
@@ -224,6 +231,8 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   torch_store_.begin(generation);
   horovod_timer_.disarm();
   horovod_told_ = horovod_elastic_ = false;
+  meshes_.clear();
+  lost_meshes_.clear();
   std::vector<rendezvous::HorovodHttp::Seat> horovod_world;
   std::vector<std::pair<WorkerId, HostIndex>> homes;
   for (const auto& [seat, host, address, worker] : members) {
@@ -241,6 +250,25 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
 void RendezvousHub::end(Generation generation, const std::string& reason) {
   service_.end_generation(generation, reason, io::Loop::now());
   arm();
+}
+
+void RendezvousHub::keep_addresses(std::uint32_t connection, const std::string& value) {
+  const auto it = streams_.find(connection);
+  if (it == streams_.end()) return;
+  auto& known = meshes_[it->second.place.first];
+  auto found = rendezvous::gloo_addresses(value);
+  if (known.size() + found.size() > most_addresses / 2) return;
+  std::move(found.begin(), found.end(), std::back_inserter(known));
+}
+
+void RendezvousHub::break_meshes(Generation generation) {
+  if (generation != generation_ || !horovod_.formed() || !break_) return;
+  // Each pair has one end that accepted: of those on hosts that are gone only the other one can be ended.
+  const auto lost = std::exchange(lost_meshes_, {});
+  for (auto& [host, addresses] : std::exchange(meshes_, {})) {
+    addresses.insert(addresses.end(), lost.begin(), lost.end());
+    break_(host, {std::move(addresses)});
+  }
 }
 
 void RendezvousHub::member_lost(Generation generation, Rank rank, const std::string& host,
@@ -342,6 +370,12 @@ void RendezvousHub::host_gone(HostIndex host) {
   }
   for (const auto& [connection, kind] : gone) tell_closed(connection, kind);
   notifier_.host_gone(host);
+  if (auto mesh = meshes_.extract(host); !mesh.empty()) {
+    const auto room = most_addresses / 2 - lost_meshes_.size();
+    auto& addresses = mesh.mapped();
+    addresses.resize(std::min(addresses.size(), room));
+    std::move(addresses.begin(), addresses.end(), std::back_inserter(lost_meshes_));
+  }
   arm();
 }
 

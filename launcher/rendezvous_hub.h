@@ -41,6 +41,8 @@ class RendezvousHub {
   using Credit = std::function<void(HostIndex, StreamId, std::uint64_t bytes)>;
   // Towards a port on which a member listens; what comes from there is received() or refused().
   using Open = std::function<void(HostIndex, const wire::OpenStream&)>;
+  // Connections of ranks there are to be ended.
+  using Break = std::function<void(HostIndex, const wire::BreakConnections&)>;
   // What members do that the brain may care for; rendezvous/event.h says when. Each may be empty. They are
   // called in a later turn of the loop, never inside a call of the hub, and not after the hub is gone.
   struct Events {
@@ -72,10 +74,13 @@ class RendezvousHub {
 
   // `key` has 32 bytes.
   RendezvousHub(io::Loop& loop, const std::string& key, Send send, Events events = {}, Credit credit = {},
-                Open open = {});
+                Open open = {}, Break break_connections = {});
 
   void begin(Generation generation, const std::vector<Member>& members);
   void end(Generation generation, const std::string& reason);
+  // The generation has failed, and its members live on. A rank of Horovod that waits for one which lives too,
+  // and has left the world already, would hear so by Gloo's time-out alone: what is between them is ended.
+  void break_meshes(Generation generation);
   void member_lost(Generation generation, Rank rank, const std::string& host, const std::string& how);
   // A rank has ended well: Horovod's ranks that wait for it would wait for ever.
   void member_left(Generation generation, Rank rank);
@@ -116,6 +121,7 @@ class RendezvousHub {
   void tell_closed(std::uint32_t connection, wire::DoorKind kind);
   void watch_arrivals();
   void watch_horovod();
+  void keep_addresses(std::uint32_t connection, const std::string& value);
   template <class... What>
   void post(std::function<void(What...)> Events::*hearer, std::type_identity_t<What>... what);
   void turn_away(std::uint32_t connection, const std::string& why,
@@ -128,6 +134,7 @@ class RendezvousHub {
 
   Send send_;
   Credit credit_;
+  Break break_;
   std::shared_ptr<const Events> events_;  // posted calls hold it weakly
   rendezvous::Service service_;
   rendezvous::TorchStore torch_store_;
@@ -138,6 +145,9 @@ class RendezvousHub {
   std::size_t size_ = 0;       // of that generation
   bool horovod_told_ = false;  // or will be, of that generation
   bool horovod_elastic_ = false;
+  // Where ranks of that one accept each other, by host, and on hosts that are gone.
+  std::map<HostIndex, std::vector<std::string>> meshes_;
+  std::vector<std::string> lost_meshes_;
   std::map<Place, std::uint32_t> connections_;
   Streams streams_;
   std::uint32_t last_connection_ = 0;

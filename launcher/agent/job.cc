@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "launcher/agent/break_connections.h"
 #include "launcher/agent/horovod_program.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/process_stat.h"
@@ -145,6 +146,9 @@ Job::Heard Job::receive(const wire::Frame& frame) {
       return handle(static_cast<wire::OpenStream*>(nullptr), [this](const auto& it) {
         if (!is_ending()) worker_ports_.open(it);
       });
+    case wire::BreakConnections::type:
+      return handle(static_cast<wire::BreakConnections*>(nullptr),
+                    [this](const auto& it) { break_connections(it.ends, supervisor_.processes_of({})); });
     case wire::StreamData::type:
       return handle(static_cast<wire::StreamData*>(nullptr), [this](const auto& it) {
         if (wire::is_of_launcher(it.stream)) return worker_ports_.give(it.stream, it.bytes, it.end);

@@ -101,14 +101,16 @@ struct AskForHosts {
   TRAINRUN_RECORD("ask for hosts") {}
 };
 // The generation is over for whoever waits in the rendezvous. `culprit` has a rank when a worker is the
-// cause.
+// cause. `free_survivors`: it has failed, others stay, and may wait in it for each other.
 struct EndGeneration {
   Generation generation;
   std::optional<Rank> culprit;
   Cause cause;
   bool job_ends = false;  // no generation follows
+  bool free_survivors = false;
   TRAINRUN_RECORD("end generation") {
-    v("generation", generation), v("culprit", culprit), v("cause", cause), v("job_ends", job_ends);
+    v("generation", generation), v("culprit", culprit), v("cause", cause), v("job_ends", job_ends),
+        v("free_survivors", free_survivors);
   }
 };
 struct StopHost {

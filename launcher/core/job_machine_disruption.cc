@@ -195,7 +195,10 @@ void JobMachine::begin_draining(const Disruption& disruption) {
   disarm(Deadline::leave);
   enter(Phase::draining);
   if (world_.begun())
-    act(EndGeneration{world_.generation(), disruption.planned ? std::nullopt : culprit(), disruption.what});
+    act(EndGeneration{.generation = world_.generation(),
+                      .culprit = disruption.planned ? std::nullopt : culprit(),
+                      .cause = disruption.what,
+                      .free_survivors = survivors_stay_ && !disruption.planned});
   if (!survivors_stay_) {
     act(SignalWorkers{ending_.drain_signal(), false});
     arm(Deadline::grace, now_ + spec_.grace);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "launcher/base/id.h"
 
@@ -43,6 +44,13 @@ struct OpenStream {
   TRAINRUN_MESSAGE(14) { v("stream", stream), v("address", address), v("port", port); }
 };
 constexpr bool is_of_launcher(StreamId stream) { return stream.value >= OpenStream::first_of_launcher; }
+
+// End the connections of workers here that have one of these addresses at either end: IPv4 or IPv6 and a
+// port, in network order, so 6 or 18 bytes. Both sides of each see its end, and the workers live on.
+struct BreakConnections {
+  std::vector<std::string> ends;
+  TRAINRUN_MESSAGE(17) { v("ends", ends); }
+};
 
 // ---- both ways
 

@@ -141,6 +141,8 @@ void HorovodHttp::put(std::uint32_t connection, Space& space, HorovodRequest req
   scope.values[request.key] = std::move(request.value);
   const auto member = member_of(request.key);
   if (is_new && member && *member < scope.size) ++scope.present;
+  if (&space == space_.get() && member && callbacks_.meets)
+    callbacks_.meets(connection, scope.values.at(request.key));
   if (&space == space_.get() && request.scope == "global") {
     const auto named = request.key.starts_with("rank_") ? member_of(request.key.substr(5)) : member;
     if (named && *named < scope.size) {

@@ -43,6 +43,8 @@ class HorovodHttp {
     std::function<void(WorkerId)> waits = nullptr, hopeless = nullptr;
     // Where an elastic rank can be notified, as it has written that down; see horovod_notice.h.
     std::function<void(WorkerId, const std::string& value)> listens = nullptr;
+    // A rank's addresses for a mesh of the current generation; what they are in is gloo_address.h's.
+    std::function<void(std::uint32_t connection, const std::string& value)> meets = nullptr;
     // It has left without having come to a mesh that others wait in. Told once.
     std::function<void(Rank)> deserted = nullptr;
   };
@@ -62,6 +64,8 @@ class HorovodHttp {
 
   // Of the current generation: whether its program is elastic by Horovod's own means.
   [[nodiscard]] bool elastic() const { return rounds_.elastic(); }
+  // All its ranks are through with hvd.init.
+  [[nodiscard]] bool formed() const { return rounds_.formed(); }
   // Others have begun to meet, and it has not.
   [[nodiscard]] bool awaits(Rank rank) const;
   // And who has begun to meet the others.

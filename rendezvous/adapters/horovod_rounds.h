@@ -62,6 +62,7 @@ class HorovodRounds {
   void initialised(std::uint32_t local_rank, std::uint32_t cross_rank);
 
   [[nodiscard]] bool elastic() const;
+  [[nodiscard]] bool formed() const { return formed_; }
   // Who waits for the others, before Horovod begins to meet.
   [[nodiscard]] std::set<Rank> asking() const;
 

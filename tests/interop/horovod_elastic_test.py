@@ -8,7 +8,7 @@ from environments import horovod_python, versions
 
 WORLD = r"world of (\d): rank (\d), (\d) of \d here, \d of \d across, from step (\d+), pid (\d+)"
 # Of a rank that waits for one that has gone on without it.
-PATIENCE = ("-x", "HOROVOD_GLOO_TIMEOUT_SECONDS=5", "-x", "OMP_NUM_THREADS=1")
+PATIENCE = ("-x", "HOROVOD_GLOO_TIMEOUT_SECONDS=300", "-x", "OMP_NUM_THREADS=1")
 
 
 class ElasticTest(InteropTest):

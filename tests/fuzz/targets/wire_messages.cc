@@ -86,10 +86,10 @@ void check_all(std::uint8_t type, std::string_view payload) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   check_all<Greet, OpenJob, Start, Signal, Stdin, Credit, Ping, Pause, HoldPort, OpenDoor, Stop, Sweep,
-            Inspect, World, OpenStream, StreamData, StreamTaken, StreamRefused, Gather, Gathered,
-            GatherFailed, Ask, Answer, ExchangeLost, Aborted, ErrorFile, Hello, NoAgent, Greeted, Prepared,
-            Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note, StdinWanted, StdinTaken, PortHeld,
-            DoorOpened, StreamOpened, Stopped, Swept, Leaving, StoreSeen, Inspected, InspectionDone,
+            Inspect, World, OpenStream, BreakConnections, StreamData, StreamTaken, StreamRefused, Gather,
+            Gathered, GatherFailed, Ask, Answer, ExchangeLost, Aborted, ErrorFile, Hello, NoAgent, Greeted,
+            Prepared, Started, NotStarted, OutputBytes, Exited, Finished, Pong, Note, StdinWanted, StdinTaken,
+            PortHeld, DoorOpened, StreamOpened, Stopped, Swept, Leaving, StoreSeen, Inspected, InspectionDone,
             RankDied>(data[0], text_of(data, size).substr(1));
   return 0;
 }

@@ -28,6 +28,35 @@ TEST_SUITE("core.elastic joining") {
     CHECK(bench.machine->progress().waiting == 1);
   }
 
+  TEST_CASE(
+      "survivors that may wait for each other in a world that has failed are to be freed, and no others") {
+    Bench bench(2, OnFailure::in_place, Bench::needs_all);
+    const auto freed = [&] {
+      return bench.count<EndGeneration>([](const auto& it) { return it.free_survivors; });
+    };
+    bench.all_running(true);
+    SUBCASE("a rank fails") {
+      bench.end(bench.at(3), ExitStatus::exited(1));
+      CHECK(freed() == 1);
+    }
+    SUBCASE("a host is lost") {
+      bench.lose(1);
+      CHECK(freed() == 1);
+    }
+    SUBCASE("the user ends the job") {
+      bench.tell(UserSignal{SIGTERM});
+      CHECK(bench.count<EndGeneration>() == 1);
+      CHECK(freed() == 0);
+    }
+    SUBCASE("all start anew") {
+      Bench anew(2, OnFailure::restart_world, Bench::needs_all);
+      anew.all_running(true);
+      anew.end(anew.at(3), ExitStatus::exited(1));
+      CHECK(anew.count<EndGeneration>() == 1);
+      CHECK(anew.count<EndGeneration>([](const auto& it) { return it.free_survivors; }) == 0);
+    }
+  }
+
   TEST_CASE("in place: one that starts anew may load for longer than --start-timeout, and survivors wait") {
     Bench bench(2, OnFailure::in_place, [](JobSpec& spec) {
       spec.start_timeout = seconds(4);
