@@ -79,7 +79,7 @@ void Controller::admit_to_stdin(const std::vector<WorkerId>& workers) {
 }
 
 void Controller::perform(const core::PlanNewcomers& order) {
-  world_.plan(order.placement);
+  world_.plan(order.placement, fleet_.facts());
   console_.add_newcomers(order.placement, order.workers);
 }
 
@@ -156,6 +156,7 @@ void Controller::perform(const core::AskForHosts&) {
 }
 
 void Controller::perform(const core::EndGeneration& order) {
+  if (order.free_survivors) rendezvous_.break_meshes(order.generation);
   const auto reason = output::reason_for_members(order);
   if (!order.culprit) {
     rendezvous_.end(order.generation, reason);

@@ -44,10 +44,7 @@ Result<std::string> address_among(HostIndex host, const FactsByHost& facts, cons
                             job.hosts.hosts[host.value].name, quoted(job.network_interface)),
                 fmt::format("interfaces of that host: {}", fmt::join(known, ", ")));
   }
-  // An elastic world on one host may spread later, and its members keep their addresses.
-  const bool may_spread = job.elastic.enabled() &&
-                          (job.hosts.hosts.size() > 1 || job.elastic.discovery.kind != DiscoveryKind::none);
-  if (facts.size() == 1 && !may_spread) return std::string("127.0.0.1");
+  if (facts.size() == 1 && !may_spread(job)) return std::string("127.0.0.1");
   if (auto server = connection_word(own, 2); !server.empty()) return server;
   for (const auto& [other, client] : clients)
     if (other != host) return client;
@@ -58,6 +55,14 @@ Result<std::string> address_among(HostIndex host, const FactsByHost& facts, cons
 }
 
 }  // namespace
+
+bool may_spread(const JobSpec& job) {
+  if (!job.elastic.enabled()) return false;
+  const auto& hosts = job.hosts.hosts;
+  if (hosts.size() > 1 || job.elastic.discovery.kind != DiscoveryKind::none) return true;
+  // There is room for what `trainrun ctl add` brings.
+  return !hosts.empty() && job.elastic.max_np > hosts.front().slots;
+}
 
 Result<std::string> address_of(HostIndex host, const FactsByHost& facts, const JobSpec& job) {
   return address_among(host, facts, job, first_clients(facts));

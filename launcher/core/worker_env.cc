@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/core/addresses.h"
 #include "launcher/core/binding.h"
 #include "launcher/core/env_var.h"
 
@@ -39,12 +40,16 @@ std::string gloo_interface(const std::string& host, const std::string& address,
   return facts->name_is_loopback ? interface_of(address, *facts) : std::string();
 }
 
+bool is_alone(const JobSpec& job, const Placement& placement) {
+  return placement.groups == 1 && !may_spread(job);
+}
+
 // Without an interface Horovod takes the address of the host's own name, which may be 127.0.1.1.
 void add_horovod_defaults(Env& env, const JobSpec& job, const Placement& placement, const std::string& host,
                           const WorldFacts& world, const wire::HostFacts* facts) {
   env["HOROVOD_CONTROLLER"] = env["HOROVOD_CPU_OPERATIONS"] = "gloo";
   auto name = !job.network_interface.empty() ? job.network_interface
-              : placement.groups == 1        ? "lo"
+              : is_alone(job, placement)     ? "lo"
               : facts == nullptr             ? fmt::format("<interface of the address of {}>", host)
                                              : interface_of(world.address, *facts);
   if (name.empty()) return;
@@ -89,7 +94,7 @@ void add_defaults(Env& env, const JobSpec& job, const Placement& placement, cons
     if (offers_pmix(job, world)) env["OMPI_MCA_btl_tcp_if_include"] = job.network_interface;
     if (offers_pmi(job, world) || offers_pmix(job, world))
       env["FI_TCP_IFACE"] = env["UCX_NET_DEVICES"] = job.network_interface;
-  } else if (placement.groups > 1) {
+  } else if (!is_alone(job, placement)) {
     if (auto name = gloo_interface(host, world.address, facts); !name.empty()) {
       env["GLOO_SOCKET_IFNAME"] = std::move(name);
     }

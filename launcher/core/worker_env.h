@@ -43,7 +43,7 @@ struct WorldFacts {
 //                   --compat is none, TRAINRUN_*
 // GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME are --network-interface. Without it Gloo alone gets the interface
 // of world.address, on a host whose own name resolves to 127.x, where Gloo would else offer that to the
-// others; only in a world of several hosts.
+// others; only in a world that has several hosts, or may have them later.
 // Where Horovod's rendezvous is offered: what horovodrun gives its workers among the rank variables, and
 // HOROVOD_CONTROLLER, HOROVOD_CPU_OPERATIONS and HOROVOD_GLOO_IFACE (of this host) among the defaults.
 // Where PMIx is offered: Open MPI's own variables for scripts (OMPI_COMM_WORLD_RANK and the like) among the

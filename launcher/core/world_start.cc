@@ -38,6 +38,11 @@ void WorldStart::begin(const BeginWorld& order, const FactsByHost& facts) {
   });
 }
 
+void WorldStart::plan(Placement with_newcomers, const FactsByHost& facts) {
+  later_ = std::move(with_newcomers);
+  addresses_.merge(addresses_of(facts, job_));  // those who are there keep theirs
+}
+
 const std::string& WorldStart::host_of(Rank rank) const {
   return job_.hosts.hosts[placement_.seats[rank.value].host.value].name;
 }

@@ -23,11 +23,10 @@ class Digits(ElasticLabTest):
         print("with", *versions(cls.python, "torch"))
         super().setUpClass()
 
-    def begin(self, *words, pace=0.05):
-        self.job = self.start("--min-np", 4, "--host-timeout", "2s", "--grace", "1s", "--settle", "200ms", "--preload", "torch",
-                              *words, "-np", 6, "-H", "node1:2,node2:2,node3:2", *SETTINGS, self.python, TRAIN, "--epochs",
-                              EPOCHS, "--pace", pace)
-        self.await_world(1, 6)
+    def begin(self, *words, pace=0.05, size=6, hosts=("--min-np", 4, "-np", 6, "-H", "node1:2,node2:2,node3:2")):
+        self.job = self.start("--host-timeout", "2s", "--grace", "1s", "--settle", "200ms", "--preload", "torch", *words, *hosts,
+                              *SETTINGS, self.python, TRAIN, "--epochs", EPOCHS, "--pace", pace)
+        self.await_world(1, size)
         self.job.wait_for(rf"epoch +1/{EPOCHS}", timeout=LONG)
         self.first = {host: self.workers_of(host) for host in self.lab.hosts}
 
@@ -57,7 +56,7 @@ class Digits(ElasticLabTest):
         self.await_world(2, 5)
         self.await_world(3, 6)
         self.assertKept("node1", "node2", "node3", but=[victim])
-        self.end(r"rank [23] on node2 was killed by SIGKILL; the others go on without it",
+        self.end(r"rank [23] on node2 was killed by SIGKILL; the others go on",
                  "generation 2: 5 ranks on 3 hosts; state kept by 5 survivors",
                  "generation 3: 6 ranks on 3 hosts; rank 5 on node2 is ready")
 
@@ -66,7 +65,7 @@ class Digits(ElasticLabTest):
         self.strike(self.agent("node2"))
         self.await_world(2, 4)
         self.assertKept("node1", "node3")
-        self.end("node2 lost .*the others go on without it", "generation 2: 4 ranks on 2 hosts; state kept by 4")
+        self.end("node2 lost .*the others go on", "generation 2: 4 ranks on 2 hosts; state kept by 4")
 
     def test_the_host_of_rank_0_without_power(self):
         self.begin()
@@ -83,6 +82,18 @@ class Digits(ElasticLabTest):
         self.await_world(3, 6)
         self.assertKept("node1", "node2", "node3", but=[victim])
         self.end("no sign of life", "generation 2: 5 ranks on 3 hosts; state kept by 5 survivors", "generation 3: 6 ranks")
+
+    def test_one_host_becomes_three_and_gives_way(self):
+        self.begin(pace=0.2, size=2, hosts=("-H", "node1:2", "--min-np", 2, "--max-np", 6))
+        for generation, size, host in ((2, 4, "node2"), (3, 6, "node3")):
+            self.ctl("add", host + ":2")
+            self.await_world(generation, size)
+        self.assertKept("node1")
+        self.ctl("remove", "node1")
+        self.await_world(4, 4)
+        self.end("generation 2: 4 ranks on 2 hosts; node2 came; state kept by 2 survivors",
+                 "generation 3: 6 ranks on 3 hosts; node3 came; state kept by 4 survivors",
+                 "generation 4: 4 ranks on 2 hosts; node1 leaves")
 
     def test_a_cut_cable_that_is_mended(self):
         self.begin("--blacklist-cooldown-range", "1s", "2s", "--settle", "10s", pace=0.3)  # longer than the imports on node2

@@ -62,3 +62,21 @@ TEST_CASE("addresses: a host without the named interface has none, and is an err
   CHECK(addresses_of(three.all(), three.job) == Addresses{{{1}, "10.9.0.1"}, {{2}, "10.9.0.2"}});
   CHECK(address_of({0}, three.all(), three.job).error().code == Code::config);
 }
+
+TEST_CASE("addresses: a host alone is 127.0.0.1, unless others may join it") {
+  ThreeHosts three;
+  auto& job = three.job;
+  const FactsByHost alone{{HostIndex{1}, &three.facts[1]}};
+  CHECK(address_of({1}, alone, job).value() == "127.0.0.1");  // the others have no ranks, and will not
+  job.elastic.on_failure = OnFailure::automatic;
+  CHECK(address_of({1}, alone, job).value() == "192.168.1.1");
+  job.hosts.hosts.resize(1);
+  job.hosts.hosts.front().slots = 2;
+  job.elastic.max_np = 2;  // as many as it has room for
+  CHECK(address_of({1}, alone, job).value() == "127.0.0.1");
+  job.elastic.max_np = 4;  // trainrun ctl add
+  CHECK(address_of({1}, alone, job).value() == "192.168.1.1");
+  job.elastic.max_np = 2;
+  job.elastic.discovery.kind = DiscoveryKind::script;
+  CHECK(address_of({1}, alone, job).value() == "192.168.1.1");
+}

@@ -168,6 +168,9 @@ TEST_CASE("Gloo is told its interface where the host calls itself 127.x and has 
   CHECK_FALSE(env_of(alone, 0, &facts).contains("GLOO_SOCKET_IFNAME"));
   CHECK_FALSE(env_of(alone, 0, nullptr).contains("GLOO_SOCKET_IFNAME"));
 
+  alone.elastic.on_failure = OnFailure::automatic;  // others may join it, on the other host
+  CHECK(env_of(alone, 0, &facts).at("GLOO_SOCKET_IFNAME") == "eth0");
+
   job.env = {{"GLOO_SOCKET_IFNAME", "ib0"}};
   CHECK_FALSE(env_of(job, 1, &facts).contains("GLOO_SOCKET_IFNAME"));
 }

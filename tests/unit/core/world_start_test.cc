@@ -90,7 +90,7 @@ TEST_SUITE("the start of a world") {
     auto later = *place(hosts.job, {0});
     later.seats.push_back(later.seats.back());
     later.seats.back().rank = Rank{3};
-    world.plan(later);
+    world.plan(later, hosts.facts());
     const auto asked = order(3, 0);
     CHECK(world.seat_of(asked).host == HostIndex{1});
     const auto start = world.start(asked, hosts.site(), master_port);
@@ -105,6 +105,18 @@ TEST_SUITE("the start of a world") {
     hosts.job.stdin_rank = 2;  // it may be rank 2 when it joins
     CHECK(world.start(asked, hosts.site(), master_port).stdin_mode == wire::StdinMode::relay);
     CHECK(world.start(order(2), hosts.site(), master_port).generation == Generation{1});
+  }
+
+  TEST_CASE("a newcomer on a host that came after the world began has that host's address") {
+    TwoHosts hosts;
+    hosts.job.elastic.on_failure = OnFailure::automatic;
+    WorldStart world(hosts.job);
+    const Placement alone{Generation{1}, {Seat{.rank = {0}, .host = {0}}}, 1};
+    world.begin({alone, {{1}}, 0}, {{HostIndex{0}, &hosts.gpu1}});
+    CHECK(world.address_of({1}).empty());
+    world.plan(*place(hosts.job, {0}), hosts.facts());
+    CHECK(value(world.start(order(1, 0), hosts.site(), master_port), "TRAINRUN_ADDRESS") == "10.0.0.2");
+    CHECK(world.address_of({0}) == "10.0.0.1");
   }
 
   TEST_CASE("with a store of ours a rank finds it at its own host's door") {
