@@ -31,7 +31,7 @@ class State:
         objects = {name: part for name, part in parts.items() if hasattr(part, "state_dict") and hasattr(part, "load_state_dict")}
         values = {name: part for name, part in parts.items() if name not in objects}
         self.__dict__.update(_live=live, _objects=objects, _values=values, _samplers=[], _callbacks=[], _membership=None,
-                             _seasoned=False, _version=0, _snapshot=None, _steps=0, _until_look=1, _looked=0.0)
+                             _seasoned=False, _version=0, _snapshot=None, _steps=0)
         for name, part in objects.items():
             _refuse(name, part)
             if isinstance(part, DistributedSampler):
@@ -110,7 +110,7 @@ class State:
     def _enter(self, membership, old_size):
         self.__dict__["_membership"] = membership
         self._sync(membership.world)
-        self.__dict__.update(_until_look=1, _looked=time.monotonic())
+        self.__dict__.update(_until_look=1, _look_gap=1, _looked=time.monotonic(), _looked_at=self._steps)
         if old_size:
             for callback in self._callbacks:
                 callback(old_size, membership.world.size)
@@ -136,15 +136,12 @@ class State:
         if self._until_look > 0:
             return
         now = time.monotonic()
-        steps = max(self._steps_per(LOOK_EVERY, now), 1)
+        done, took = self._steps - self._looked_at, now - self._looked
+        steps = steps_until_look(done, took, self._look_gap)
         # All ranks look after as many steps, those of the slowest clock.
-        self.__dict__.update(_until_look=world.allreduce(array.array("q", [steps]), "max")[0], _looked=now)
-        self.__dict__["_looked_at"] = self._steps
+        gap = world.allreduce(array.array("q", [steps]), "max")[0]
+        self.__dict__.update(_until_look=gap, _look_gap=gap, _looked=now, _looked_at=self._steps)
         check(lib.trc_check_host_updates(world._alive()))
-
-    def _steps_per(self, seconds, now):
-        done, took = self._steps - self.__dict__.get("_looked_at", self._steps - 1), now - self._looked
-        return min(int(done * seconds / took) if took > 0 else LOOK_AT_LEAST, LOOK_AT_LEAST)
 
     def _pack(self):
         """(JSON, tensors) of everything."""
@@ -188,6 +185,13 @@ class State:
         self.__dict__.update(_seasoned=True, _version=chosen["version"])
         if not self._live:
             self._save()
+
+
+def steps_until_look(done, took, gap):
+    """After so many steps in so many seconds; `gap` steps lay before this look. At most twice as many lie before the
+    next: a world's first steps say little of how long one takes, since what a program does behind step() is not in them."""
+    steps = int(done * LOOK_EVERY / took) if took > 0 else LOOK_AT_LEAST
+    return max(min(steps, 2 * gap, LOOK_AT_LEAST), 1)
 
 
 def _refuse(name, part):
