@@ -25,10 +25,11 @@ bool is_spelled_out(std::string_view spelled) {
 }
 
 // As argparse does, horovodrun takes the beginning of a name. Of one that we have as well it is a slip; one
-// that mpirun has, as --prefix, is that.
+// that mpirun has, as --prefix, is that, and so is srun's --time.
 bool is_beginning_of_theirs(std::string_view name) {
   constexpr std::size_t long_enough = 6;
-  const auto flags = name.size() < long_enough || find_flag(mpi_line(), name) != nullptr
+  const auto flags = name.size() < long_enough || find_flag(mpi_line(), name) != nullptr ||
+                             !advice_for_foreign_flag(bare_name(name)).empty()
                          ? std::vector<const Flag*>{}
                          : flags_cut_to(horovod_line(), name);
   return !flags.empty() && std::all_of(flags.begin(), flags.end(), [](const Flag* flag) {

@@ -62,7 +62,7 @@ Error explain(const std::string& host, const wire::Problem& problem,
       return {problem.error == ENOENT || problem.error == ENOTDIR ? Code::not_found : Code::not_executable,
               fmt::format("{}: script {} cannot be read: {}", host, quoted(problem.what, 300), why),
               denied ? "let the user of that login read it"
-                     : "check the spelling, or copy it there; a relative path is taken from the working "
+                     : "check the spelling, or copy it there; a relative path is looked for in the working "
                        "directory (--wdir)"};
     case wire::Problem::Kind::job_directory:
       return {Code::bootstrap,

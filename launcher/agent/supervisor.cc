@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include "launcher/agent/addressees.h"
 #include "launcher/agent/asked_to_end.h"
@@ -380,9 +381,9 @@ std::vector<wire::Problem> problems_of(const wire::OpenJob& order) {
       if (found.error != 0)
         problems.push_back({wire::Problem::Kind::program, order.programs[i], found.error});
       const auto script = i < order.scripts.size() ? order.scripts[i] : std::string();
-      const auto file = script.starts_with('/') ? script : directory + "/" + script;
+      const auto file = (std::filesystem::path(directory) / script).lexically_normal().string();
       if (found.error == 0 && !script.empty() && ::access(file.c_str(), R_OK) != 0)
-        problems.push_back({wire::Problem::Kind::script, script, errno});
+        problems.push_back({wire::Problem::Kind::script, file, errno});
     }
   }
   return problems;

@@ -31,7 +31,7 @@ const char* words_of(Follows follows) {
     case Follows::all_go_on:
       return "all ranks go on in the next generation";
     case Follows::others_go_on:
-      return "the others go on without it in the next generation";
+      return "the others go on in the next generation";
     case Follows::others_wait:
       return "the others wait for another in its place";
   }

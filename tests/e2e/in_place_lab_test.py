@@ -41,7 +41,7 @@ class Deaths(InPlaceTest):
         self.await_world(self.job, 2, 5)
         self.await_world(self.job, 3, 6)
         self.assertKept("node1", "node2", "node3", but=[victim])
-        self.end(r"rank [23] on node2 was killed by SIGKILL; the others go on without it", "starting rank 5 on node2",
+        self.end(r"rank [23] on node2 was killed by SIGKILL; the others go on", "starting rank 5 on node2",
                  "generation 2: 5 ranks on 3 hosts; state kept by 5 survivors",
                  "generation 3: 6 ranks on 3 hosts; rank 5 on node2 is ready; state kept by 5 survivors",
                  r"1 restart \(rank failed\).*1 change \(ranks ready\)")
@@ -123,7 +123,7 @@ fi; exec "$@"
         self.assertKept(*{"node1", "node2", "node3"} - {host})
         if self.before[host]:
             self.assertEndsOn(host, self.first[host], "the workers of the lost host")
-        self.end(rf"{host} lost \({why}.*the others go on without it",
+        self.end(rf"{host} lost \({why}.*the others go on",
                  "generation 2: 4 ranks on 2 hosts; state kept by 4 survivors", "host lost")
 
     def test_a_cut_cable_that_is_mended(self):

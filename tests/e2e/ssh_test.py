@@ -352,9 +352,9 @@ class Unavailable(SshTest):
         self.on("head", "echo 'print(1)' > /tmp/only_here.py")
         self.addCleanup(self.on, "head", "rm /tmp/only_here.py")
         self.files_before["head"].add("/tmp/only_here.py")
-        for words in ([], ["--check-hosts"]):
+        for words, script in ([], "/tmp/only_here.py"), (["--check-hosts"], "/tmp/only_here.py"), (["--wdir", "/tmp"], "only_here.py"):
             with self.subTest(words=words):
-                done = self.assertEnds(self.run_job(*words, "-H", "head:1,node1:1", "python3", "/tmp/only_here.py"), 127)
+                done = self.assertEnds(self.run_job(*words, "-H", "head:1,node1:1", "python3", script), 127)
                 self.assertIn("node1: script '/tmp/only_here.py' cannot be read: No such file", done.out + done.err)
                 self.assertNotIn("head: script", done.out + done.err)
 

@@ -50,6 +50,13 @@ TEST_CASE("words of mpirun, srun and torchrun that mean nothing here are answere
        "--bind-to: 'l2cache' is not one of none, core, l3cache, numa, socket, auto | write --bind-to l3cache "
        "or "
        "core, or --cpus-per-rank N"},
+      // Not the beginning of horovodrun's --timeline-filename.
+      {{"--time", "10", "./train"},
+       "unknown flag '--time' | write --timeout TIME (srun's 10 are minutes: 10m)"},
+      {{"--time=10", "-np", "2", "./train"},
+       "unknown flag '--time' | write --timeout TIME (srun's 10 are minutes: 10m)"},
+      {{"--exclude", "b", "./train"},
+       "unknown flag '--exclude' | write -H a,b with the hosts that are to be used"},
       {{"-H", "a,b", "--nnodes", "3", "--nproc-per-node", "2", "./train"},
        "--nnodes 3, but the job has 2 hosts | name more hosts, or lower --nnodes"},
   };

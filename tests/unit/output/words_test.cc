@@ -100,7 +100,7 @@ TEST_SUITE("output.words") {
   TEST_CASE("a restart is told with what follows, and what is left of them") {
     notice::Restarting it{Generation{2}, cause::HostLost{gpu2, "gone"}, false, Follows::others_go_on, 2, 10,
                           seconds(3600)};
-    CHECK(lines(it) == Lines{"gpu2 lost (gone); the others go on without it in the next generation (restart "
+    CHECK(lines(it) == Lines{"gpu2 lost (gone); the others go on in the next generation (restart "
                              "2 of 10 in 1h00m)"});
     it.was_up = false;
     it.follows = Follows::all_start_anew;
