@@ -3,6 +3,7 @@ import array
 import gc
 import os
 import threading
+import time
 
 import trainrun
 from trainrun import _work
@@ -45,6 +46,36 @@ heard = []
 work.wait()
 work.then(heard.append)
 assert heard == [None]
+
+# What is called at an end may wait for another end, of a work that it starts or of one that was started before.
+def barrier():
+    return _work.Started(world._group, [_work.call(_work.BARRIER)])
+
+
+def nested(depth):
+    ended, inner = threading.Event(), []
+    outer, before = barrier(), barrier()
+
+    def called(error):
+        heard_before = threading.Event()
+        before.then(lambda _: heard_before.set())
+        inner.append(error is None and heard_before.wait(60) and (depth == 1 or nested(depth - 1)))
+        ended.set()
+    outer.then(called)
+    return ended.wait(60) and inner == [True]
+
+
+for _ in range(20):
+    assert nested(1) and nested(4)
+# Those that were needed for it alone are gone, and ends are told of in their order.
+until = time.monotonic() + 60
+while len([thread for thread in threading.enumerate() if thread.name == "trainrun-works"]) > 2:
+    assert time.monotonic() < until, threading.enumerate()
+    barrier().wait()
+order, last = [], threading.Event()
+for i in range(50):
+    barrier().then(lambda _, i=i: (order.append(i), i == 49 and last.set()))
+assert last.wait(60) and order == sorted(order), order
 
 # Wrong ones say so, where they are started or where they are waited for.
 for wrong in (_work.call(77), _work.call(_work.SEND, address, None, 1, F32, root=99), _work.call(_work.BROADCAST, None, None, 5, F32)):

@@ -1,10 +1,11 @@
-"""Operations that are started and go on by themselves (trainrun_work.h), and the thread that hears of their ends."""
+"""Operations that are started and go on by themselves (trainrun_work.h), and the threads that hear of their ends."""
 import atexit
 import ctypes
 import itertools
 import os
 import select
 import threading
+import time
 from ctypes import POINTER, Structure, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from trainrun._library import check, declare, lib
@@ -39,41 +40,77 @@ def call(kind, give=None, get=None, count=0, dtype=0, op=0, root=0, before=0, af
     return Call(ctypes.sizeof(Call), kind, dtype, op, root, 0, give, get, count, before, after, array(in_counts), array(out_counts))
 
 
+_PATIENCE = 0.001  # seconds in which what is called at an end usually returns
+
+
 class _Ear:
-    """A thread that is told of the ends of works, and keeps what they need until then."""
+    """Threads that are told of the ends of works, and keep what they need until then. One after another they tell of an end; what
+    they call may wait for the end of another work, of which the next thread tells meanwhile."""
 
     def __init__(self):
         self.completions = c_void_p()
         check(lib.trc_completions_new(ctypes.byref(self.completions)))
         self.works, self.tags = {}, itertools.count(1)
-        self._thread, self._lock = None, threading.Lock()
+        self._threads, self._idle, self._lock = set(), 0, threading.Lock()
+        self._turn = threading.Lock()  # to tell, so that ends are told of in their order
 
     def listen(self):
         """Not before a work was started: in a forked child none is."""
-        if self._thread:
+        if self._threads:
             return
         with self._lock:
-            if self._thread:
+            if self._threads:
                 return
             self._quit, self._wake = os.pipe()
-            self._thread = threading.Thread(target=self._hear, name="trainrun-works", daemon=True)
-            self._thread.start()
+            self._ends, self._end = select.epoll(), lib.trc_completions_descriptor(self.completions)
+            # Oneshot: an end wakes one thread, which arms it again when it has taken the end and its turn.
+            self._ends.register(self._end, select.EPOLLIN | select.EPOLLONESHOT)
+            self._ends.register(self._quit, select.EPOLLIN)
+            self._add()
             # A thread that still runs when the interpreter is taken apart could not be stopped in torch's C++.
             atexit.register(self._stop, os.getpid())
 
+    def _add(self):
+        thread = threading.Thread(target=self._hear, name="trainrun-works", daemon=True)
+        self._threads.add(thread)
+        self._idle += 1
+        thread.start()
+
     def _hear(self):
-        ends, tag = select.poll(), c_uint64()
-        ends.register(lib.trc_completions_descriptor(self.completions), select.POLLIN)
-        ends.register(self._quit, select.POLLIN)
-        while not any(descriptor == self._quit for descriptor, _ in ends.poll()):
-            while lib.trc_completions_next(self.completions, ctypes.byref(tag)):
-                self.works.pop(tag.value).settle()
+        tag = c_uint64()
+        while not any(descriptor == self._quit for descriptor, _ in self._ends.poll()):
+            with self._lock:
+                self._idle -= 1
+            turn = self._turn
+            if not turn.acquire(timeout=_PATIENCE):  # what its owner calls may wait for this very end: it gets no other turn
+                turn = self._turn = threading.Lock()
+                turn.acquire()
+            try:
+                ended = self.works.pop(tag.value) if lib.trc_completions_next(self.completions, ctypes.byref(tag)) else None
+                self._ends.modify(self._end, select.EPOLLIN | select.EPOLLONESHOT)
+                if ended is not None:
+                    ended.settle(self._stand_by)
+            finally:
+                turn.release()
+            with self._lock:
+                if self._idle == 2:  # one that waits in its place is enough
+                    self._threads.discard(threading.current_thread())
+                    return
+                self._idle += 1
+
+    def _stand_by(self):
+        """Another thread is there for the next end while this one calls what may wait."""
+        with self._lock:
+            if self._idle == 0:
+                self._add()
 
     def _stop(self, pid):
         if pid != os.getpid():
             return
         os.write(self._wake, b"q")
-        self._thread.join(1)
+        until = time.monotonic() + 1
+        for thread in list(self._threads):
+            thread.join(max(0, until - time.monotonic()))
         if self.works:  # the library may still write to their buffers, until the process has ended
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.works))
 
@@ -148,7 +185,7 @@ class Started:
                 return
         function(self._error)
 
-    def settle(self):
+    def settle(self, before_it_calls=None):
         """After its end, by whoever comes first: the user or the ear."""
         with self._lock:
             if self._settled:
@@ -165,6 +202,8 @@ class Started:
                 self._error = error
             self._settled, self._keep, self._finish, self._told = True, None, None, None
             waiting, self._then = self._then, None
+        if waiting and before_it_calls is not None:
+            before_it_calls()
         for function in waiting:
             function(self._error)
         return self._error

@@ -112,6 +112,7 @@ def table():
     halves()
     splits()
     watched()
+    nested()
     print(f"rank {RANK} of {SIZE}: {good} as gloo; did not run: {sorted(OURS - ran)}", flush=True)
 
 
@@ -248,6 +249,17 @@ def splits():
         assert RANK == 1
     except trainrun.Unsupported as error:
         assert RANK != 1 and "try: new_group" in str(error), error
+
+
+def nested():
+    """What follows a future may wait for another one, as DDP's hook for PowerSGD does."""
+    def after(depth):
+        if depth == 0:
+            return torch.zeros(1)
+        summed = dist.all_reduce(torch.ones(4), async_op=True).get_future().then(lambda future: future.value()[0] + after(depth - 1)[0])
+        return summed.wait()
+    for _ in range(20):
+        assert torch.equal(after(3), torch.full((4,), 3.0 * SIZE)), after(3)
 
 
 def watched():
