@@ -38,9 +38,12 @@ class _Elements:
 
     def __init__(self, buffer, dtype=None, writable=True):
         self.address, size, own, self._keep = pinned(buffer, writable)
+        if dtype is not None and dtype not in _DTYPES:
+            raise ValueError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
         self.dtype = own if dtype is None else _DTYPES[dtype]
         if self.dtype is None:
-            raise ValueError(f"elements of format {memoryview(buffer).format!r} cannot be exchanged; try: dtype=...")
+            raise ValueError(f"elements of format {memoryview(buffer).format!r} cannot be exchanged; try: another type, one of "
+                             f"{', '.join(_DTYPES)}, or dtype= with the one that the bytes are")
         if size % _WIDTHS[self.dtype]:
             raise ValueError(f"{size} bytes are no whole number of elements")
         self.count = size // _WIDTHS[self.dtype]
