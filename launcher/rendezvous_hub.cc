@@ -71,25 +71,27 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                       turn_away(connection, why, &Events::torch_refused);
                     },
                     [this](std::uint32_t connection) { return unsent(connection); }}),
-      horovod_(
-          {[this](std::uint32_t connection, const std::string& bytes) {
-             // The one reply; it goes with the end.
-             if (const auto it = streams_.find(connection); it != streams_.end()) it->second.queue = bytes;
-           },
-           [this](std::uint32_t connection, const std::string& why) {
-             if (why.empty()) return close(connection);
-             turn_away(connection, why, &Events::horovod_refused);
-           },
-           [this](Rank rank) { post(&Events::joined, generation_, rank); },
-           [this] { post(&Events::horovod_formed, generation_); },
-           [this](WorkerId worker) {
-             notifier_.interrupted();
-             post(&Events::waits, generation_, worker);
-           },
-           [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); },
-           [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); },
-           [this](std::uint32_t connection, const std::string& value) { keep_addresses(connection, value); },
-           [this](Rank rank) { post(&Events::horovod_deserted, generation_, rank); }}),
+      horovod_({[this](std::uint32_t connection, const std::string& bytes) {
+                  // The one reply; it goes with the end.
+                  if (const auto it = streams_.find(connection); it != streams_.end())
+                    it->second.queue = bytes;
+                },
+                [this](std::uint32_t connection, const std::string& why) {
+                  if (why.empty()) return close(connection);
+                  turn_away(connection, why, &Events::horovod_refused);
+                },
+                [this](Rank rank) { post(&Events::joined, generation_, rank); },
+                [this] { post(&Events::horovod_formed, generation_); },
+                [this](WorkerId worker) {
+                  notifier_.interrupted();
+                  post(&Events::waits, generation_, worker);
+                },
+                [this](WorkerId worker) { post(&Events::horovod_hopeless, worker); },
+                [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); },
+                [this](Rank rank) { post(&Events::horovod_deserted, generation_, rank); },
+                [this](std::uint32_t connection, const std::string& value) {
+                  keep_addresses(connection, value);
+                }}),
       notifier_(loop, {std::move(open), send_,
                        [this](WorkerId worker, const std::string& why) {
                          post(&Events::horovod_unreachable, worker, why);

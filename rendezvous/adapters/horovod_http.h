@@ -43,10 +43,10 @@ class HorovodHttp {
     std::function<void(WorkerId)> waits = nullptr, hopeless = nullptr;
     // Where an elastic rank can be notified, as it has written that down; see horovod_notice.h.
     std::function<void(WorkerId, const std::string& value)> listens = nullptr;
-    // A rank's addresses for a mesh of the current generation; what they are in is gloo_address.h's.
-    std::function<void(std::uint32_t connection, const std::string& value)> meets = nullptr;
     // It has left without having come to a mesh that others wait in. Told once.
     std::function<void(Rank)> deserted = nullptr;
+    // A rank's addresses for a mesh of the current generation; what they are in is gloo_address.h's.
+    std::function<void(std::uint32_t connection, const std::string& value)> meets = nullptr;
   };
   using Seat = HorovodSeat;
   // Of one generation: keys and values together.

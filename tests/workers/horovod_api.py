@@ -1,5 +1,6 @@
 """Horovod's API on trainrun's collectives, one verb a group of operations. Each rank makes the tensors of all by itself, and
 compares what it gets with a reference that it forms in double or in whole numbers. horovod_api.py VERB [ARGUMENT]"""
+import argparse
 import json
 import os
 import signal
@@ -282,6 +283,12 @@ def objects():
     for of, got in enumerate(hvd.allgather_object(thing(rank))):
         same(got, thing(of))
     assert hvd.allgather_object(None) == [None] * size
+    arguments = argparse.Namespace(rate=0.1, sizes=[1, 2])
+    assert hvd.broadcast_object(arguments if rank == 0 else None, 0) == arguments
+    # On the root alone, and the others hear of it: none takes the next operation for this one.
+    refused(trainrun.Unsupported, "the object is a builtins.object, which cannot travel",
+            lambda: hvd.broadcast_object(object() if rank == 0 else None, 0))
+    assert hvd.broadcast_object(7 if rank == 0 else None, 0) == 7
     refused(trainrun.Unsupported, "the object['f'] is a builtins.function, which cannot travel", lambda: hvd.allgather_object({"f": objects}))
 
 

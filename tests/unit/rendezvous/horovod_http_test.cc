@@ -36,7 +36,6 @@ struct Server {
        {},
        {},
        {},
-       {},
        [this](Rank rank) { deserters.push_back(rank); }}};
 
   explicit Server(const Seats& world = three) { http.begin(world); }

@@ -1,5 +1,6 @@
 """state_dicts and other objects on their way to another process: JSON, and beside it the tensors. Nothing is pickled, so what
 is neither is refused, by its name."""
+import argparse
 import ctypes
 import sys
 
@@ -27,6 +28,8 @@ def pack(value, tensors, where):
     if isinstance(value, (list, tuple)) and (kind in (list, tuple) or isinstance(value, torch.Size)):
         parts = [pack(one, tensors, f"{where}[{number}]") for number, one in enumerate(value)]
         return parts if kind is list else {"tuple": parts}
+    if kind is argparse.Namespace:
+        return {"namespace": pack(vars(value), tensors, where)}
     if kind in _SETS.values():
         return {"set": [pack(one, tensors, where) for one in value], "kind": kind.__name__}
     if kind in _BYTES.values():
@@ -35,7 +38,8 @@ def pack(value, tensors, where):
     if numpy and (kind is numpy.ndarray or isinstance(value, numpy.generic)) and not value.dtype.hasobject and not value.dtype.fields:
         return {"array": _described(_of_bytes(value.tobytes()), tensors), "of": value.dtype.str,
                 "shape": None if isinstance(value, numpy.generic) else list(value.shape)}
-    raise unsupported(f"{where} is a {_name(value)}, which cannot travel: numbers, strings, bytes, lists, dicts, sets, tensors and arrays can")
+    raise unsupported(f"{where} is a {_name(value)}, which cannot travel: numbers, strings, bytes, lists, dicts, sets, "
+                      "argparse.Namespace, tensors and arrays can")
 
 
 def unpack(packed, tensors):
@@ -47,6 +51,8 @@ def unpack(packed, tensors):
         return tensors[packed["tensor"]]
     if "tuple" in packed:
         return tuple(unpack(one, tensors) for one in packed["tuple"])
+    if "namespace" in packed:
+        return argparse.Namespace(**unpack(packed["namespace"], tensors))
     if "set" in packed:
         return _SETS[packed["kind"]](unpack(one, tensors) for one in packed["set"])
     if "bytes" in packed:

@@ -1,10 +1,13 @@
-"""Objects that travel between ranks: numbers, strings, bytes, lists, dicts, sets, tensors and arrays of numpy. They are not
-pickled (decision 0065): what is something else is refused, by its name."""
+"""Objects that travel between ranks: numbers, strings, bytes, lists, dicts, sets, argparse.Namespace, tensors and arrays of
+numpy. They are not pickled (decision 0065): what is something else is refused, by its name, on all ranks: one that went on
+would take the next operation for this one."""
 import json
 
 import torch
 
 from trainrun import _work
+from trainrun._library import Unsupported
+from trainrun.torch._foreign import unsupported
 from trainrun.torch._pack import as_bytes, memory_of, pack, room_for, unpack
 from trainrun.torch._plan import Plan
 from trainrun.torch.horovod import _place, _sets
@@ -15,7 +18,11 @@ from trainrun.torch.horovod._operations import allgather_async, synchronize, tol
 def _blob(value, where):
     """One tensor of bytes: the length of the JSON, the JSON, and the tensors one after another."""
     tensors = []
-    text = json.dumps(pack(value, tensors, where)).encode()
+    try:
+        packed = pack(value, tensors, where)
+    except Unsupported as error:
+        tensors, packed = [], {"refused": str(error)}
+    text = json.dumps(packed).encode()
     head = bytearray(len(text).to_bytes(8, "little") + text)
     return torch.cat([torch.frombuffer(head, dtype=torch.uint8), *(as_bytes(tensor.cpu().contiguous()) for tensor in tensors)])
 
@@ -23,6 +30,8 @@ def _blob(value, where):
 def _value(blob):
     length = int.from_bytes(memory_of(blob[:8]), "little")
     packed, rest = json.loads(memory_of(blob[8:8 + length])), blob[8 + length:]
+    if isinstance(packed, dict) and "refused" in packed:
+        raise unsupported(packed["refused"])
     tensors = room_for(packed)
     sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
     for tensor, part in zip(tensors, rest.split(sizes) if sizes else ()):
@@ -44,7 +53,8 @@ def broadcast_object(obj=None, root_rank=0, name=None, process_set=_sets.global_
     blob = _blob(obj, name or "the object") if group.rank == root else None
     length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()]), root)[0])
     blob = _broadcast(group, torch.empty(length, dtype=torch.uint8) if blob is None else blob, root)
-    return obj if group.rank == root else _value(blob)
+    value = _value(blob)  # also where it came from, which may have been refused
+    return obj if group.rank == root else value
 
 
 def allgather_object(obj, name=None, process_set=_sets.global_process_set):
