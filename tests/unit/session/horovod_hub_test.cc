@@ -56,7 +56,7 @@ TEST_CASE("a world of Horovod that has met and failed is broken where its ranks 
     scene.hub->begin({generation}, {member});
     const std::pair<const char*, std::string> all[] = {{"PUT /global/0", address},
                                                        {"PUT /global/rank_0", address},
-                                                       {"PUT /cross_0/0", address},
+                                                       {"PUT /cross_0/0", ""},
                                                        {"DELETE /cross_0/0", ""},
                                                        {"PUT /worker_addresses/h:0", horovod_address}};
     auto stream = 10 * generation;
