@@ -6,9 +6,11 @@ layers DIR DTensor, ZeroRedundancyOptimizer, torch.distributed.checkpoint
 kill HOW   rank 1 kills itself in the middle of: plain, future, ddp
 """
 import datetime
+import gc
 import os
 import signal
 import sys
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -223,6 +225,13 @@ def halves():
     assert torch.equal(future.wait()[0], torch.full((3,), float(SIZE))) and future.done()
     while not work.is_completed():  # by torch's own wrapper, which does not ask the backend for this
         pass
+    value = torch.ones(3)
+    kept, work = weakref.ref(value), dist.all_reduce(value, async_op=True)
+    work.wait()
+    assert work.is_completed()
+    del value, work, future
+    gc.collect()
+    assert kept() is None, "a tensor outlives its operation"
     own = backend.allreduce([torch.ones(3)])
     own.wait()
     assert own.is_completed() and own.is_success() and own.exception() is None

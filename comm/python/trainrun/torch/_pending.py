@@ -8,7 +8,7 @@ from trainrun import _work
 from trainrun._library import Error, Invalid, Unsupported, timed_out
 
 _torchs = Work.is_completed
-_asked = threading.local()  # .pending: whose future was asked for last
+_asked = threading.local()  # .answers: while _is_completed asks, the Pending that has heard it
 
 ends = []  # how the world has ended, as futures were told: torch keeps the words alone
 
@@ -47,7 +47,8 @@ class Pending(Work):
         return self._result
 
     def get_future(self):
-        _asked.pending = self
+        if getattr(_asked, "answers", None) is not None:
+            _asked.answers.append(self)
         if self._future is None:
             ended, result = torch.futures.Future(), self._result
 
@@ -71,12 +72,14 @@ def _is_completed(work):
     """torch gives the program a wrapper of its own, which asks a Pending for its future and not for this."""
     if _torchs(work):
         return True
-    _asked.pending = None
+    answers = _asked.answers = []
     try:
         work.get_future()
     except RuntimeError:  # of a backend without futures
         return False
-    return _asked.pending is not None and _asked.pending.is_completed()
+    finally:
+        _asked.answers = None  # nothing keeps a Pending, and with it tensors, alive
+    return bool(answers) and answers[0].is_completed()
 
 
 Work.is_completed = _is_completed
