@@ -1,7 +1,5 @@
 #include "launcher/agent/break_connections.h"
 
-#include <dirent.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -9,36 +7,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <set>
-#include <string_view>
 #include <utility>
 
+#include "launcher/agent/socket_owner.h"
 #include "launcher/base/fd.h"
-#include "launcher/base/strings.h"
 
 namespace trainrun::agent {
 namespace {
-
-struct Descriptor {
-  int number = -1;
-  std::string socket{};  // as the kernel names it
-};
-
-std::vector<Descriptor> sockets_of_process(pid_t process) {
-  std::vector<Descriptor> found;
-  const auto folder = fmt::format("/proc/{}/fd", process);
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir(folder.c_str()), ::closedir);
-  if (!all) return found;
-  while (const auto* entry = ::readdir(all.get())) {
-    const auto number = parse_unsigned<std::uint32_t>(entry->d_name);
-    char target[64]{};
-    const auto path = fmt::format("{}/{}", folder, entry->d_name);
-    if (!number || ::readlink(path.c_str(), target, sizeof target - 1) <= 0) continue;
-    if (std::string_view(target).starts_with("socket:")) found.push_back({static_cast<int>(*number), target});
-  }
-  return found;
-}
 
 int option_of(int socket, int name) {
   int value = -1;
@@ -78,20 +54,20 @@ std::vector<std::string> ends_of(int socket) {
 
 std::size_t break_connections(const std::vector<std::string>& ends, const std::vector<pid_t>& processes) {
   const std::set<std::string> wanted(ends.begin(), ends.end());
-  std::set<std::string> seen;  // forked processes share sockets
+  std::set<std::uint64_t> seen;  // forked processes share sockets
   std::size_t broken = 0;
   for (const auto process : processes) {
     const Fd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
     if (!handle) continue;
-    for (const auto& [number, name] : sockets_of_process(process)) {
-      if (!seen.insert(name).second) continue;
-      const Fd socket(static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), number, 0U)));
-      if (!socket) continue;
-      const auto its = ends_of(socket.get());
+    each_socket(std::to_string(process), [&](int descriptor, std::uint64_t inode) {
+      if (!seen.insert(inode).second) return false;
+      const Fd socket(static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), descriptor, 0U)));
+      const auto its = socket ? ends_of(socket.get()) : std::vector<std::string>();
       const bool is_meant =
           std::any_of(its.begin(), its.end(), [&](const std::string& end) { return wanted.contains(end); });
       if (is_meant && ::shutdown(socket.get(), SHUT_RDWR) == 0) ++broken;
-    }
+      return false;
+    });
   }
   return broken;
 }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -13,10 +12,8 @@
 
 namespace trainrun::agent {
 
-namespace {
-
-// Until `taken` has seen enough.
-void each_socket(const std::string& process, const std::function<bool(std::uint64_t)>& taken) {
+void each_socket(const std::string& process,
+                 const std::function<bool(int descriptor, std::uint64_t inode)>& taken) {
   constexpr std::string_view prefix = "socket:[";
   const auto descriptors = fmt::format("/proc/{}/fd", process);
   const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir(descriptors.c_str()), ::closedir);
@@ -28,16 +25,15 @@ void each_socket(const std::string& process, const std::function<bool(std::uint6
     std::string_view word(target);
     if (!word.starts_with(prefix)) continue;
     word.remove_prefix(prefix.size());
+    const auto descriptor = parse_unsigned<std::uint32_t>(entry->d_name);
     const auto inode = parse_unsigned<std::uint64_t>(word.substr(0, word.find(']')));
-    if (inode && taken(*inode)) return;
+    if (descriptor && inode && taken(static_cast<int>(*descriptor), *inode)) return;
   }
 }
 
-}  // namespace
-
 std::set<std::uint64_t> sockets_of(const std::string& process) {
   std::set<std::uint64_t> found;
-  each_socket(process, [&](std::uint64_t inode) {
+  each_socket(process, [&](int, std::uint64_t inode) {
     found.insert(inode);
     return false;
   });
@@ -46,7 +42,7 @@ std::set<std::uint64_t> sockets_of(const std::string& process) {
 
 bool has_socket(const std::string& process, const std::set<std::uint64_t>& inodes) {
   bool found = false;
-  each_socket(process, [&](std::uint64_t inode) { return found = inodes.contains(inode); });
+  each_socket(process, [&](int, std::uint64_t inode) { return found = inodes.contains(inode); });
   return found;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,7 +14,12 @@
 
 namespace trainrun::agent {
 
-// All that it has; empty also where its descriptors are not ours to see. `process`: a name in /proc.
+// Each that a process has, by its descriptor there and its inode, until `taken` has seen enough. None also
+// where its descriptors are not ours to see. `process`: a name in /proc.
+void each_socket(const std::string& process,
+                 const std::function<bool(int descriptor, std::uint64_t inode)>& taken);
+
+// All that it has; empty also where its descriptors are not ours to see.
 std::set<std::uint64_t> sockets_of(const std::string& process);
 
 // Whether it has one of these. False also where its descriptors are not ours to see.
