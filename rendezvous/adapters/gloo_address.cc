@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <set>
+#include <utility>
 
 namespace trainrun::rendezvous {
 namespace {
@@ -42,9 +43,14 @@ std::string ipv6(std::string_view bytes) {
 
 std::vector<std::string> gloo_addresses(std::string_view value) {
   std::set<std::string> found;
-  for (; value.size() >= sizeof(sockaddr_in); value.remove_prefix(1))
-    for (auto& address : {ipv4(value), ipv6(value)})
-      if (!address.empty()) found.insert(address);
+  // Most of it is zero.
+  constexpr char families[] = {AF_INET, AF_INET6};
+  for (auto at = value.find_first_of(families, 0, sizeof families); at != value.npos;
+       at = value.find_first_of(families, at + 1, sizeof families)) {
+    const auto rest = value.substr(at);
+    auto address = value[at] == AF_INET ? ipv4(rest) : ipv6(rest);
+    if (!address.empty()) found.insert(std::move(address));
+  }
   return {found.begin(), found.end()};
 }
 
