@@ -7,7 +7,7 @@ from interop import LONG, InteropTest, harness
 from environments import horovod_python, versions
 
 WORLD = r"world of (\d): rank (\d), (\d) of \d here, \d of \d across, from step (\d+), pid (\d+)"
-# Of a rank that waits for one that has gone on without it.
+# Gloo's time-out, for which a rank that waits for one that has gone on would stand still: nobody does.
 PATIENCE = ("-x", "HOROVOD_GLOO_TIMEOUT_SECONDS=300", "-x", "OMP_NUM_THREADS=1")
 
 

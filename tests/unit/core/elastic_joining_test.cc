@@ -43,6 +43,13 @@ TEST_SUITE("core.elastic joining") {
       bench.lose(1);
       CHECK(freed() == 1);
     }
+    SUBCASE("a host leaves: all of them leave the world by themselves") {
+      bench.tell(HostLeaving{HostIndex{1}, "SIGTERM"});
+      for (const std::uint32_t rank : {0u, 1u, 2u, 3u})
+        bench.tell(MemberWaits{Generation{1}, bench.at(rank)});
+      CHECK(bench.count<EndGeneration>() == 1);
+      CHECK(freed() == 0);
+    }
     SUBCASE("the user ends the job") {
       bench.tell(UserSignal{SIGTERM});
       CHECK(bench.count<EndGeneration>() == 1);
