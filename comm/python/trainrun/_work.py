@@ -40,7 +40,7 @@ def call(kind, give=None, get=None, count=0, dtype=0, op=0, root=0, before=0, af
     return Call(ctypes.sizeof(Call), kind, dtype, op, root, 0, give, get, count, before, after, array(in_counts), array(out_counts))
 
 
-_PATIENCE = 0.001  # seconds in which what is called at an end usually returns
+_PATIENCE = 0.001  # seconds in which what is called at an end usually returns; of what takes longer, the order is not kept
 
 
 class _Ear:
@@ -52,7 +52,7 @@ class _Ear:
         check(lib.trc_completions_new(ctypes.byref(self.completions)))
         self.works, self.tags = {}, itertools.count(1)
         self._threads, self._idle, self._lock = set(), 0, threading.Lock()
-        self._turn = threading.Lock()  # to tell, so that ends are told of in their order
+        self._turn = threading.Lock()  # to tell, so that one thread does it and not many
 
     def listen(self):
         """Not before a work was started: in a forked child none is."""
@@ -82,7 +82,7 @@ class _Ear:
             with self._lock:
                 self._idle -= 1
             turn = self._turn
-            if not turn.acquire(timeout=_PATIENCE):  # what its owner calls may wait for this very end: it gets no other turn
+            if not turn.acquire(timeout=_PATIENCE):  # what its owner calls may wait for this very end
                 turn = self._turn = threading.Lock()
                 turn.acquire()
             try:

@@ -18,6 +18,7 @@
 
 #include "launcher/base/fd.h"
 #include "rendezvous/job_key.h"
+#include "tests/unit/comm/no_sigpipe.h"
 #include "tests/unit/rendezvous/server.h"
 
 namespace trainrun {
@@ -92,6 +93,7 @@ class Fleet {
     const auto pid = ::fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
+      ::signal(SIGPIPE, SIG_DFL);
       ::dup2(in->first.get(), 0);
       ::dup2(out->second.get(), 1);
       ::execve(argv[0], argv.data(), envp.data());
@@ -101,8 +103,9 @@ class Fleet {
   }
   void tell(std::uint32_t worker, const std::string& line) {
     const auto text = line + "\n";
-    REQUIRE(::write(processes_.at(worker).in.get(), text.data(), text.size()) ==
-            static_cast<ssize_t>(text.size()));
+    const auto& process = processes_.at(worker);
+    REQUIRE_MESSAGE(::write(process.in.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()),
+                    "worker ", worker, " has ended and is told to ", line, ": ", process.transcript);
   }
   void tell_all(const std::string& line) {
     for (const auto worker : workers_) tell(worker, line);
@@ -184,6 +187,7 @@ class Fleet {
     std::string unread, transcript{};
   };
 
+  NoSigpipe ignored_;
   bool one_host_;
   std::vector<std::string> command_, environment_;
   std::string directory_ = "/tmp/trainrun-test-XXXXXX";

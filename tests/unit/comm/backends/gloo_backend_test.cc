@@ -5,8 +5,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <future>
+
+#include "tests/unit/comm/no_sigpipe.h"
 
 using namespace trainrun::comm;
 using std::chrono::seconds;
@@ -14,15 +15,6 @@ using std::chrono::seconds;
 namespace {
 
 Deadline in(seconds time) { return std::chrono::steady_clock::now() + time; }
-
-// Gloo writes to connections that are gone; with it a world ignores the signal.
-struct NoSigpipe {
-  NoSigpipe() : before(std::signal(SIGPIPE, SIG_IGN)) {}
-  ~NoSigpipe() { std::signal(SIGPIPE, before); }
-  NoSigpipe(const NoSigpipe&) = delete;
-  NoSigpipe& operator=(const NoSigpipe&) = delete;
-  void (*before)(int);
-};
 
 // Two ranks of one process.
 struct Pair {
@@ -33,7 +25,7 @@ struct Pair {
     REQUIRE(ranks[0]->connect({ranks[1]->blob()}, in(seconds(60))));
     REQUIRE(other.get());
   }
-  NoSigpipe ignored;  // until they are gone
+  trainrun::NoSigpipe ignored;  // until they are gone
   std::vector<std::unique_ptr<GlooBackend>> ranks;
 };
 

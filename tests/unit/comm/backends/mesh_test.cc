@@ -8,6 +8,7 @@
 
 #include "comm/backends/gloo/gloo_backend.h"
 #include "comm/backends/gloo/neighbours.h"
+#include "tests/unit/comm/no_sigpipe.h"
 #include "tests/unit/rendezvous/server.h"
 
 using namespace trainrun;
@@ -40,6 +41,7 @@ class Mesh {
   GlooBackend& at(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
 
  private:
+  NoSigpipe ignored_;  // until they are gone
   std::vector<std::unique_ptr<GlooBackend>> ranks_;
 };
 

@@ -15,6 +15,7 @@
 #include "comm/backends/local_backend.h"
 #include "comm/backends/shm/shm_backend.h"
 #include "comm/group.h"
+#include "tests/unit/comm/no_sigpipe.h"
 
 namespace trainrun::comm {
 
@@ -126,6 +127,7 @@ class Ranks {
   [[nodiscard]] int size() const { return size_; }
 
  private:
+  NoSigpipe ignored_;  // until they are gone
   int size_;
   std::vector<std::unique_ptr<Group>> groups_;
 };
