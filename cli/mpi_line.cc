@@ -185,6 +185,7 @@ class Reader {
     if (!meant) return tl::unexpected(meant.error());
     out_.show_hosts |= meant->show_hosts;
     out_.show_ranks |= meant->show_ranks;
+    out_.names_agent |= meant->names_agent;
     if (meant->not_by_ssh && !out_.not_by_ssh) out_.not_by_ssh = std::move(meant->not_by_ssh);
     for (auto& setting : meant->settings) {
       const bool for_all = meant->for_all && setting.option == Option::export_name;
@@ -218,7 +219,7 @@ bool has(const MpiLine& line, Option option) {
 }
 
 void add_environment(MpiLine& line, const Inputs& inputs) {
-  auto meant = read_mpi_environment(line.ways, inputs);
+  auto meant = read_mpi_environment(line.ways, inputs, line.names_agent);
   line.environment = std::move(meant.settings);
   line.show_hosts |= meant.show_hosts;
   line.show_ranks |= meant.show_ranks;

@@ -22,6 +22,7 @@ struct MpiLine {
   std::vector<Setting> defaults{};     // the weakest layer
   std::vector<std::string> notes{};    // of values that mean something else here
   bool show_hosts = false, show_ranks = false;
+  bool names_agent = false;           // the remote shell
   std::optional<Error> not_by_ssh{};  // what ends a job that reaches a host by it
 };
 Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs);

@@ -124,6 +124,7 @@ Result<Meant> meant_as_parameter(const MpiFlag& row, const std::string& spelled,
 
 Meant meant_of_ssh(std::string_view parameter, const std::string& value, const std::string& spelled) {
   Meant out;
+  out.names_agent = is_remote_shell(parameter);
   if (auto settings = read_remote_shell(parameter, value, spelled))
     out.settings = std::move(*settings);
   else
@@ -131,11 +132,12 @@ Meant meant_of_ssh(std::string_view parameter, const std::string& value, const s
   return out;
 }
 
-Meant read_mpi_environment(Ways ways, const Inputs& inputs) {
+Meant read_mpi_environment(Ways ways, const Inputs& inputs, bool names_agent) {
   Meant out;
   for (const auto& [name, value] : inputs.environment) {
     if (value.empty()) continue;
     if (ways == Ways::open_mpi && is_about_remote_shell(parameter_of(name))) {
+      if (names_agent && is_remote_shell(parameter_of(name))) continue;
       auto meant = meant_of_ssh(parameter_of(name), value, name);
       std::move(meant.settings.begin(), meant.settings.end(), std::back_inserter(out.settings));
       if (!out.not_by_ssh) out.not_by_ssh = std::move(meant.not_by_ssh);

@@ -21,8 +21,8 @@ Result<Meant> meant_as_parameter(const MpiFlag& row, const std::string& spelled,
                                  Ways ways, const std::vector<EnvVar>& environment);
 
 // Those of the environment: a layer of settings beneath all that are our own. What cannot be obeyed has a
-// note, since it may be a site's and not this user's.
-Meant read_mpi_environment(Ways ways, const Inputs& inputs);
+// note, since it may be a site's and not this user's. `names_agent`: the line names the remote shell.
+Meant read_mpi_environment(Ways ways, const Inputs& inputs, bool names_agent);
 
 // plm_rsh_agent and plm_rsh_args: what cannot be had is told in not_by_ssh.
 Meant meant_of_ssh(std::string_view parameter, const std::string& value, const std::string& spelled);

@@ -20,6 +20,7 @@ struct Meant {
   bool for_all = false;                         // of several programs
   bool yields = false;                          // to a flag of the same meaning
   bool show_hosts = false, show_ranks = false;  // before the start
+  bool names_agent = false;                     // the remote shell
   std::optional<Error> not_by_ssh{};            // where a host is reached by it
 };
 

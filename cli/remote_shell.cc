@@ -103,13 +103,14 @@ class Reader {
 }  // namespace
 
 bool is_about_remote_shell(std::string_view parameter) {
-  return is_in(agents, parameter) || is_in(arguments, parameter);
+  return is_remote_shell(parameter) || is_in(arguments, parameter);
 }
+bool is_remote_shell(std::string_view parameter) { return is_in(agents, parameter); }
 
 Result<std::vector<Setting>> read_remote_shell(std::string_view parameter, const std::string& value,
                                                const std::string& spelled) {
   Reader reader(spelled);
-  if (!is_in(agents, parameter)) return reader.read(words_of(value));
+  if (!is_remote_shell(parameter)) return reader.read(words_of(value));
   // Several with ':' between them; the first that is there is taken, and that is ssh.
   for (const auto agent : split(value, ':')) {
     auto words = words_of(agent);

@@ -11,6 +11,7 @@
 namespace trainrun::cli {
 
 bool is_about_remote_shell(std::string_view parameter);
+bool is_remote_shell(std::string_view parameter);  // it names the program
 
 // `spelled` is how the user named the parameter. The Error tells what cannot be had; it matters only where a
 // host is reached by ssh.

@@ -88,6 +88,7 @@ class Controller {
   void perform(const core::Arm&);
   void perform(const core::Disarm&);
   void forget_survived_errors();
+  void advise(const core::notice::Restarting& restarting);
   void perform(const core::Tell&);
   void perform(const core::Finish&);
 
@@ -135,6 +136,7 @@ class Controller {
 
   core::WorldStart world_;          // that runs or is being formed
   std::set<std::string> refusals_;  // of clients at doors, that were told
+  std::set<std::string> advice_;    // that was given at restarts
   bool told_of_horovod_ = false;    // that what it can go on after ends this job
   const HostIndex likely_first_;    // of rank 0 in the first world: asked for a port with its greeting
   core::MasterPort port_;

@@ -6,13 +6,20 @@
 #include <unordered_set>
 #include <utility>
 
+#include "launcher/base/advice.h"
 #include "launcher/base/check.h"
 #include "launcher/controller.h"
 #include "launcher/core/binding.h"
 #include "launcher/io/clock.h"
+#include "launcher/output/failure_advice.h"
 #include "launcher/output/words.h"
 
 namespace trainrun {
+namespace {
+
+constexpr std::size_t most_advice = 8;  // in one job
+
+}  // namespace
 
 // ---- what the brain orders
 
@@ -199,7 +206,23 @@ void Controller::perform(const core::Tell& order) {
   if (const auto* seen = std::get_if<core::notice::RankInspected>(&order.notice))
     if (const auto stack = stacks_.extract(seen->who.worker))
       console_.show_stack(seen->who.rank, stack.mapped());
+  if (const auto* restarting = std::get_if<core::notice::Restarting>(&order.notice)) advise(*restarting);
   if (std::holds_alternative<core::notice::GenerationFormed>(order.notice)) forget_survived_errors();
+}
+
+// What the last words of a rank know a cure for fails again after each restart: the cure is not kept for the
+// report.
+void Controller::advise(const core::notice::Restarting& restarting) {
+  const auto* failed = std::get_if<core::cause::RankFailed>(&restarting.cause);
+  if (failed == nullptr || failed->status.kind != ExitStatus::Kind::exited) return;
+  const auto& who = failed->who;
+  core::Failure failure;
+  failure.worker = who.worker, failure.rank = who.rank, failure.host = who.host.index;
+  failure.status = failed->status;
+  const bool raised = console_.raised(who.worker) || recorded_.contains(who.worker);
+  const auto advice = output::advise(job_, failure, who.host.name, words_of(who.worker), raised);
+  if (advice.hint.empty() || advice.where || advice_.size() == most_advice) return;
+  if (advice_.insert(advice.hint).second) console_.say(trainrun::advice(advice.hint));
 }
 
 // What survivors wrote when they lost a peer says nothing of what ends them later.

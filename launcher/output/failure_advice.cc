@@ -182,7 +182,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
         return {status.describe(), against_taken_port(job, host)};
       if (signal_in(status) == SIGPIPE) return {describe_exit(status), std::string(against_closed_pipe)};
       if (raised && signal_in(status) == 0) return advise_exception(job, status, host, cause.rank, words);
-      return {describe_exit(status), where_to_look(job, status, cause.rank)};
+      return {describe_exit(status), where_to_look(job, status, cause.rank), true};
     case ExitStatus::Kind::lost:
       return {status.describe(), ""};
     case ExitStatus::Kind::aborted:

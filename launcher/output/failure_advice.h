@@ -11,8 +11,9 @@
 namespace trainrun::output {
 
 struct Advice {
-  std::string how;   // replaces the plain description when the evidence says more
-  std::string hint;  // empty: none is known
+  std::string how;     // replaces the plain description when the evidence says more
+  std::string hint;    // empty: none is known
+  bool where = false;  // the hint tells only where to look
 };
 
 // `words` are its last ones, or those of the exception that it wrote down; `raised`: an exception was the

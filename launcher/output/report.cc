@@ -247,9 +247,12 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
       lines.push_back(
           fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));
       add_hint(lines, advice.empty()
-                          ? fmt::format("{}; a slow step or start needs a longer --hang-timeout",
+                          ? fmt::format("{}{}",
                                         job.quiet ? "run it without -q to see what each rank does then"
-                                                  : "see the evidence above")
+                                                  : "see the evidence above",
+                                        job.elastic.hang_timeout
+                                            ? "; a slow step or start needs a longer --hang-timeout"
+                                            : "")
                           : advice);
       break;
     case Outcome::Kind::unfinished:

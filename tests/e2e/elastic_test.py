@@ -108,6 +108,13 @@ class Restarts(ElasticTest):
         self.assertSays(self.assertEnds(done, 1), "4 generations; 3 restarts")
         self.assertInOrder(done.err, "restart 1 of 3", "restart 2 of 3", "restart 3 of 3")
 
+    def test_what_helps_is_said_at_the_first_restart_and_once_more_at_the_end(self):
+        done = self.run_job("-np", 1, *RESTARTS, "--max-restarts", 2, "python3", "-c", "import no_such_module")
+        self.assertEnds(done, 1)
+        self.assertInOrder(done.err, "restart 1 of 2", "trainrun: try: it was run by .*: install the module", "generation 2",
+                           "generation 3", "  try         it was run by .*: install the module", "none left")
+        self.assertEqual(done.err.count("install the module"), 2, done.err)
+
     def test_the_only_host_is_used_again_however_often_its_workers_fail(self):
         done = self.run_job("-np", 2, *RESTARTS, "--reset-limit", "10/1s", WORKER, "before", 5, "on", 1, "exit", 7,
                             "--", "wait", "then", "exit", 0)

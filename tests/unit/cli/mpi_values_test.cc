@@ -155,4 +155,8 @@ TEST_CASE("what of ssh cannot be had is refused where a host is reached by it, w
   CHECK(error({"--mca", "plm_rsh_agent", "rsh"}, "a")
             .find("--mca plm_rsh_agent: 'rsh' is not supported | hosts are reached by ssh") == 0);
   CHECK(error({"--mca", "plm_rsh_agent", "sh"}, "localhost") == "no error");
+  const std::vector<EnvVar> rsh = {{"OMPI_MCA_plm_rsh_agent", "rsh"}};
+  CHECK(error({}, "a", rsh).find("OMPI_MCA_plm_rsh_agent: 'rsh' is not supported") == 0);
+  CHECK(error({"--mca", "plm_rsh_agent", "ssh"}, "a", rsh) == "no error");
+  CHECK(error({"--mca", "plm_rsh_args", "-p 99"}, "a", rsh).find("OMPI_MCA_plm_rsh_agent") == 0);
 }
