@@ -101,7 +101,7 @@ struct AskForHosts {
   TRAINRUN_RECORD("ask for hosts") {}
 };
 // The generation is over for whoever waits in the rendezvous. `culprit` has a rank when a worker is the
-// cause. `free_survivors`: it has failed, others stay, and may wait in it for each other.
+// cause. `free_survivors`: it has failed or lost a member, others stay, and may wait in it for each other.
 struct EndGeneration {
   Generation generation;
   std::optional<Rank> culprit;

@@ -194,11 +194,16 @@ void JobMachine::begin_draining(const Disruption& disruption) {
   swept_ = false;
   disarm(Deadline::leave);
   enter(Phase::draining);
+  // Ranks leave a world that changes as planned by themselves, unless one of them dies in it.
+  const auto& counts = world_.counts();
+  const bool all_there = counts.members_that(WorkerState::ordered) +
+                             counts.members_that(WorkerState::spawned) + counts.ended_well ==
+                         counts.members;
   if (world_.begun())
     act(EndGeneration{.generation = world_.generation(),
                       .culprit = disruption.planned ? std::nullopt : culprit(),
                       .cause = disruption.what,
-                      .free_survivors = survivors_stay_ && !disruption.planned});
+                      .free_survivors = survivors_stay_ && !(disruption.planned && all_there)});
   if (!survivors_stay_) {
     act(SignalWorkers{ending_.drain_signal(), false});
     arm(Deadline::grace, now_ + spec_.grace);

@@ -105,6 +105,8 @@ class Judge {
   // judge_ends.cc: the end of an in-place program
   void note_end_of_program(const core::JobEvent& event);
   void note_death(WorkerId id, const ExitStatus& status);
+  void note_who_is_freed(const core::EndGeneration& end);
+  void check_who_was_freed();
   void check_who_goes_on(const core::BeginWorld& begin);
   void check_end_of_program(const core::JobMachine& machine);
   void check_asked(const core::JobMachine& machine);
@@ -248,6 +250,9 @@ class Judge {
   bool done_now_ = false;              // a member of this world exited with 0
   bool done_before_ = false;           // ... of one that this was formed around, less than a minute ago
   bool over_ = false;                  // the generation was ended ...
+  bool freed_ = false;                 // ... and its survivors need not wait for each other in it
+  bool died_in_it_ = false;            // ... after the death of a member, ...
+  bool all_lived_ = false;             // ... or while all were there, for a planned change
   bool asked_now_ = false;             // the latest event: a member asks for its next place
   bool owed_ = false;                  // a failure at the end of a program, for which nothing was charged yet
   bool settled_here_ = false, settles_ = false;  // in this stay in cooling; in this step

@@ -91,4 +91,26 @@ void Judge::check_settle(const JobMachine& machine) {
   settled_here_ = settled_here_ || settles;
 }
 
+// A rank that waits for one which has left a failed world would hear of it by a time-out of its library
+// alone.
+void Judge::note_who_is_freed(const EndGeneration& end) {
+  freed_ = end.free_survivors;
+  died_in_it_ = false;
+  bool all_live = true;
+  for (const auto& [id, worker] : workers_) {
+    if (!is_member(worker) || lives(worker)) continue;
+    all_live = false;
+    died_in_it_ = died_in_it_ || !(worker.finished || (worker.status && worker.status->success()));
+  }
+  all_lived_ = all_live && (std::holds_alternative<cause::HostsChanged>(end.cause) ||
+                            std::holds_alternative<cause::RanksReady>(end.cause) ||
+                            std::holds_alternative<cause::HostLeaves>(end.cause));
+}
+
+void Judge::check_who_was_freed() {
+  if (kept_ && died_in_it_ && !freed_) fail("a member died, and its survivors may wait for each other");
+  if (freed_ && all_lived_) fail("ranks are torn out of a world that was to change as planned");
+  freed_ = died_in_it_ = all_lived_ = false;
+}
+
 }  // namespace trainrun::sim

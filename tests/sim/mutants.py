@@ -41,6 +41,12 @@ MUTANTS = {
         "job_machine_rooms.cc", "room.busy.push_back(world_.at(id).seat.slot);", ";"),
     "minimum_ignored": ("replan.cc", "if (slots < least) return 0;", "if (slots <= 0) return 0;"),
     "maximum_ignored": ("replan.cc", "return std::min(most, std::max(", "return std::min(most + 1, std::max("),
+    "survivors_wait_for_each_other": (
+        "job_machine_disruption.cc", ".free_survivors = survivors_stay_ && !(disruption.planned && all_there)});", "});"),
+    "nobody_is_freed_as_planned": (
+        "job_machine_disruption.cc", "!(disruption.planned && all_there)});", "!disruption.planned});"),
+    "planned_changes_tear_ranks_out": (
+        "job_machine_disruption.cc", "survivors_stay_ && !(disruption.planned && all_there)});", "survivors_stay_});"),
     "generation_used_again": (
         "job_machine_worlds.cc", "const Generation next{world_.generation().value + 1};",
         "const Generation next{std::max(1u, world_.generation().value)};"),

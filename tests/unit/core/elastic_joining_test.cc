@@ -50,6 +50,12 @@ TEST_SUITE("core.elastic joining") {
       CHECK(bench.count<EndGeneration>() == 1);
       CHECK(freed() == 0);
     }
+    SUBCASE("a host that was to leave is gone before they do") {
+      bench.tell(HostLeaving{HostIndex{1}, "SIGTERM"});
+      bench.lose(1);
+      CHECK(bench.count<EndGeneration>() == 1);
+      CHECK(freed() == 1);
+    }
     SUBCASE("the user ends the job") {
       bench.tell(UserSignal{SIGTERM});
       CHECK(bench.count<EndGeneration>() == 1);
