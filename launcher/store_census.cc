@@ -122,6 +122,13 @@ StoreFindings StoreCensus::seen(const wire::StoreSeen& by_agent, Instant now) {
   return alone(std::move(missing));
 }
 
+std::vector<WorkerId> StoreCensus::awaited() const {
+  if (!first_met_ || told_alone_ || !elsewhere().empty()) return {};
+  auto missing = missing_after(*first_met_);
+  std::erase_if(missing, [this](WorkerId it) { return ended_.contains(it); });
+  return missing;
+}
+
 StoreFindings StoreCensus::ended(WorkerId worker, Instant now) {
   ended_.insert(worker);
   if (told_alone_ || traces_ || listened_ || !met_.empty() || ended_.size() < workers_.size()) return {};

@@ -50,6 +50,8 @@ class StoreCensus {
   // had passed.
   StoreFindings seen(const wire::StoreSeen& by_agent, Instant now);
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  // Those that live and have not come so far, while others have; empty also where some may meet elsewhere.
+  [[nodiscard]] std::vector<WorkerId> awaited() const;
 
  private:
   void learn(const wire::StoreSeen& by_agent, Instant now);

@@ -37,7 +37,7 @@ std::string_view to_string(CauseKind kind) {
     case CauseKind::hosts_came:
       return "hosts came";
     case CauseKind::slots_changed:
-      return "slots changed";
+      return "slots changed or filled";
     case CauseKind::ranks_ready:
       return "ranks ready";
     case CauseKind::asked_for:

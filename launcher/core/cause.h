@@ -157,8 +157,11 @@ struct OddRank {
 struct Hung {
   Duration silence{};
   std::vector<RankRef> stopped{};  // by a signal
+  std::vector<RankRef> absent{};   // from where all others wait
   std::optional<OddRank> odd{};
-  TRAINRUN_RECORD("hung") { v("silence", silence), v("stopped", stopped), v("odd", odd); }
+  TRAINRUN_RECORD("hung") {
+    v("silence", silence), v("stopped", stopped), v("absent", absent), v("odd", odd);
+  }
 };
 struct TooFewHosts {
   Duration waited{};

@@ -18,9 +18,10 @@ namespace trainrun::core {
 
 class Inspection {
  public:
-  // All ranks have been silent for so long.
-  void begin(Duration silence) {
+  // All ranks have been silent for so long, and all but the `absent`, if there are any, wait for these.
+  void begin(Duration silence, std::vector<WorkerId> absent = {}) {
     silence_ = silence;
+    absent_ = std::move(absent);
     found_.clear();
     stopped_.clear();
     odd_.reset();
@@ -40,7 +41,9 @@ class Inspection {
   [[nodiscard]] Duration silence() const { return silence_; }
   // Those that are stopped: surely stuck, while of others nobody can tell who makes the rest wait.
   [[nodiscard]] const std::map<WorkerId, RankRef>& stopped() const { return stopped_; }
-  // For whom the others wait, most often.
+  // Those for whom the others wait ...
+  [[nodiscard]] const std::vector<WorkerId>& absent() const { return absent_; }
+  // ... and the one for whom they do most often, where it is not known.
   [[nodiscard]] const std::optional<cause::OddRank>& odd() const { return odd_; }
   // What is told of each rank, in their order.
   [[nodiscard]] std::vector<notice::RankInspected> in_order() const {
@@ -51,6 +54,7 @@ class Inspection {
 
  private:
   Duration silence_{};
+  std::vector<WorkerId> absent_;
   std::vector<notice::RankInspected> found_;
   std::map<WorkerId, RankRef> stopped_;
   std::optional<cause::OddRank> odd_;

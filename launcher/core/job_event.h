@@ -216,7 +216,8 @@ struct RanksAbsent {
 // ---- a world that seems to hang
 struct WorldSilent {
   Duration silence{};
-  TRAINRUN_RECORD("world silent") { v("silence", silence); }
+  std::vector<WorkerId> absent{};  // from PyTorch's store, at which all others wait
+  TRAINRUN_RECORD("world silent") { v("silence", silence), v("absent", absent); }
 };
 // Somebody was heard while they were looked at.
 struct WorldAlive {

@@ -170,8 +170,8 @@ void JobMachine::on(const DeadlinePassed& event) {
       if (phase_ != Phase::running) return;
       restarts_.proved();
       // The others have shown that they go on.
-      if (armed_.contains(Deadline::finish) || !std::exchange(somebody_left_well_, false)) return;
-      return consider_change();  // it may grow again
+      if (!armed_.contains(Deadline::finish)) somebody_left_well_ = false;
+      return consider_change();  // it may grow, or grow again
     case Deadline::finish:
       return end_unfinished();
     case Deadline::newcomers:

@@ -191,7 +191,7 @@ void JobMachine::on(const WorldSilent& event) {
   if (phase_ != Phase::running || armed_.contains(Deadline::inspect))
     return ignore("silence", "nothing runs, or it is being looked at");
   tell(notice::RanksSilent{world_.generation(), event.silence});
-  inspection_.begin(event.silence);
+  inspection_.begin(event.silence, event.absent);
   for (std::uint32_t i = 0; i < roster_.size(); ++i)
     roster_.change({i}, [](HostEntry& it) { it.inspecting = it.state == HostState::ready; });
   act(Inspect{});
@@ -220,7 +220,15 @@ void JobMachine::on(const InspectionDone& event) {
 void JobMachine::inspection_over() {
   for (const auto& it : inspection_.in_order()) tell(it);
   if (phase_ != Phase::running) return;
-  cause::Hung hung{inspection_.silence(), {}, inspection_.odd()};
+  cause::Hung hung{.silence = inspection_.silence(), .odd = inspection_.odd()};
+  for (const auto id : inspection_.absent())
+    if (const auto* worker = world_.find(id); worker != nullptr && worker->survives())
+      hung.absent.push_back(who(*worker));
+  if (hung.absent.empty() && !met_ && world_.counts().joined > 0)
+    for (const auto& [id, worker] : world_.all())
+      if (worker.survives() && worker.state == WorkerState::spawned && !worker.joined)
+        hung.absent.push_back(who(worker));
+  if (!hung.absent.empty()) hung.odd.reset();
   for (const auto& [id, rank] : inspection_.stopped())
     if (const auto* worker = world_.find(id); worker != nullptr && worker->survives())
       hung.stopped.push_back(who(*worker));
@@ -234,6 +242,8 @@ void JobMachine::inspection_over() {
   }
   if (in_place_now()) {
     for (const auto& who : hung.stopped) world_.doom(who.worker, Fate::condemned);
+    if (hung.stopped.empty())
+      for (const auto& who : hung.absent) world_.doom(who.worker, Fate::condemned);
     // What all others have in common, and one does not, is most often that they wait for it.
     const auto* odd = hung.stopped.empty() && hung.odd ? world_.find(hung.odd->who.worker) : nullptr;
     if (odd != nullptr && odd->survives()) world_.doom(odd->id, Fate::condemned);

@@ -262,7 +262,12 @@ std::pair<bool, bool> JobMachine::change_needed() const {
   if (somebody_left_well_ || somebody_finished_well()) return {false, false};  // the program is ending
   const int size = world_size_on(spec_, free_slots(false) + held_by_resting() + handing_over());
   const bool grows = grows_later() ? newcomers_are_ready(size) : size > world_.size() && !growth_waits();
-  return {grows, size > 0 && !leavers().empty()};
+  // Ranks that are known to meet, and have not, would load all of it again for hosts that come, which may
+  // have failed before. A program of Horovod's that never meets is waited for until its world has proved
+  // itself.
+  const bool horovods = spec_.compat == Compat::horovod && armed_.contains(Deadline::steady);
+  const bool loads = !met_ && (horovods || world_.counts().joined > 0);
+  return {grows && !loads, size > 0 && !leavers().empty()};
 }
 
 void JobMachine::settled() {

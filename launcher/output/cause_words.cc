@@ -61,6 +61,9 @@ struct CauseWords {
   }
   std::string operator()(const cause::Hung& it) const {
     auto out = fmt::format("no sign of life from any rank for {}", format_duration(it.silence));
+    if (it.stopped.empty() && !it.absent.empty())
+      return out + fmt::format(": {} {} not come to where the others wait", list_names(names(it.absent)),
+                               it.absent.size() == 1 ? "has" : "have");
     if (it.stopped.empty() && !it.odd) return out;
     if (it.stopped.empty())
       return out + fmt::format(": {} {} while each of the {} others {}", name(it.odd->who), it.odd->does,
@@ -84,7 +87,7 @@ struct CauseWords {
     if (!it.left.empty()) parts.push_back(list_names(it.left) + " left");
     if (!it.came.empty()) parts.push_back(list_names(it.came) + " came");
     for (auto& part : resized(it.resized)) parts.push_back(std::move(part));
-    return parts.empty() ? "slots are free" : fmt::format("{}", fmt::join(parts, ", "));
+    return parts.empty() ? "free slots are filled" : fmt::format("{}", fmt::join(parts, ", "));
   }
   std::string operator()(const cause::RanksReady& it) const {
     if (it.ranks.empty()) return "a rank that was ready has ended";

@@ -149,6 +149,9 @@ void Judge::event(const JobEvent& event, Instant now) {
                    [&](const HostSwept& it) {
                      if (it.generation == host(it.host).sweep_of) host(it.host).sweep_since.reset();
                    },
+                   [&](const MemberJoined& it) {
+                     joined_ = joined_ || (world_ && it.generation == world_->placement.generation);
+                   },
                    [&](const WorldJoined& it) {
                      if (!world_ || it.generation != world_->placement.generation) return;
                      met_ = it.generation;

@@ -160,6 +160,7 @@ class Judge {
   [[nodiscard]] int size_on(int slots) const;
   [[nodiscard]] int handing_over() const;
   [[nodiscard]] bool change_is_due() const;
+  [[nodiscard]] bool loads() const;
   void check_change(core::JobPhase phase);
   [[nodiscard]] bool may_restart() const;
   [[nodiscard]] bool all_loaded() const;
@@ -249,6 +250,7 @@ class Judge {
   bool began_ = false;                 // in this step
   bool done_now_ = false;              // a member of this world exited with 0
   bool done_before_ = false;           // ... of one that this was formed around, less than a minute ago
+  bool joined_ = false;                // somebody has come to the rendezvous of the latest world
   bool over_ = false;                  // the generation was ended ...
   bool freed_ = false;                 // ... and its survivors need not wait for each other in it
   bool died_in_it_ = false;            // ... after the death of a member, ...

@@ -188,7 +188,13 @@ bool Judge::change_is_due() const {
     return size > 0 && hand_over == 0 && leaves && !state_leaves;
   const bool grows = size > static_cast<int>(world_->workers.size()) &&
                      (horovods_ ? horovods_may_come() : !grows_later() || newcomers(true) > 0);
-  return grows || (size > 0 && hand_over == 0 && leaves);
+  return (grows && !loads()) || (size > 0 && hand_over == 0 && leaves);
+}
+
+// What the ranks of a world that meets have loaded is not thrown away for hosts that come.
+bool Judge::loads() const {
+  if (!world_ || met_ == world_->placement.generation) return false;
+  return joined_ || (scenario_.spec.compat == Compat::horovod && waits_.armed(Deadline::steady));
 }
 
 void Judge::check_change(Phase phase) {

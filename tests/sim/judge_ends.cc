@@ -94,6 +94,9 @@ void Judge::check_settle(const JobMachine& machine) {
 // A rank that waits for one which has left a failed world would hear of it by a time-out of its library
 // alone.
 void Judge::note_who_is_freed(const EndGeneration& end) {
+  if (const auto* change = std::get_if<cause::HostsChanged>(&end.cause);
+      change != nullptr && change->left.empty() && change->resized.empty() && !kept_ && loads())
+    fail("ranks that load start again for hosts that come");
   freed_ = end.free_survivors;
   died_in_it_ = false;
   bool all_live = true;

@@ -47,6 +47,11 @@ MUTANTS = {
         "job_machine_disruption.cc", "!(disruption.planned && all_there)});", "!disruption.planned});"),
     "planned_changes_tear_ranks_out": (
         "job_machine_disruption.cc", "survivors_stay_ && !(disruption.planned && all_there)});", "survivors_stay_});"),
+    "hosts_that_come_cost_what_was_loaded": (
+        "job_machine_worlds.cc", "return {grows && !loads, size > 0", "return {grows, size > 0"),
+    "a_world_that_never_meets_never_grows": (
+        "job_machine_worlds.cc", "spec_.compat == Compat::horovod && armed_.contains(Deadline::steady);",
+        "spec_.compat == Compat::horovod;"),
     "generation_used_again": (
         "job_machine_worlds.cc", "const Generation next{world_.generation().value + 1};",
         "const Generation next{std::max(1u, world_.generation().value)};"),

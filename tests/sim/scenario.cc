@@ -174,6 +174,7 @@ Scenario scenario_of(std::uint64_t seed) {
   scenario.latency = random.between(Duration(20'000), milliseconds(random.percent(80) ? 2 : 50));
   scenario.faults_until = random.between(seconds(1), seconds(120));
   add_faults(scenario, random);
+  if (random.percent(20)) spec.compat = Compat::horovod;
   scenario.horovod = scenario.program_elastic && scenario.in_place() && random.percent(25);
   return scenario;
 }

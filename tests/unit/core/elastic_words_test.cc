@@ -99,6 +99,36 @@ TEST_SUITE("core.elastic words") {
     CHECK(bench.has_said("rank 3 on gpu1 sleeps while each of the 3 others is running") != earlier);
   }
 
+  TEST_CASE("a rank for which the others are known to wait is named, and not the one that seems odd") {
+    const OddOne odd{Rank{3}, "sleeps", "is running", {}, {Rank{0}, Rank{1}, Rank{2}}};
+    const auto look = [&odd](Bench& bench, std::vector<WorkerId> absent) {
+      bench.tell(WorldSilent{seconds(30), std::move(absent)});
+      for (std::uint32_t rank = 0; rank < 4; ++rank) bench.tell(WorkerInspected{bench.at(rank), false, "S"});
+      bench.tell(InspectionDone{HostIndex{1}, odd});
+      bench.tell(InspectionDone{HostIndex{0}});
+      CHECK(bench.has_said("for 30.0 s: rank 1 on gpu0 has not come to where the others wait"));
+      CHECK_FALSE(bench.has_said("while each of"));
+    };
+    SUBCASE("to PyTorch's store") {
+      Bench bench(2, OnFailure::restart_world);
+      bench.all_running();
+      look(bench, {bench.at(1)});
+    }
+    SUBCASE("to our rendezvous") {
+      Bench bench(2, OnFailure::restart_world);
+      bench.all_running();
+      for (const std::uint32_t rank : {0u, 2u, 3u}) bench.tell(MemberJoined{Generation{1}, Rank{rank}});
+      look(bench, {});
+    }
+    SUBCASE("in place it is ended alone") {
+      Bench bench(2, OnFailure::in_place);
+      bench.all_running(true);
+      look(bench, {bench.at(1)});
+      for (std::uint32_t rank = 0; rank < 4; ++rank)
+        CHECK(bench.signalled[bench.at(rank)].contains(SIGKILL) == (rank == 1));
+    }
+  }
+
   TEST_CASE("in place the rank that does something else is ended alone, and the others keep their state") {
     Bench bench(2, OnFailure::in_place);
     bench.all_running(true);

@@ -74,7 +74,7 @@ TEST_SUITE("output.words") {
           Lines{"generation 3: 6 ranks on 3 hosts; a left; state kept by 4 survivors"});
     CHECK(why(cause::HostsChanged{{"a", "b"}, {"c"}, {{gpu1, 1}}}) ==
           "a and b left, c came, gpu1 has 1 slot now");
-    CHECK(why(cause::HostsChanged{}) == "slots are free");
+    CHECK(why(cause::HostsChanged{}) == "free slots are filled");
   }
 
   TEST_CASE("ranks that are waited for are told with what they said last, and that they have ended") {
@@ -200,10 +200,13 @@ TEST_SUITE("output.words") {
   }
 
   TEST_CASE("a hang names who is stopped, else the one that does something else than the others") {
-    cause::Hung hung{seconds(30), {}, cause::OddRank{rank3, "sleeps", "is running", 7}};
+    cause::Hung hung{.silence = seconds(30), .odd = cause::OddRank{rank3, "sleeps", "is running", 7}};
     CHECK(output::words(hung) ==
           "no sign of life from any rank for 30.0 s: rank 3 on gpu1 sleeps while each of the 7 others is "
           "running");
+    hung.absent.push_back(rank3);
+    CHECK(output::words(hung) ==
+          "no sign of life from any rank for 30.0 s: rank 3 on gpu1 has not come to where the others wait");
     hung.stopped.push_back(rank3);
     CHECK(output::words(hung) == "no sign of life from any rank for 30.0 s: rank 3 on gpu1 is stopped");
     CHECK(output::words(cause::Hung{seconds(30)}) == "no sign of life from any rank for 30.0 s");

@@ -51,6 +51,23 @@ TEST_CASE("nobody is named whom an agent has not looked at since") {
   CHECK(scene.seen(26, {c}, {b}) == Workers{b});
 }
 
+TEST_CASE("for whom the others wait is known as long as they wait") {
+  Scene scene;
+  CHECK(scene.census.awaited().empty());
+  scene.seen(10, {a}, {b}, {c});
+  CHECK(scene.census.awaited() == Workers{b, c});
+  scene.seen(20, {a, c}, {b});
+  CHECK(scene.census.awaited() == Workers{b});
+  SUBCASE("until it comes") { scene.seen(21, {b}, {}); }
+  SUBCASE("and lives") { scene.end(21, {b}); }
+  SUBCASE("unless they meet by other means") { scene.census.meet_elsewhere(here); }
+  SUBCASE("unless it meets others at a port of their own") {
+    scene.told(21, {.generation = here, .others = {{b, {1234}, {1234}}}});
+  }
+  SUBCASE("in this world") { scene.census.begin(Generation{3}, {a, b, c}); }
+  CHECK(scene.census.awaited().empty());
+}
+
 TEST_CASE("nothing is said of a world that meets") {
   Scene scene;
   CHECK(scene.seen(10, {a}, {b, c}).empty());
