@@ -15,6 +15,11 @@ constexpr Duration to_say_goodbye = seconds(3);
 // All have ended, and who reads their last output has had the grace for it.
 constexpr Duration for_last_output = seconds(1);
 
+void take_for_users(Outcome& verdict) {
+  verdict.kind = Outcome::Kind::user_signal;
+  verdict.out_of_restarts = false;
+}
+
 }  // namespace
 
 // ---- the user
@@ -52,17 +57,18 @@ void JobMachine::on(const UserSignal& event) {
         return end_instead(Outcome::Kind::user_signal);
       }
       if (first) {
-        if (may_have_hit_all(event.number)) {
-          verdict_.kind = Outcome::Kind::user_signal;
-          verdict_.out_of_restarts = false;
-        }
+        if (may_have_hit_all(event.number)) take_for_users(verdict_);
         answer(EndAnswer::ends_already);
         return;
       }
       answer(EndAnswer::kills);
       return kill_now();
     case Phase::closing:
-      if (first) return;
+      if (first) {
+        if (!may_have_hit_all(event.number)) return;
+        take_for_users(verdict_);
+        return tell_time_of_end();
+      }
       if (unplaced_.empty()) return leave_at_once();
       answer(EndAnswer::kills);
       return act(SignalWorkers{SIGKILL, false, std::vector<WorkerId>(unplaced_.begin(), unplaced_.end())});

@@ -91,15 +91,24 @@ TEST_SUITE("core.user_end") {
     Bench bench(2);
     bench.all_running();
     int code = 143;
+    bool all_have_ended = false;
     SUBCASE("a rank") { bench.end(1, ExitStatus::killed(SIGTERM, false)); }
     SUBCASE("an agent") { bench.tell(HostLost{HostIndex{1}, "its agent or the connection to it ended"}); }
+    SUBCASE("both, before all of us") {
+      bench.tell(HostLost{HostIndex{0}, "its agent was told to end"});
+      all_have_ended = true;
+    }
     SUBCASE("but a rank that failed by itself is the cause, though the user then ends the rest") {
       bench.end(1, ExitStatus::exited(3));
       code = 3;
     }
     REQUIRE(bench.machine->phase() == Phase::draining);
-    bench.tell(UserSignal{SIGTERM});
+    if (!all_have_ended) bench.tell(UserSignal{SIGTERM});
     for (std::uint32_t id = 1; id <= 4; ++id) bench.end(id, ExitStatus::killed(SIGTERM, false));
+    if (all_have_ended) {
+      CHECK(bench.machine->phase() == Phase::closing);
+      bench.tell(UserSignal{SIGTERM});
+    }
     bench.all_stopped();
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->exit_code == code);
