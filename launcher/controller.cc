@@ -66,6 +66,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
                 rendezvous_.host_gone(host);
                 lost_agent_here_ = lost_agent_here_ || fleet_.is_local(host);
                 event(core::HostLost{host, std::move(loss.reason), loss.heard, loss.gave_us_up, loss.closed});
+                some_have_ended();
                 lost_to_exchange(host);
               },
               [this](HostIndex host, const wire::Frame& frame) { message(host, frame); },
@@ -275,6 +276,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
   event(core::WorkerExited{message->worker, status, when.at, when.error, message->out_of_memory,
                            words.empty() ? std::string{} : words.back(), message->signalled,
                            core::sounds_like_lost_peer(words), raised});
+  some_have_ended();
   if (!member) return;
   // The others of a job that goes on without it are not to wait for it either.
   if (!status.success() && job_.elastic.on_failure != OnFailure::ignore) return;

@@ -88,6 +88,8 @@ class Controller {
   void perform(const core::Arm&);
   void perform(const core::Disarm&);
   void forget_survived_errors();
+  [[nodiscard]] std::set<Rank> survivors() const;
+  void some_have_ended();
   void advise(const core::notice::Restarting& restarting);
   void perform(const core::Tell&);
   void perform(const core::Finish&);

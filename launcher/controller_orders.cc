@@ -162,8 +162,21 @@ void Controller::perform(const core::AskForHosts&) {
   });
 }
 
+std::set<Rank> Controller::survivors() const {
+  std::set<Rank> ranks;
+  for (const auto& view : machine_.workers())
+    if (view.state == core::WorkerState::spawned && machine_.is_member(view.worker))
+      ranks.insert(view.seat.rank);
+  return ranks;
+}
+
+// Those that live on are waited for before what is between them is ended.
+void Controller::some_have_ended() {
+  if (rendezvous_.waits_to_break()) rendezvous_.break_meshes(world_.generation(), survivors());
+}
+
 void Controller::perform(const core::EndGeneration& order) {
-  if (order.free_survivors) rendezvous_.break_meshes(order.generation);
+  if (order.free_survivors) rendezvous_.break_meshes(order.generation, survivors());
   const auto reason = output::reason_for_members(order);
   if (!order.culprit) {
     rendezvous_.end(order.generation, reason);

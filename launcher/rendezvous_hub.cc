@@ -8,7 +8,6 @@
 #include "launcher/base/check.h"
 #include "launcher/wire/frame.h"
 #include "launcher/wire/messages.h"
-#include "rendezvous/adapters/gloo_address.h"
 
 namespace trainrun {
 namespace {
@@ -16,9 +15,6 @@ namespace {
 // A reply may be longer than a frame of the Link, and a long frame keeps others waiting behind it.
 constexpr std::size_t piece = 256u << 10;
 static_assert(piece < wire::frame_limit / 2);
-// Of one host's ranks, each with one for each of the others or fewer; all of them go in one frame.
-constexpr std::size_t most_addresses = std::size_t{128} << 10, address_cost = 24;
-static_assert(most_addresses * address_cost < wire::frame_limit / 2);
 static_assert(rendezvous::TorchStore::pause_above == rendezvous::Service::pause_above);
 
 rendezvous::Key as_key(const std::string& bytes) {
@@ -90,7 +86,8 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                 [this](WorkerId worker, const std::string& value) { notifier_.listens(worker, value); },
                 [this](Rank rank) { post(&Events::horovod_deserted, generation_, rank); },
                 [this](std::uint32_t connection, const std::string& value) {
-                  keep_addresses(connection, value);
+                  if (const auto it = streams_.find(connection); it != streams_.end())
+                    meshes_.keep(it->second.place.first, value);
                 }}),
       notifier_(loop, {std::move(open), send_,
                        [this](WorkerId worker, const std::string& why) {
@@ -138,6 +135,7 @@ void RendezvousHub::tell_service(std::uint32_t connection, const Stream& stream,
       return torch_store_.received(connection, bytes);
     case wire::DoorKind::horovod:
       horovod_.received(connection, bytes);
+      break_if_through();
       return watch_horovod();
     case wire::DoorKind::rendezvous:
       return service_.received(connection, bytes, io::Loop::now());
@@ -233,8 +231,8 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   torch_store_.begin(generation);
   horovod_timer_.disarm();
   horovod_told_ = horovod_elastic_ = false;
-  meshes_.clear();
-  lost_meshes_.clear();
+  meshes_ = {};
+  survivors_.reset();
   std::vector<rendezvous::HorovodHttp::Seat> horovod_world;
   std::vector<std::pair<WorkerId, HostIndex>> homes;
   for (const auto& [seat, host, address, worker] : members) {
@@ -254,23 +252,16 @@ void RendezvousHub::end(Generation generation, const std::string& reason) {
   arm();
 }
 
-void RendezvousHub::keep_addresses(std::uint32_t connection, const std::string& value) {
-  const auto it = streams_.find(connection);
-  if (it == streams_.end()) return;
-  auto& known = meshes_[it->second.place.first];
-  auto found = rendezvous::gloo_addresses(value);
-  if (known.size() + found.size() > most_addresses / 2) return;
-  std::move(found.begin(), found.end(), std::back_inserter(known));
+void RendezvousHub::break_meshes(Generation generation, std::set<Rank> survivors) {
+  if (generation != generation_ || !break_) return;
+  survivors_ = std::move(survivors);
+  break_if_through();
 }
 
-void RendezvousHub::break_meshes(Generation generation) {
-  if (generation != generation_ || !horovod_.formed() || !break_) return;
-  // Each pair has one end that accepted: of those on hosts that are gone only the other one can be ended.
-  const auto lost = std::exchange(lost_meshes_, {});
-  for (auto& [host, addresses] : std::exchange(meshes_, {})) {
-    addresses.insert(addresses.end(), lost.begin(), lost.end());
-    break_(host, {std::move(addresses)});
-  }
+void RendezvousHub::break_if_through() {
+  if (!survivors_ || !horovod_.through(*survivors_)) return;
+  survivors_.reset();
+  for (auto& [host, order] : meshes_.take()) break_(host, std::move(order));
 }
 
 void RendezvousHub::member_lost(Generation generation, Rank rank, const std::string& host,
@@ -372,12 +363,7 @@ void RendezvousHub::host_gone(HostIndex host) {
   }
   for (const auto& [connection, kind] : gone) tell_closed(connection, kind);
   notifier_.host_gone(host);
-  if (auto mesh = meshes_.extract(host); !mesh.empty()) {
-    const auto room = most_addresses / 2 - lost_meshes_.size();
-    auto& addresses = mesh.mapped();
-    addresses.resize(std::min(addresses.size(), room));
-    std::move(addresses.begin(), addresses.end(), std::back_inserter(lost_meshes_));
-  }
+  meshes_.host_gone(host);
   arm();
 }
 

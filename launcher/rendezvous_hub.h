@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "launcher/core/placement.h"
+#include "launcher/gloo_meshes.h"
 #include "launcher/horovod_notifier.h"
 #include "launcher/io/loop.h"
 #include "launcher/wire/messages.h"
@@ -79,8 +80,11 @@ class RendezvousHub {
   void begin(Generation generation, const std::vector<Member>& members);
   void end(Generation generation, const std::string& reason);
   // The generation has failed, and its members live on. A rank of Horovod that waits for one which lives too,
-  // and has left the world already, would hear so by Gloo's time-out alone: what is between them is ended.
-  void break_meshes(Generation generation);
+  // and has left the world already, would hear so by Gloo's time-out alone: what is between them is ended,
+  // once all `survivors` are through with hvd.init, which would not live through it. Called again when some
+  // of them have ended meanwhile.
+  void break_meshes(Generation generation, std::set<Rank> survivors);
+  [[nodiscard]] bool waits_to_break() const { return survivors_.has_value(); }
   void member_lost(Generation generation, Rank rank, const std::string& host, const std::string& how);
   // A rank has ended well: Horovod's ranks that wait for it would wait for ever.
   void member_left(Generation generation, Rank rank);
@@ -121,7 +125,7 @@ class RendezvousHub {
   void tell_closed(std::uint32_t connection, wire::DoorKind kind);
   void watch_arrivals();
   void watch_horovod();
-  void keep_addresses(std::uint32_t connection, const std::string& value);
+  void break_if_through();
   template <class... What>
   void post(std::function<void(What...)> Events::*hearer, std::type_identity_t<What>... what);
   void turn_away(std::uint32_t connection, const std::string& why,
@@ -145,9 +149,8 @@ class RendezvousHub {
   std::size_t size_ = 0;       // of that generation
   bool horovod_told_ = false;  // or will be, of that generation
   bool horovod_elastic_ = false;
-  // Where ranks of that one accept each other, by host, and on hosts that are gone.
-  std::map<HostIndex, std::vector<std::string>> meshes_;
-  std::vector<std::string> lost_meshes_;
+  GlooMeshes meshes_;                        // of that one
+  std::optional<std::set<Rank>> survivors_;  // between whom it is to be ended
   std::map<Place, std::uint32_t> connections_;
   Streams streams_;
   std::uint32_t last_connection_ = 0;

@@ -64,8 +64,8 @@ class HorovodHttp {
 
   // Of the current generation: whether its program is elastic by Horovod's own means.
   [[nodiscard]] bool elastic() const { return rounds_.elastic(); }
-  // All its ranks are through with hvd.init.
-  [[nodiscard]] bool formed() const { return rounds_.formed(); }
+  // These of its ranks are through with hvd.init.
+  [[nodiscard]] bool through(const std::set<Rank>& ranks) const { return rounds_.through(ranks); }
   // Others have begun to meet, and it has not.
   [[nodiscard]] bool awaits(Rank rank) const;
   // And who has begun to meet the others.

@@ -151,6 +151,13 @@ void HorovodRounds::release_if_all_are_there() {
   }
 }
 
+bool HorovodRounds::through(const std::set<Rank>& ranks) const {
+  return std::all_of(members_.begin(), members_.end(), [&ranks](const auto& it) {
+    const Member& member = it.second;
+    return !ranks.contains(member.seat.rank) || (member.told && member.ready && member.elastic);
+  });
+}
+
 void HorovodRounds::tell_if_formed() {
   const bool all = std::all_of(members_.begin(), members_.end(), [](const auto& it) {
     return it.second.told && it.second.ready && it.second.elastic;

@@ -62,7 +62,8 @@ class HorovodRounds {
   void initialised(std::uint32_t local_rank, std::uint32_t cross_rank);
 
   [[nodiscard]] bool elastic() const;
-  [[nodiscard]] bool formed() const { return formed_; }
+  // These are through with hvd.init, and elastic.
+  [[nodiscard]] bool through(const std::set<Rank>& ranks) const;
   // Who waits for the others, before Horovod begins to meet.
   [[nodiscard]] std::set<Rank> asking() const;
 

@@ -62,21 +62,18 @@ TEST_CASE("a world of Horovod that has met and failed is broken where its ranks 
     auto stream = 10 * generation;
     for (const auto& [head, body] : all) horovod_request(scene, ++stream, head, body);
   };
-  scene.hub->begin({2}, {member});
-  horovod_request(scene, 9, "PUT /global/0", address);
-  scene.hub->break_meshes({2});
-  CHECK(scene.broken.empty());  // its ranks are within hvd.init, which would not live through it
+  const std::set<Rank> all = {Rank{0}};
   meet(3);
-  scene.hub->break_meshes({2});
+  scene.hub->break_meshes({2}, all);
   CHECK(scene.broken.empty());
-  scene.hub->break_meshes({3});
+  scene.hub->break_meshes({3}, all);
   CHECK(scene.broken == Told{std::string("\x0a\x4d\0\x02\0\x09", 6)});
-  scene.hub->break_meshes({3});
+  scene.hub->break_meshes({3}, all);
   CHECK(scene.broken.size() == 1);
   scene.broken.clear();
   meet(4);
   scene.hub->begin({5}, {member});
-  scene.hub->break_meshes({5});
+  scene.hub->break_meshes({5}, all);
   CHECK(scene.broken.empty());
 
   // Of a host that is gone the others have the other ends.
@@ -85,7 +82,39 @@ TEST_CASE("a world of Horovod that has met and failed is broken where its ranks 
   scene.hub->received({1}, {70}, "PUT /global/1 HTTP/1.1\r\nContent-Length: 0\r\n\r\n", false);
   scene.hub->host_gone({0});
   scene.broken_on = {1};
-  scene.hub->break_meshes({6});
+  scene.hub->break_meshes({6}, all);
+  CHECK(scene.broken == Told{std::string("\x0a\x4d\0\x02\0\x09", 6)});
+}
+
+TEST_CASE("a world that fails within hvd.init is broken once those who live on are through with it") {
+  Scene scene;
+  RendezvousHub::Member first, second;
+  first.host = second.host = "h";
+  first.seat.local_size = second.seat.local_size = 2;
+  first.seat.cross_size = second.seat.cross_size = 1;
+  second.seat.rank = Rank{1}, second.seat.local_rank = 1;
+  first.worker = WorkerId{8}, second.worker = WorkerId{9};
+  scene.hub->begin({2}, {first, second});
+  const std::string address("\x02\0\0\x09\x0a\x4d\0\x02\0\0\0\0\0\0\0\0", 16);
+  std::uint32_t stream = 10;
+  const auto say = [&](const char* head, const std::string& body = {}) {
+    horovod_request(scene, ++stream, head, body);
+  };
+  say("PUT /global/0", address);
+  say("PUT /worker_addresses/h:0", horovod_address);
+  scene.hub->break_meshes({2}, {Rank{0}, Rank{1}});
+  SUBCASE("when the last of them is") {
+    say("PUT /worker_addresses/h:1", horovod_address);
+    say("PUT /cross_1/0");
+    say("DELETE /cross_1/0");
+  }
+  SUBCASE("without one that has ended meanwhile") { scene.hub->break_meshes({2}, {Rank{0}}); }
+  CHECK(scene.hub->waits_to_break());
+  CHECK(scene.broken.empty());
+  say("PUT /cross_0/0");
+  CHECK(scene.broken.empty());
+  say("DELETE /cross_0/0");
+  CHECK_FALSE(scene.hub->waits_to_break());
   CHECK(scene.broken == Told{std::string("\x0a\x4d\0\x02\0\x09", 6)});
 }
 
