@@ -19,8 +19,11 @@ class Work {
   void wait() const { detail::check(trc_work_wait(work_.get(), -1)); }
   // False: it goes on.
   [[nodiscard]] bool wait_for(std::chrono::milliseconds within) const {
-    const auto status = trc_work_wait(work_.get(), within.count());
-    if (status == TRC_TIMEOUT && !ended()) return false;
+    auto status = trc_work_wait(work_.get(), within.count());
+    if (status == TRC_TIMEOUT) {
+      if (!ended()) return false;
+      status = trc_work_wait(work_.get(), 0);  // it may have ended just after the wait
+    }
     detail::check(status);
     return true;
   }

@@ -34,7 +34,7 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
                // One writer has caught up, the other may still be far behind. The end of stdout is seen in
                // the middle of other work, which is finished first.
                {[this] {
-                  if (console_.backlog() <= most_backlog) fleet_.pay_credit();
+                  if (!console_.is_behind()) fleet_.pay_credit();
                 },
                 [this] { loop_.post([this] { event(core::OutputClosed{}); }); }}),
       rendezvous_(
@@ -242,7 +242,7 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
     if (message->stream == wire::Output::err) last_stderr_[message->worker] = io::Loop::now();
     console_.worker_output(message->worker, message->stream, message->bytes);
   }
-  if (console_.backlog() <= most_backlog) session.pay_credit();
+  if (!console_.is_behind()) session.pay_credit();
 }
 
 // Why it ended, as far as it said so: the last one says it best.

@@ -62,9 +62,6 @@ class Controller {
   [[nodiscard]] bool lost_agent_here() const { return lost_agent_here_; }
 
  private:
-  // Workers' bytes that may wait for a slow reader of ours before agents are asked to hold theirs back.
-  static constexpr std::size_t most_backlog = 4u << 20;
-
   void message(HostIndex host, const wire::Frame& frame);
   void output(HostIndex host, const wire::Frame& frame);
   void exited(HostIndex host, const wire::Frame& frame);

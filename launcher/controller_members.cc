@@ -22,7 +22,7 @@ void Controller::sign_of_life() {
 }
 
 void Controller::watch_life() {
-  if (console_.backlog() > most_backlog) sign_of_life();  // ranks are silent since we take nothing
+  if (console_.is_behind()) sign_of_life();  // ranks are silent since we take nothing
   if (const auto silence = hang_.too_silent(io::Loop::now()))
     event(core::WorldSilent{*silence, store_.awaited()});
   if (const auto next = hang_.next_look()) life_.arm(*next, [this] { watch_life(); });

@@ -20,6 +20,7 @@ namespace {
 
 constexpr Duration redraw_interval = milliseconds(200);
 constexpr Duration bar_interval = seconds(1), begun_interval = seconds(5);
+constexpr std::size_t most_backlog = std::size_t{4} << 20;
 constexpr Duration prompt_pause = milliseconds(200);
 constexpr Duration long_silence = seconds(60);
 constexpr Duration reader_limit = seconds(60);
@@ -209,6 +210,7 @@ void Console::worker_output(WorkerId worker, wire::Output stream, std::string_vi
   mux_.feed(lane.number, stream, bytes, shown);
   show(stream, shown);
   if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
+  held_up_ = held_up_ || is_behind();
   if (mux_.begun_is_held() && !begun_.armed())
     begun_.arm(io::Loop::now() + begun_interval, [this] { show_begun(); });
   // A question to the user has no newline. Only who has the terminal's stdin can ask one.
@@ -226,9 +228,13 @@ void Console::show_bars() {
   show(wire::Output::err, err);
 }
 
+// A worker that was stopped in the middle of its line, since nobody reads, has not paused there.
 void Console::show_begun() {
   std::string out, err;
-  mux_.show_begun(out, err);
+  if (std::exchange(held_up_, is_behind()))
+    mux_.wait_for_begun();
+  else
+    mux_.show_begun(out, err);
   show(wire::Output::out, out);
   show(wire::Output::err, err);
   if (mux_.begun_is_held()) begun_.arm(io::Loop::now() + begun_interval, [this] { show_begun(); });
@@ -315,6 +321,8 @@ void Console::wipe() {
 std::size_t Console::waiting_for_readers() const {
   return out_.backlog() + (other_err_ ? other_err_->backlog() : 0);
 }
+
+bool Console::is_behind() const { return backlog() > most_backlog; }
 
 std::size_t Console::backlog() const { return waiting_for_readers() + files_.backlog(); }
 

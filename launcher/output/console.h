@@ -48,8 +48,9 @@ class Console {
   void say(const std::string& line);  // one line of ours, "trainrun: " is put before it; nothing with -q
   void report(const std::vector<std::string>& lines);  // always printed
   void progress(const core::JobMachine::Progress& progress);
-  // Bytes that wait for a slow reader or disk.
-  [[nodiscard]] std::size_t backlog() const;
+  // So much waits for a slow reader or disk that no more is to be taken from workers: they stop in their
+  // writes.
+  [[nodiscard]] bool is_behind() const;
   // Of a worker of the current world.
   [[nodiscard]] std::vector<std::string> last_words(WorkerId worker) const;
   void forget_words(WorkerId worker);  // of an error that it has survived
@@ -72,6 +73,7 @@ class Console {
 
  private:
   void open_lanes(const core::Placement& placement, const std::vector<WorkerId>& workers);
+  [[nodiscard]] std::size_t backlog() const;
   void show(wire::Output stream, const std::string& text);
   void draw();
   void tick();
@@ -103,6 +105,7 @@ class Console {
   LogFiles logs_;
   const TerminalFacts terminal_;
   io::Timer timer_, bars_, begun_, prompt_;
+  bool held_up_ = false;  // workers were, since the lines that have not ended were looked at
   Farewell farewell_;
   std::optional<Instant> end_by_;
   std::size_t unread_ = 0;  // bytes for which a reader was waited in vain

@@ -196,6 +196,13 @@ void Mux::show_begun(std::string& shown_out, std::string& shown_err) {
   }
 }
 
+void Mux::wait_for_begun() {
+  for (auto& state : streams_) {
+    state.held_before = 0;
+    state.waits_long = false;
+  }
+}
+
 void Mux::show_begin(std::uint32_t rank, wire::Output stream, std::string& shown) {
   auto& state = stream_of(rank, stream);
   if (!goes_on(rank, stream, shown)) show_label(rank, stream, shown);

@@ -66,6 +66,8 @@ class Mux {
   // ended.
   [[nodiscard]] bool begun_is_held() const { return begun_held_ > 0; }
   void show_begun(std::string& shown_out, std::string& shown_err);
+  // Instead of that call: their time begins again.
+  void wait_for_begun();
   // Somebody else is about to write.
   void end_open_lines(std::string& shown_out, std::string& shown_err);
   // The rank has paused: shows a line that it has begun on a terminal, unless it is a bar.

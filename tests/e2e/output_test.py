@@ -180,6 +180,16 @@ class Output(LocalTest):
         self.assertEqual(total, 800000)
         self.assertEnds(job.wait(), 0)
 
+    def test_a_reader_that_pauses_gets_whole_lines(self):
+        job = self.start("-np", 4, "seq", "-f", "L%09.0fE", 1, 300000)
+        job.stop_reading()
+        subprocess.run(["sleep", "11"], check=True)  # longer than a line whose rank has paused in it is held
+        os.set_blocking(job.process.stdout.fileno(), True)
+        with open(job.process.stdout.fileno(), "rb", closefd=False) as pipe:
+            torn = [line for line in pipe if not re.fullmatch(rb"\[[0-3]\] L[0-9]{9}E\n", line)]
+        self.assertEqual(torn, [])
+        self.assertEnds(job.wait(), 0)
+
     def test_what_a_rank_left_prints_without_end_for_a_slow_reader_and_the_job_ends(self):
         job = self.start("-np", 1, "--grace", 2, "sh", "-c", "yes & exit 0")
         job.stop_reading()

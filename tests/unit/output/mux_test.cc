@@ -293,6 +293,8 @@ TEST_SUITE("mux") {
     };
     CHECK(fed(mux, 0, "iterating.") == "");
     CHECK(later() == "|");  // it may have come just now
+    mux.wait_for_begun();
+    CHECK(later() == "|");
     CHECK(later() == "[0] iterating.|");
     CHECK_FALSE(mux.begun_is_held());
     fed(mux, 0, "..");

@@ -78,6 +78,8 @@ def broadcast_parameters(params, root_rank, process_set=_sets.global_process_set
         params = sorted(params.items())
     elif hasattr(params, "__iter__") and not isinstance(params, torch.Tensor):
         params = [item if isinstance(item, tuple) else (None, item) for item in params]
+        if all(name is not None for name, _ in params):  # Horovod brings them together by name
+            params = sorted(params, key=lambda item: item[0])
     else:
         raise ValueError(f"invalid params of type: {type(params)}")
     group, plan = _sets.group_of(process_set), Plan(_sets.group_of(process_set).size)
