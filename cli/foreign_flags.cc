@@ -103,6 +103,10 @@ constexpr Foreign foreign[] = {
     {"logs-specs", "write --output-filename DIR: DIR/latest/rank.N/stdout and stderr"},
     {"duplicate-stdout-filters", "write 2>&1 | tee -i ALL | grep PATTERN behind the line"},
     {"duplicate-stderr-filters", "write 2>&1 | tee -i ALL | grep PATTERN behind the line"},
+    // srun
+    {"K1", "leave it out: a rank that fails ends the job"},
+    {"K0", "write --on-failure ignore"},
+    {"kill-on-bad-exit", "leave it out, or write --on-failure ignore for what 0 means"},
     // Open MPI
     {"mca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
     {"gmca", "Open MPI's parameters are given as -x OMPI_MCA_name=value"},
