@@ -253,7 +253,7 @@ void RendezvousHub::end(Generation generation, const std::string& reason) {
 }
 
 void RendezvousHub::break_meshes(Generation generation, std::set<Rank> survivors) {
-  if (generation != generation_ || !break_) return;
+  if (generation != generation_ || !break_ || !horovod_.elastic()) return;
   survivors_ = std::move(survivors);
   break_if_through();
 }
