@@ -1,7 +1,8 @@
 """Collective operations that are started: *_async, which give a Handle, and what waits for one.
 
 All ranks of a process set call the same operations in the same order: names are for people and the timeline, and do not
-bring together what ranks call in different orders, as Horovod's do. Operations of different sets have no order.
+bring together what ranks call in different orders, as Horovod's do: of equal kind, type and size it is not noticed. Operations
+of different sets have no order.
 """
 import itertools
 import math
