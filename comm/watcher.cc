@@ -86,6 +86,7 @@ void Watcher::run() {
   end_.notify_all();
   foreign_.shut();
   groups_.abort();
+  errands_.interrupt();
   keep_shutting();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "comm/errands.h"
 #include "comm/failure.h"
 #include "comm/foreign_sockets.h"
 #include "comm/groups.h"
@@ -26,8 +27,9 @@ class Watcher {
   };
 
   // The server is told of the groups' progress, of the first at once, then each second in which there was
-  // some, and while an operation lasts. At the end, once verdict() has its value, the groups are aborted and
-  // foreign() is shut, again and again until stop(), since connections may be under way; never after stop().
+  // some, and while an operation lasts. At the end, once verdict() has its value, the groups are aborted,
+  // errands() are interrupted, and foreign() is shut, again and again until stop(), since connections may be
+  // under way; never after stop().
   // A member that leaves while others may count on it is an end too. `world` and `groups` outlive this.
   Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Groups& groups);
   ~Watcher() { stop(); }
@@ -39,6 +41,7 @@ class Watcher {
   std::optional<Failure> wait_for_verdict(Duration within);
   [[nodiscard]] Notices notices() const;
 
+  [[nodiscard]] Errands& errands() { return errands_; }
   // Of a program whose data goes through another library: its connections, and its progress.
   [[nodiscard]] ForeignSockets& foreign() { return foreign_; }
   [[nodiscard]] Steps& steps() { return steps_; }
@@ -52,6 +55,7 @@ class Watcher {
   const rendezvous::World& world_;
   Rank rank_;
   Groups& groups_;
+  Errands errands_;
   ForeignSockets foreign_;
   Steps steps_;
   mutable std::mutex mutex_;

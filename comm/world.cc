@@ -202,6 +202,11 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   return failure;
 }
 
+Failure World::errand_failure(const std::string& operation, Failure failure) const {
+  if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
+  return failure;
+}
+
 Outcome<void> World::finalize(Duration wait) {
   if (finalized_.exchange(true) || !client_) return {};
   const std::lock_guard lock(client_mutex_);

@@ -90,6 +90,8 @@ class World {
   // `among`: the ranks that the operation is of; empty: all. `name`: of their group.
   Failure explain(const std::string& operation, bool timed_out, const std::string& text,
                   const std::vector<std::uint32_t>& among = {}, const std::string& name = "all");
+  // Why an errand failed: if it was interrupted, because the world is over.
+  Failure errand_failure(const std::string& operation, Failure failure) const;
   // Of ranks of which this is one. `name`: the same on all of them, and of no other group.
   Outcome<Group*> open_group(std::vector<std::uint32_t> ranks, const std::string& name);
   // Ascending, if they can be a group.

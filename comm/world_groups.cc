@@ -80,6 +80,7 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   auto client = connect(op_timeout_);
   if (!client) return tl::unexpected(client.error());
+  const Errands::Running running(watcher_->errands(), *client);
   std::vector<rendezvous::Member> members;
   for (const auto rank : ranks) members.push_back(world_.members[rank]);
   const auto own = static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
@@ -88,7 +89,9 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
        environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
        environment_.key_file, deadline});
   const auto why = [&](const Failure& failure) {
-    return failure.status == TRC_TIMEOUT ? broke("making a group of ranks", true, failure.message) : failure;
+    const std::string operation = "making a group of ranks";
+    return failure.status == TRC_TIMEOUT ? broke(operation, true, failure.message)
+                                         : errand_failure(operation, failure);
   };
   if (!draft) return tl::unexpected(why(draft.error()));
   auto& group = groups_.add(std::make_unique<Group>(
@@ -128,11 +131,12 @@ Outcome<void> World::close_group(Group& group) {
     if (auto met = group.barrier(); !met) return met;
     auto client = connect(op_timeout_);
     if (!client) return tl::unexpected(client.error());
+    const Errands::Running running(watcher_->errands(), *client);
     const auto end = fmt::format("comm/group/{}/end/", name);
     if (auto put = client->put(fmt::format("{}{}", end, group.rank()), ""); !put)
       return tl::unexpected(failure_of(put.error()));
     if (auto met = client->gather(end, static_cast<std::uint32_t>(group.size()), op_timeout_); !met)
-      return tl::unexpected(failure_of(met.error()));
+      return tl::unexpected(errand_failure("closing a group of ranks", failure_of(met.error())));
   }
   for (const auto* const pair : group.pairs()) groups_.remove(*pair);
   groups_.remove(group);

@@ -39,7 +39,7 @@ Outcome<void> World::compare_kits(rendezvous::Client& client, const std::vector<
   const auto told = client.gather(prefix, static_cast<std::uint32_t>(ranks.size()), left_until(deadline));
   if (!told) {
     const auto failure = failure_of(told.error());
-    if (failure.status != TRC_TIMEOUT) return tl::unexpected(failure);
+    if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure("meeting for NCCL", failure));
     return tl::unexpected(explain("meeting for NCCL", true, failure.message, ranks, name));
   }
   std::vector<nccl::Brought> all;
@@ -65,6 +65,7 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   const bool alone = ranks.size() == 1;
   std::optional<rendezvous::Client> client;
+  std::optional<Errands::Running> running;
   if (alone) {
     if (auto misfit = nccl::misfit({{rank_, world_.members[rank_].host, kit}}))
       return tl::unexpected(std::move(*misfit));
@@ -72,6 +73,7 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
     auto connected = connect(op_timeout_);
     if (!connected) return tl::unexpected(connected.error());
     client.emplace(std::move(*connected));
+    running.emplace(watcher_->errands(), *client);
     if (auto same = compare_kits(*client, ranks, name, kit, deadline); !same)
       return tl::unexpected(same.error());
   }
@@ -81,7 +83,8 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
     const auto given = client->fetch_ids(name, Rank{ranks.front()}, size, left_until(deadline));
     if (!given) {
       const auto failure = failure_of(given.error());
-      if (failure.status != TRC_TIMEOUT) return tl::unexpected(failure);
+      if (failure.status != TRC_TIMEOUT)
+        return tl::unexpected(errand_failure("waiting for NCCL's ids", failure));
       return tl::unexpected(explain("waiting for NCCL's ids", true, failure.message, ranks, name));
     }
     for (std::size_t i = 0; i < ids.size(); ++i)

@@ -24,6 +24,9 @@ class Comm(LocalTest):
             for done in self.over_each_backend(way, 3):
                 self.assertRegex(done.out, r"allreduce\(sum of 1 i32\) as operation 1: rank 0 on \S+ has left the world")
                 self.assertIn("failed Aborted culprit 0", done.out)
+        for done in self.over_each_backend("group_early", 3):
+            self.assertRegex(done.out, r"making a group of ranks: rank 0 on \S+ has left the world")
+            self.assertIn("failed Aborted culprit 0", done.out)
 
     def test_a_limit_for_files_that_forbids_shared_memory_ends_no_rank(self):
         done = self.run_job("-np", 2, "sh", "-c", 'ulimit -f 100 && exec "$@"', "sh", COMM_WORKER, "ops")

@@ -3,6 +3,7 @@
 //   group_loop      ranks 0 and 2 reduce in a group of their own ("running"), the others wait for them
 //   group_mismatch  the same, but rank 2 reduces another number of elements
 //   group_late      rank 0 makes a group with rank 2, which does not come
+//   group_early     rank 0 exits with 0 at once; the others make a group of all ranks
 //   send_late       rank 0 receives from rank 2, which does not send
 //   group_crossed   rank 0 reduces in one of two groups of the same ranks, the others in the other one
 //   group_lists     rank 0 makes a group with rank 1, the others one of all ranks
@@ -117,6 +118,14 @@ int group_late() {
   return 0;
 }
 
+int group_early() {
+  auto world = World::init();
+  std::vector<int> all(static_cast<std::size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  if (world.rank() > 0) static_cast<void>(world.group(all));
+  return 0;
+}
+
 int group_crossed() {
   auto world = World::init();
   std::vector<int> all(static_cast<std::size_t>(world.size()));
@@ -226,6 +235,7 @@ std::optional<int> group_mode(const std::string& mode) {
   if (mode == "group_loop") return group_loop(false);
   if (mode == "group_mismatch") return group_loop(true);
   if (mode == "group_late") return group_late();
+  if (mode == "group_early") return group_early();
   if (mode == "group_crossed") return group_crossed();
   if (mode == "group_lists") return group_lists();
   if (mode == "send_late") return send_late();

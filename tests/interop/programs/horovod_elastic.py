@@ -1,5 +1,5 @@
 """An elastic rank of Horovod, as its documentation has it: a line is fitted, EPOCHS epochs of ten batches, each step committed.
-It ends when all epochs are done and FOLDER/end is there; nothing here knows who started it."""
+It ends when all epochs are done and rank 0 has seen FOLDER/end; nothing here knows who started it."""
 import os
 import sys
 
@@ -21,7 +21,7 @@ optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.5)
 def train(state):
     print(f"world of {hvd.size()}: rank {hvd.rank()}, {hvd.local_rank()} of {hvd.local_size()} here, {hvd.cross_rank()} of "
           f"{hvd.cross_size()} across, from step {state.step}, pid {os.getpid()}", flush=True)
-    while state.epoch < epochs or not os.path.exists(folder + "/end"):
+    while state.epoch < epochs or not hvd.broadcast_object(os.path.exists(folder + "/end"), root_rank=0):
         for index, (inputs, targets) in enumerate(loader):
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(model(inputs), targets).backward()
