@@ -35,6 +35,10 @@ struct Kept {
   std::vector<std::uint64_t> in_counts{}, out_counts{};
 };
 
+Group::Factors factors_of(const trc_call& call) {
+  return call.before == 0 && call.after == 0 ? Group::Factors() : Group::Factors{call.before, call.after};
+}
+
 Outcome<void> perform(Group& group, const Kept& kept) {
   const auto& c = kept.call;
   const auto dtype = static_cast<trc_dtype>(c.dtype);
@@ -43,26 +47,25 @@ Outcome<void> perform(Group& group, const Kept& kept) {
   const auto* const out_counts = kept.out_counts.empty() ? nullptr : kept.out_counts.data();
   switch (c.kind) {
     case TRC_CALL_ALLREDUCE:
-      if (c.before == 0 && c.after == 0) return group.allreduce(c.in, c.out, c.count, dtype, op);
-      return group.allreduce(c.in, c.out, c.count, dtype, op, {c.before, c.after});
+      return group.allreduce(c.in, c.out, c.count, dtype, op, factors_of(c), c.name);
     case TRC_CALL_REDUCE:
-      return group.reduce(c.in, c.out, c.count, dtype, op, c.root);
+      return group.reduce(c.in, c.out, c.count, dtype, op, c.root, c.name);
     case TRC_CALL_REDUCE_SCATTER:
-      return group.reduce_scatter(c.in, c.out, c.count, dtype, op);
+      return group.reduce_scatter(c.in, c.out, c.count, dtype, op, c.name);
     case TRC_CALL_BROADCAST:
-      return group.broadcast(c.out, c.count, dtype, c.root);
+      return group.broadcast(c.out, c.count, dtype, c.root, c.name);
     case TRC_CALL_ALLGATHER:
-      return group.allgather(c.in, c.out, c.count, dtype);
+      return group.allgather(c.in, c.out, c.count, dtype, c.name);
     case TRC_CALL_ALLGATHERV:
-      return group.allgatherv(c.in, c.out, out_counts, dtype);
+      return group.allgatherv(c.in, c.out, out_counts, dtype, c.name);
     case TRC_CALL_GATHER:
-      return group.gather(c.in, c.out, c.count, dtype, c.root);
+      return group.gather(c.in, c.out, c.count, dtype, c.root, c.name);
     case TRC_CALL_SCATTER:
-      return group.scatter(c.in, c.out, c.count, dtype, c.root);
+      return group.scatter(c.in, c.out, c.count, dtype, c.root, c.name);
     case TRC_CALL_ALLTOALL:
-      return group.alltoall(c.in, c.out, c.count, dtype);
+      return group.alltoall(c.in, c.out, c.count, dtype, c.name);
     case TRC_CALL_ALLTOALLV:
-      return group.alltoallv(c.in, in_counts, c.out, out_counts, dtype);
+      return group.alltoallv(c.in, in_counts, c.out, out_counts, dtype, c.name);
     case TRC_CALL_SEND:
       return group.send(c.in, c.count, dtype, c.root);
     case TRC_CALL_RECV:
@@ -70,7 +73,7 @@ Outcome<void> perform(Group& group, const Kept& kept) {
     case TRC_CALL_JOIN:
       return group.join();
     default:
-      return group.barrier();
+      return group.barrier(c.name);
   }
 }
 
@@ -95,6 +98,9 @@ Outcome<std::vector<Kept>> keep(const Group& group, const trc_call* calls, std::
       return fail(TRC_INVALID, "a trc_call without its struct_size");
     if (call.kind < TRC_CALL_ALLREDUCE || call.kind > TRC_CALL_JOIN)
       return fail(TRC_INVALID, fmt::format("{} is no kind of call", call.kind));
+    if (call.name >= 1U << trainrun::comm::name_bits)
+      return fail(TRC_INVALID, fmt::format("the number of a name is {}, not below 2^{}", call.name,
+                                           trainrun::comm::name_bits));
     const bool handed_over = lane_of(call) != Lanes::all_members;
     if (handed_over && (call.root < 0 || call.root >= group.size()))
       return fail(TRC_INVALID, fmt::format("there is no rank {} among {}", call.root, group.size()));

@@ -53,25 +53,32 @@ class Group {
   Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain,
         Links links);
 
-  // What the buffers hold is said in trainrun_comm.h.
+  // What the buffers hold is said in trainrun_comm.h. `name`: see Descriptor.
   Outcome<void> allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op) {
     return allreduce(in, out, count, dtype, op, Factors());
   }
   Outcome<void> allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,
-                          Factors factors);
+                          Factors factors, std::uint32_t name = 0);
   // Of all elements of the tensors, which travel as the type `wire`. On a device alone.
   Outcome<void> allreduce_list(std::span<const Tensor> tensors, trc_dtype wire, trc_op op, Factors factors);
-  Outcome<void> reduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op, int root);
-  Outcome<void> reduce_scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op);
-  Outcome<void> broadcast(void* data, std::size_t count, trc_dtype dtype, int root);
-  Outcome<void> allgather(const void* in, void* out, std::size_t count, trc_dtype dtype);
-  Outcome<void> allgatherv(const void* in, void* out, const std::uint64_t* counts, trc_dtype dtype);
-  Outcome<void> gather(const void* in, void* out, std::size_t count, trc_dtype dtype, int root);
-  Outcome<void> scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, int root);
-  Outcome<void> alltoall(const void* in, void* out, std::size_t count, trc_dtype dtype);
+  Outcome<void> reduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op, int root,
+                       std::uint32_t name = 0);
+  Outcome<void> reduce_scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,
+                               std::uint32_t name = 0);
+  Outcome<void> broadcast(void* data, std::size_t count, trc_dtype dtype, int root, std::uint32_t name = 0);
+  Outcome<void> allgather(const void* in, void* out, std::size_t count, trc_dtype dtype,
+                          std::uint32_t name = 0);
+  Outcome<void> allgatherv(const void* in, void* out, const std::uint64_t* counts, trc_dtype dtype,
+                           std::uint32_t name = 0);
+  Outcome<void> gather(const void* in, void* out, std::size_t count, trc_dtype dtype, int root,
+                       std::uint32_t name = 0);
+  Outcome<void> scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, int root,
+                        std::uint32_t name = 0);
+  Outcome<void> alltoall(const void* in, void* out, std::size_t count, trc_dtype dtype,
+                         std::uint32_t name = 0);
   Outcome<void> alltoallv(const void* in, const std::uint64_t* in_counts, void* out,
-                          const std::uint64_t* out_counts, trc_dtype dtype);
-  Outcome<void> barrier();
+                          const std::uint64_t* out_counts, trc_dtype dtype, std::uint32_t name = 0);
+  Outcome<void> barrier(std::uint32_t name = 0);
   // Takes part in what the others do, with zeros, until all have called this. Nothing but allreduces and
   // barriers can go on so.
   Outcome<void> join();
@@ -110,7 +117,8 @@ class Group {
   // Nothing: it is done; else who disagrees.
   Outcome<std::optional<Disagreement>> attempt(const Descriptor& what, const Transfer& data);
   Failure disagreed(const Disagreement& other, const Descriptor& what);
-  Outcome<void> give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype, int root = 0);
+  Outcome<void> give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype, int root,
+                     std::uint32_t name);
   Outcome<void> hand_over(const void* in, void* out, std::size_t count, trc_dtype dtype, int from, int other);
   Failure finish(Failure failure, const Descriptor& what);
   Failure mismatch(const std::string& message, const Descriptor& what);

@@ -12,12 +12,13 @@
 namespace trainrun::comm {
 namespace {
 
-Descriptor descriptor(Call call, std::uint64_t count, trc_dtype dtype, int root = 0) {
+Descriptor descriptor(Call call, std::uint64_t count, trc_dtype dtype, int root = 0, std::uint32_t name = 0) {
   Descriptor what;
   what.call = call;
   what.count = count;
   what.dtype = dtype;
   what.root = root;
+  what.name = name & ((1U << name_bits) - 1);
   return what;
 }
 
@@ -64,18 +65,18 @@ Outcome<void> Group::check_member(int rank) const {
   return fail(TRC_INVALID, fmt::format("there is no rank {} among {}", rank, size_));
 }
 
-Outcome<void> Group::give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype,
-                          int root) {
+Outcome<void> Group::give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype, int root,
+                          std::uint32_t name) {
   if (auto good = check_type(dtype, count); !good) return good;
   if (auto good = check_member(root); !good) return good;
   const bool gives = call != Call::scatter || rank_ == root;
   const bool gets = call != Call::gather || rank_ == root;
   if (count > 0 && ((gives && in == nullptr) || (gets && out == nullptr))) return null_buffer(call);
-  return run(descriptor(call, count, dtype, root), {in, out, {}});
+  return run(descriptor(call, count, dtype, root, name), {in, out, {}});
 }
 
 Outcome<void> Group::allreduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,
-                               Factors factors) {
+                               Factors factors, std::uint32_t name) {
   if (auto good = check_type(dtype, count); !good) return good;
   if (auto good = check_reduction(dtype, op); !good) return good;
   if (count > 0 && (in == nullptr || out == nullptr)) return null_buffer(Call::allreduce);
@@ -83,7 +84,7 @@ Outcome<void> Group::allreduce(const void* in, void* out, std::size_t count, trc
   if (scaled && !is_floating(dtype))
     return fail(TRC_INVALID, fmt::format("{} cannot be scaled, only f16, bf16, f32 and f64", name_of(dtype)));
   if (auto good = check_factors(factors); !good) return good;
-  auto what = descriptor(Call::allreduce, count, dtype);
+  auto what = descriptor(Call::allreduce, count, dtype, 0, name);
   what.op = op;
   what.before = factors.before;
   what.after = factors.after;
@@ -118,47 +119,52 @@ Outcome<void> Group::allreduce_list(std::span<const Tensor> tensors, trc_dtype w
 }
 
 Outcome<void> Group::reduce(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,
-                            int root) {
+                            int root, std::uint32_t name) {
   if (auto good = check_type(dtype, count); !good) return good;
   if (auto good = check_reduction(dtype, op); !good) return good;
   if (auto good = check_member(root); !good) return good;
   if (count > 0 && (in == nullptr || (rank_ == root && out == nullptr))) return null_buffer(Call::reduce);
-  auto what = descriptor(Call::reduce, count, dtype, root);
+  auto what = descriptor(Call::reduce, count, dtype, root, name);
   what.op = op;
   return run(what, {in, out, {}});
 }
 
-Outcome<void> Group::reduce_scatter(const void* in, void* out, std::size_t count, trc_dtype dtype,
-                                    trc_op op) {
+Outcome<void> Group::reduce_scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, trc_op op,
+                                    std::uint32_t name) {
   if (auto good = check_type(dtype, count); !good) return good;
   if (auto good = check_reduction(dtype, op); !good) return good;
   if (count > 0 && (in == nullptr || out == nullptr)) return null_buffer(Call::reduce_scatter);
-  auto what = descriptor(Call::reduce_scatter, count, dtype);
+  auto what = descriptor(Call::reduce_scatter, count, dtype, 0, name);
   what.op = op;
   return run(what, {in, out, {}});
 }
 
-Outcome<void> Group::broadcast(void* data, std::size_t count, trc_dtype dtype, int root) {
-  return give(Call::broadcast, data, data, count, dtype, root);
+Outcome<void> Group::broadcast(void* data, std::size_t count, trc_dtype dtype, int root, std::uint32_t name) {
+  return give(Call::broadcast, data, data, count, dtype, root, name);
 }
 
-Outcome<void> Group::allgather(const void* in, void* out, std::size_t count, trc_dtype dtype) {
-  return give(Call::allgather, in, out, count, dtype);
+Outcome<void> Group::allgather(const void* in, void* out, std::size_t count, trc_dtype dtype,
+                               std::uint32_t name) {
+  return give(Call::allgather, in, out, count, dtype, 0, name);
 }
 
-Outcome<void> Group::gather(const void* in, void* out, std::size_t count, trc_dtype dtype, int root) {
-  return give(Call::gather, in, out, count, dtype, root);
+Outcome<void> Group::gather(const void* in, void* out, std::size_t count, trc_dtype dtype, int root,
+                            std::uint32_t name) {
+  return give(Call::gather, in, out, count, dtype, root, name);
 }
 
-Outcome<void> Group::scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, int root) {
-  return give(Call::scatter, in, out, count, dtype, root);
+Outcome<void> Group::scatter(const void* in, void* out, std::size_t count, trc_dtype dtype, int root,
+                             std::uint32_t name) {
+  return give(Call::scatter, in, out, count, dtype, root, name);
 }
 
-Outcome<void> Group::alltoall(const void* in, void* out, std::size_t count, trc_dtype dtype) {
-  return give(Call::alltoall, in, out, count, dtype);
+Outcome<void> Group::alltoall(const void* in, void* out, std::size_t count, trc_dtype dtype,
+                              std::uint32_t name) {
+  return give(Call::alltoall, in, out, count, dtype, 0, name);
 }
 
-Outcome<void> Group::allgatherv(const void* in, void* out, const std::uint64_t* counts, trc_dtype dtype) {
+Outcome<void> Group::allgatherv(const void* in, void* out, const std::uint64_t* counts, trc_dtype dtype,
+                                std::uint32_t name) {
   if (counts == nullptr) return fail(TRC_INVALID, "allgatherv without counts");
   const std::span all(counts, static_cast<std::size_t>(size_));
   for (const auto count : all)
@@ -166,7 +172,7 @@ Outcome<void> Group::allgatherv(const void* in, void* out, const std::uint64_t* 
   const auto total = std::accumulate(all.begin(), all.end(), std::uint64_t{0});
   if ((total > 0 && out == nullptr) || (all[static_cast<std::size_t>(rank_)] > 0 && in == nullptr))
     return null_buffer(Call::allgatherv);
-  auto what = descriptor(Call::allgatherv, total, dtype);
+  auto what = descriptor(Call::allgatherv, total, dtype, 0, name);
   what.shape = shape_of(all);
   return run(what, {in, out, all});
 }
@@ -174,7 +180,7 @@ Outcome<void> Group::allgatherv(const void* in, void* out, const std::uint64_t* 
 // First all hear what each gives to each and expects of each; then all know whether that fits together, and
 // how much goes where.
 Outcome<void> Group::alltoallv(const void* in, const std::uint64_t* in_counts, void* out,
-                               const std::uint64_t* out_counts, trc_dtype dtype) {
+                               const std::uint64_t* out_counts, trc_dtype dtype, std::uint32_t name) {
   if (in_counts == nullptr || out_counts == nullptr) return fail(TRC_INVALID, "alltoallv without counts");
   const auto ranks = static_cast<std::size_t>(size_);
   std::vector<std::uint64_t> mine(in_counts, in_counts + ranks);
@@ -188,7 +194,7 @@ Outcome<void> Group::alltoallv(const void* in, const std::uint64_t* in_counts, v
     return fail(TRC_INVALID, "alltoallv needs different buffers for what it gives and what it gets");
   const std::lock_guard lock(mutex_);
   std::vector<std::uint64_t> all(2 * ranks * ranks);
-  auto plan = descriptor(Call::alltoallv_plan, 2 * ranks, TRC_I64);
+  auto plan = descriptor(Call::alltoallv_plan, 2 * ranks, TRC_I64, 0, name);
   if (auto heard = run_alone(plan, {mine.data(), all.data(), {}}); !heard) return heard;
   auto what = descriptor(Call::alltoallv, 0, dtype);
   what.sequence = sequence_;
@@ -208,7 +214,9 @@ Outcome<void> Group::alltoallv(const void* in, const std::uint64_t* in_counts, v
   return run_alone(what, {in, out, given});
 }
 
-Outcome<void> Group::barrier() { return run({}, {}); }
+Outcome<void> Group::barrier(std::uint32_t name) {
+  return run(descriptor(Call::barrier, 0, TRC_U8, 0, name), {});
+}
 
 std::vector<const Group*> Group::pairs() {
   const std::lock_guard lock(pairs_mutex_);

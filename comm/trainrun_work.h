@@ -55,7 +55,8 @@ typedef struct trc_call {
   int32_t dtype; /* trc_dtype */
   int32_t op;    /* trc_op */
   int32_t root;
-  int32_t reserved;
+  uint32_t name; /* of what is called by a name, a hash of it below 2^24: ranks whose names differ get
+                    TRC_MISMATCH; 0: none. Sends, receives and joins have none */
   const void* in;
   void* out;
   uint64_t count;

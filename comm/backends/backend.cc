@@ -78,8 +78,9 @@ const char* name_of(Call call) {
 
 std::string describe(const Descriptor& what, std::uint32_t member, std::span<const std::uint32_t> ranks) {
   const bool receives = what.call == Call::send && member != static_cast<std::uint32_t>(what.root);
-  return fmt::format("{}{} as operation {}", receives ? "receive" : name_of(what.call),
-                     detail_of(what, ranks), what.sequence);
+  return fmt::format("{}{}{} as operation {}", receives ? "receive" : name_of(what.call),
+                     detail_of(what, ranks),
+                     what.name == 0 ? "" : fmt::format(" of the name {:06x}", what.name), what.sequence);
 }
 
 std::uint64_t shape_of(std::span<const std::uint64_t> counts) {

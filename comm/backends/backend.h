@@ -31,16 +31,21 @@ enum class Call : std::uint8_t {
 };
 const char* name_of(Call call);
 
+constexpr int name_bits = 24;
+
 // What a rank is about to do. All ranks must be about to do the same.
 struct Descriptor {
   std::uint64_t sequence = 0;
   std::uint64_t count = 0;
   std::uint64_t shape = 0;       // of counts that differ between the ranks; see shape_of
   double before = 1, after = 1;  // factors of a reduction
-  Call call = Call::barrier;
   trc_dtype dtype = TRC_U8;
   trc_op op = TRC_SUM;    // of a reduction
   std::int32_t root = 0;  // where one rank gives or gets all, its number in the group
+  // What the program calls it, as a number; 0: nothing. Short, since a descriptor and a counter fill a line
+  // of the cache.
+  std::uint32_t name : name_bits = 0;
+  Call call = Call::barrier;
 
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };

@@ -51,6 +51,16 @@ class HorovodApi(TorchJobs):
     def test_ranks_that_call_different_things_hear_of_it(self):
         self.right(2, "mismatch")
 
+    def test_ranks_that_call_by_different_names_hear_of_it(self):
+        for verb in ("allreduce", "waits", "broadcast", "gather", "object", "parameters"):
+            backend = "gloo" if verb in ("allreduce", "gather") else "shm"
+            with self.subTest(verb=verb, backend=backend):
+                done = self.program(2, WORKERS + "horovod_names.py", verb, backend=backend)
+                self.assertEqual(len(re.findall(r"rank [01] called (\w+)\([^)]*\) of the name [0-9a-f]{6} as operation 1, "
+                                                r"rank [01] called \1\([^)]*\) of the name [0-9a-f]{6} as operation 1; ", done.out)), 2, done)
+        done = self.assertEnds(self.program(2, WORKERS + "horovod_names.py", "same"), 0)
+        self.assertEqual(done.out.count("has heard nothing"), 2, done)
+
     def test_a_death_is_told_by_rank(self):
         done = self.program(3, WORKERS + "horovod_api.py", "dies")
         self.assertEqual(sorted(re.findall(r"rank (\d): lost rank 1", done.out)), ["0", "2"], done)

@@ -21,7 +21,7 @@ namespace trainrun::comm {
 inline constexpr std::size_t cache_line = 64;
 // Bytes that a rank hands over in one step. Two of them for each rank stay in the second-level cache.
 inline constexpr std::size_t shm_piece = std::size_t{256} << 10;
-inline constexpr std::uint64_t shm_magic = 0x32306d6873727474;  // changes with the layout
+inline constexpr std::uint64_t shm_magic = 0x33306d6873727474;  // changes with the layout
 
 // How ranks that sleep at the end of a step are woken; see gate.h.
 struct GateWords {

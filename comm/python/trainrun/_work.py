@@ -17,7 +17,7 @@ _TIMEOUT = 3
 
 class Call(Structure):
     _fields_ = [("struct_size", c_uint32), ("kind", c_int32), ("dtype", c_int32), ("op", c_int32), ("root", c_int32),
-                ("reserved", c_int32), ("give", c_void_p), ("get", c_void_p), ("count", c_uint64), ("before", c_double),
+                ("name", c_uint32), ("give", c_void_p), ("get", c_void_p), ("count", c_uint64), ("before", c_double),
                 ("after", c_double), ("in_counts", POINTER(c_uint64)), ("out_counts", POINTER(c_uint64))]
 
 

@@ -4,7 +4,8 @@ import torch
 from trainrun.torch.horovod import _operations as ops
 from trainrun.torch.horovod import _place, _sets
 from trainrun.torch.horovod._compression import Compression
-from trainrun.torch.horovod._operations import Average, Sum, named, op_of
+from trainrun.torch.horovod._names import named
+from trainrun.torch.horovod._operations import Average, Sum, op_of
 
 _ALL = _sets.global_process_set
 

@@ -2,21 +2,25 @@
 import time
 
 from trainrun import _work
-from trainrun.torch.horovod import _timeline
+from trainrun.torch.horovod import _names, _timeline
 
 
 class Handle:
     """`outputs` is what wait() gives, once `plan` has been carried out: at once if `now`."""
 
     def __init__(self, group, plan, outputs, kind, name, now=False):
-        self._outputs, self._started = outputs, None
+        self._outputs, self._started, self._name = outputs, None, name
+        if number := _names.number_of(name):
+            for call in plan.calls:
+                call.name = number
         timeline, since = _timeline.recording(), time.monotonic_ns()
 
         def tell(begun, ended):
             timeline.operation(name, kind, since, begun, ended)
 
         if now:
-            _work.run(group._group, plan.calls)
+            with _names.told(name):
+                _work.run(group._group, plan.calls)
             ended = time.monotonic_ns()
             plan.finish()
             if timeline is not None:
@@ -34,5 +38,6 @@ class Handle:
 
     def wait(self):
         if self._started is not None:
-            self._started.wait()
+            with _names.told(self._name):
+                self._started.wait()
         return self._outputs

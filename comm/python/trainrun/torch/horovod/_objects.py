@@ -12,6 +12,7 @@ from trainrun.torch._pack import as_bytes, memory_of, pack, room_for, unpack
 from trainrun.torch._plan import Plan
 from trainrun.torch.horovod import _place, _sets
 from trainrun.torch.horovod._handle import Handle
+from trainrun.torch.horovod._names import named, number_of, told
 from trainrun.torch.horovod._operations import allgather_async, synchronize, told_by_all
 
 
@@ -40,10 +41,12 @@ def _value(blob):
     return unpack(packed, tensors)
 
 
-def _broadcast(group, tensor, root):
+def _broadcast(group, tensor, root, name):
     plan = Plan(group.size)
     plan.move(_work.BROADCAST, None, tensor, tensor.numel(), root)
-    _work.run(group._group, plan.calls)
+    plan.calls[0].name = number_of(name)
+    with told(name):
+        _work.run(group._group, plan.calls)
     return tensor
 
 
@@ -51,8 +54,8 @@ def broadcast_object(obj=None, root_rank=0, name=None, process_set=_sets.global_
     """The object of `root_rank`, on all ranks."""
     group, root = _sets.group_of(process_set), _sets.member(process_set, root_rank)
     blob = _blob(obj, name or "the object") if group.rank == root else None
-    length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()]), root)[0])
-    blob = _broadcast(group, torch.empty(length, dtype=torch.uint8) if blob is None else blob, root)
+    length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()]), root, name)[0])
+    blob = _broadcast(group, torch.empty(length, dtype=torch.uint8) if blob is None else blob, root, name)
     value = _value(blob)  # also where it came from, which may have been refused
     return obj if group.rank == root else value
 
@@ -60,7 +63,7 @@ def broadcast_object(obj=None, root_rank=0, name=None, process_set=_sets.global_
 def allgather_object(obj, name=None, process_set=_sets.global_process_set):
     """A list of the objects of all ranks."""
     blob = _blob(obj, name or "the object")
-    lengths = [numbers[0] for numbers in told_by_all(_sets.group_of(process_set), [blob.numel()])]
+    lengths = [numbers[0] for numbers in told_by_all(_sets.group_of(process_set), [blob.numel()], name)]
     blobs = synchronize(allgather_async(blob, name, process_set))
     return [_value(part) for part in blobs.split(lengths)]
 
@@ -90,5 +93,7 @@ def broadcast_parameters(params, root_rank, process_set=_sets.global_process_set
             raise ValueError(f"{name} is no tensor but a {type(tensor).__name__}; try: hvd.broadcast_object()")
         own = plan.got(tensor)
         plan.move(_work.BROADCAST, None, own, own.numel(), _sets.member(process_set, root_rank))
+        plan.calls[-1].name = number_of(name)
     if plan.calls:
-        Handle(group, plan, [], "BROADCAST", "broadcast_parameters", True)
+        with told(*[name for name, _ in params]):
+            Handle(group, plan, [], "BROADCAST", named(None, "broadcast_parameters"), True)

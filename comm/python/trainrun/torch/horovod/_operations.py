@@ -1,10 +1,9 @@
 """Collective operations that are started: *_async, which give a Handle, and what waits for one.
 
-All ranks of a process set call the same operations in the same order: names are for people and the timeline, and do not
-bring together what ranks call in different orders, as Horovod's do: of equal kind, type and size it is not noticed. Operations
-of different sets have no order.
+All ranks of a process set call the same operations in the same order: names do not bring together what ranks call in
+different orders, as Horovod's do. Where they differ, all ranks raise trainrun.Mismatch; operations without names that are of equal
+kind, type and size are not told apart. Operations of different sets have no order.
 """
-import itertools
 import math
 import warnings
 
@@ -15,12 +14,11 @@ from trainrun.torch._foreign import unsupported
 from trainrun.torch._plan import Plan
 from trainrun.torch.horovod import _sets
 from trainrun.torch.horovod._handle import Handle
+from trainrun.torch.horovod._names import named, number_of, told
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
 _OPS = {Average: 1, Sum: 0, Min: 2, Max: 3, Product: 4}
 _FUSED = 64 << 10  # bytes: smaller tensors of a grouped operation travel together
-
-_numbers = itertools.count()
 
 
 def op_of(op, average=None):
@@ -36,10 +34,6 @@ def op_of(op, average=None):
     if op not in _OPS:
         raise ValueError(f"{op!r} is no reduction: hvd.Average, Sum, Min, Max and Product are")
     return op
-
-
-def named(name, kind):
-    return f"{kind}.noname.{next(_numbers)}" if name is None else name
 
 
 def _dense(tensor):
@@ -113,12 +107,14 @@ def sparse_allreduce_async(tensor, name=None, op=None, process_set=_sets.global_
                       "sparse_as_dense=True")
 
 
-def told_by_all(group, numbers):
+def told_by_all(group, numbers, name=None):
     """The same numbers of each rank, after all operations that were started before."""
     own, every = torch.tensor(numbers, dtype=torch.int64), torch.empty(group.size * len(numbers), dtype=torch.int64)
     plan = Plan(group.size)
     plan.move(_work.ALLGATHER, own, every, len(numbers))
-    _work.run(group._group, plan.calls)
+    plan.calls[0].name = number_of(name)
+    with told(name):
+        _work.run(group._group, plan.calls)
     return every.view(group.size, len(numbers)).tolist()
 
 
@@ -147,11 +143,11 @@ def allgather_async(tensor, name=None, process_set=_sets.global_process_set):
 
 def grouped_allgather_async(tensors, name=None, process_set=_sets.global_process_set, now=False):
     group, tensors = _sets.group_of(process_set), list(tensors)
-    told = told_by_all(group, [number for tensor in tensors for number in (_rows(tensor, "allgather"), _row(tensor))])
+    sizes = told_by_all(group, [number for tensor in tensors for number in (_rows(tensor, "allgather"), _row(tensor))], name)
     plan, outputs = Plan(group.size), []
     for i, tensor in enumerate(tensors):
-        _must_have_rows_of([numbers[2 * i + 1] for numbers in told], group, "allgather")
-        counts = [numbers[2 * i] for numbers in told]
+        _must_have_rows_of([numbers[2 * i + 1] for numbers in sizes], group, "allgather")
+        counts = [numbers[2 * i] for numbers in sizes]
         output = torch.empty((sum(counts), *tensor.shape[1:]), dtype=tensor.dtype)
         plan.move(_work.ALLGATHERV, plan.given(tensor), plan.got(output), 0, out_counts=[count * _row(tensor) for count in counts])
         outputs.append(output)
@@ -190,9 +186,9 @@ def alltoall_async(tensor, splits=None, name=None, process_set=_sets.global_proc
     gives = [int(split) for split in splits]
     if len(gives) != group.size or sum(gives) != rows or min(gives) < 0:
         raise ValueError(f"alltoall: splits {gives} of {rows} rows among {group.size} ranks")
-    told = told_by_all(group, [*gives, _row(tensor)])
-    _must_have_rows_of([numbers[-1] for numbers in told], group, "alltoall")
-    gets = [numbers[group.rank] for numbers in told]
+    sizes = told_by_all(group, [*gives, _row(tensor)], name)
+    _must_have_rows_of([numbers[-1] for numbers in sizes], group, "alltoall")
+    gets = [numbers[group.rank] for numbers in sizes]
     output = torch.empty((sum(gets), *tensor.shape[1:]), dtype=tensor.dtype)
     plan = Plan(group.size)
     plan.move(_work.ALLTOALLV, plan.given(tensor), plan.got(output), 0, in_counts=[n * _row(tensor) for n in gives],
