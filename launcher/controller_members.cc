@@ -83,7 +83,7 @@ RendezvousHub::Events Controller::members() {
           });
       },
       [this](Generation generation, WorkerId worker, const rendezvous::Pulse& pulse) {
-        if (machine_.seat_of(worker) == nullptr) return;
+        if (machine_.seat_of(worker) == nullptr || generation != world_.generation()) return;
         sign_of_life();
         if (std::exchange(progressed_, generation) != generation) event(core::WorldProgressed{generation});
         hang_.operated(worker, pulse.op, pulse.sequence, pulse.in_operation);

@@ -60,8 +60,8 @@ void Controller::perform(const core::BeginWorld& order) {
   const std::unordered_set<WorkerId> present(order.workers.begin(), order.workers.end());
   want_another_.clear();
   wanted_.disarm();
-  hang_.keep([&](WorkerId worker) { return present.contains(worker); });
-  stall_.keep([&](WorkerId worker) { return present.contains(worker); });
+  hang_.begin_world([&](WorkerId worker) { return present.contains(worker); });
+  stall_.begin_world();
   const auto is_gone = [&](const auto& it) { return !present.contains(it.first); };
   std::erase_if(last_stderr_, is_gone);
   std::erase_if(recorded_, is_gone);

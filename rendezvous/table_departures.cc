@@ -19,6 +19,10 @@ void Table::handle(const Leave& leave, const Waiter& waiter, Instant) {
 }
 
 void Table::depart(std::uint32_t rank) {
+  if (auto& seat = seats_.at(rank); std::exchange(seat.in_operation, false))
+    events_.emplace_back(MemberPulse{{world_.generation},
+                                     {world_.members[rank].worker},
+                                     {rank, "leave", seat.sequence, false, seat.group, 0}});
   seats_.leave(rank);
   seat_of_.erase(seats_.at(rank).connection);
   while (!suspects_.empty() && seats_.state(suspects_.front().rank) == SeatState::left) suspects_.pop_front();

@@ -25,10 +25,10 @@ class HangWatch {
   void printed(WorkerId worker, Instant now) { last_output_[worker] = now; }
   // Of a program on `comm`: it is in this operation, or was in it last.
   void operated(WorkerId worker, const std::string& operation, std::uint64_t sequence, bool inside);
-  // All that is known of the others is forgotten.
+  // All that is known of the others is forgotten, and the operations of the world before.
   template <class Keep>
-  void keep(const Keep& is_kept) {
-    std::erase_if(last_operation_, [&](const auto& it) { return !is_kept(it.first); });
+  void begin_world(const Keep& is_kept) {
+    last_operation_.clear();
     std::erase_if(last_output_, [&](const auto& it) { return !is_kept(it.first); });
   }
 

@@ -190,6 +190,10 @@ void JobMachine::on(const RanksAbsent& event) {
 void JobMachine::on(const WorldSilent& event) {
   if (phase_ != Phase::running || armed_.contains(Deadline::inspect))
     return ignore("silence", "nothing runs, or it is being looked at");
+  // Survivors on their way to it are silent, and all that is known of them is of the last one. To end them
+  // all would lose what they hold.
+  if (armed_.contains(Deadline::join) && world_.counts().joined == 0)
+    return ignore("silence", "nobody has come to the world yet, and that has its own time");
   tell(notice::RanksSilent{world_.generation(), event.silence});
   inspection_.begin(event.silence, event.absent);
   for (std::uint32_t i = 0; i < roster_.size(); ++i)

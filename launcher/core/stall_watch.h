@@ -31,13 +31,8 @@ class StallWatch {
   explicit StallWatch(Duration limit) : limit_(limit) {}
 
   void operated(WorkerId worker, Operation operation, Instant now);
-  // All that is known of the others is forgotten.
-  template <class Keep>
-  void keep(const Keep& is_kept) {
-    for (auto& [group, known] : groups_)
-      std::erase_if(known.last, [&](const auto& it) { return !is_kept(it.first); });
-    std::erase_if(groups_, [](const auto& it) { return it.second.last.empty(); });
-  }
+  // Its operations are others than those of the world before.
+  void begin_world() { groups_.clear(); }
 
   // A line for each operation in which a rank of `ranks`, all of the world, waits for too long while others
   // are behind. A group whose members are all in the same operation waits for the network, or computes.

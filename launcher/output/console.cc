@@ -18,14 +18,12 @@
 namespace trainrun::output {
 namespace {
 
-constexpr Duration redraw_interval = milliseconds(200);
+constexpr Duration redraw_interval = milliseconds(200), prompt_pause = milliseconds(200);
 constexpr Duration bar_interval = seconds(1), begun_interval = seconds(5);
 constexpr std::size_t most_backlog = std::size_t{4} << 20;
-constexpr Duration prompt_pause = milliseconds(200);
 constexpr Duration long_silence = seconds(60);
-constexpr Duration reader_limit = seconds(60);
-// What a reader or disk that is well needs for what is left; also --grace may be zero.
-constexpr Duration a_moment = seconds(1);
+constexpr Duration reader_limit = std::chrono::hours(1);  // somebody may be reading the first page
+constexpr Duration a_moment = seconds(1);  // that a reader or disk which is well needs; --grace may be zero
 // The innermost frames say where a rank waits; all of them, of every rank, would hide everything else.
 constexpr std::size_t most_stack_lines = 12;
 constexpr std::size_t most_losses_named = 4;
@@ -344,13 +342,15 @@ void Console::wait_for_readers(std::function<void()> over) {
   const bool in_vain = unread_ > 0 || left_.bytes > 0;  // those who took nothing before take no report either
   std::vector<Farewell::Sink> sinks;
   for (auto* writer : {&out_, other_err_ ? &*other_err_ : nullptr}) {
-    if (writer == nullptr) continue;
-    sinks.push_back({[writer] { return writer->idle() ? std::nullopt : std::optional(writer->backlog()); },
-                     [this, writer] {
-                       unread_ += writer->backlog();
-                       writer->give_up();
-                     },
-                     in_vain ? a_moment : reader_limit});
+    if (writer != nullptr)
+      sinks.push_back({[writer] { return writer->idle() ? std::nullopt : std::optional(writer->backlog()); },
+                       [this, writer] { unread_ += writer->backlog(), writer->give_up(); },
+                       in_vain ? a_moment : reader_limit,
+                       [this](std::size_t bytes) {
+                         say(fmt::format("{} of output wait for their reader, {} at most (^C drops them)",
+                                         counted(static_cast<std::int64_t>(bytes), "byte"),
+                                         format_duration(reader_limit)));
+                       }});
   }
   sinks.push_back({[this] { return files_.idle() ? std::nullopt : std::optional(files_.backlog()); },
                    [this] {

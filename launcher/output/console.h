@@ -56,8 +56,8 @@ class Console {
   void forget_words(WorkerId worker);  // of an error that it has survived
   [[nodiscard]] std::vector<std::string> last_output(WorkerId worker) const;  // the same of stdout
   [[nodiscard]] bool raised(WorkerId worker) const;  // these are the exception of a traceback
-  // The status line goes, and everything that workers wrote is shown: a reader that takes nothing is given a
-  // minute, a disk --grace. Calls `shown` once; may be at once.
+  // The status line goes, and everything that workers wrote is shown: a reader that takes nothing is given an
+  // hour, and told of after a minute, a disk --grace. Calls `shown` once; may be at once.
   void close(std::function<void()> shown);
   // What of it was not: lines that say so, or none. To be asked when it was shown.
   [[nodiscard]] std::vector<std::string> lost_output() const;

@@ -4,7 +4,6 @@
 #include <utility>
 
 namespace trainrun::output {
-
 void Farewell::start(std::vector<Sink> sinks, std::function<void()> over) {
   sinks_.clear();
   limit_.reset();
@@ -25,15 +24,22 @@ void Farewell::look() {
   for (auto& it : sinks_) {
     const auto waiting = it.over ? std::nullopt : it.sink.waiting();
     if (!waiting) continue;
-    if (!it.seen || *waiting < *it.seen) it.until = now + it.sink.time_limit;
+    if (!it.seen || *waiting < *it.seen) it.since = now;
     it.seen = waiting;
-    const auto until = std::min(it.until, limit_.value_or(it.until));
+    const auto ends = it.since + it.sink.time_limit;
+    const auto until = std::min(ends, limit_.value_or(ends));
     if (now >= until) {
       it.over = true;
       it.sink.give_up();
-    } else {
-      next = std::min(until, next.value_or(until));
+      continue;
     }
+    const bool will_tell = it.sink.still_waits && !it.told;
+    if (will_tell && now >= it.since + it.sink.patience) {
+      it.told = true;
+      it.sink.still_waits(*waiting);
+    }
+    const auto look_at = will_tell && !it.told ? std::min(until, it.since + it.sink.patience) : until;
+    next = std::min(look_at, next.value_or(look_at));
   }
   if (next) return timer_.arm(*next, [this] { look(); });
   timer_.disarm();

@@ -18,6 +18,9 @@ class Farewell {
     std::function<std::optional<std::size_t>()> waiting;  // bytes; nothing: it has all
     std::function<void()> give_up;
     Duration time_limit;  // since it took something
+    // Once, when it has taken nothing for `patience`; or null.
+    std::function<void(std::size_t)> still_waits{};
+    Duration patience = seconds(60);
   };
   explicit Farewell(io::Loop& loop) : timer_(loop) {}
 
@@ -33,8 +36,8 @@ class Farewell {
   struct Waiting {
     Sink sink;
     std::optional<std::size_t> seen{};
-    Instant until{};
-    bool over = false;
+    Instant since{};  // it took something
+    bool told = false, over = false;
   };
 
   io::Timer timer_;

@@ -138,7 +138,8 @@ class Judge {
   struct Step {
     bool stands = false, in_place = false;  // the world, before the event
     bool ends_world = false, keeps_world = false, waits_for_cause = false, spares_others = false;
-    bool ends_job = false, inspects = false, asks = false, changes = false, is_done = false;
+    bool ends_job = false, inspects = false, nobody_came = false, asks = false, changes = false,
+         is_done = false;
     bool joins = false, alive = false;
     std::optional<WorkerId> only;          // it alone is to end
     std::optional<core::Deadline> passed;  // of those that hosts have

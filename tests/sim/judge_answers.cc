@@ -67,7 +67,9 @@ void Judge::note_question(const JobEvent& event) {
             step_.keeps_world = !scenario_.in_place();
           },
           [&](const WorldSilent&) {
-            step_.inspects = phase_ == Phase::running && !waits_.armed(Deadline::inspect);
+            step_.nobody_came = waits_.armed(Deadline::join) && !joined_;
+            step_.inspects =
+                phase_ == Phase::running && !waits_.armed(Deadline::inspect) && !step_.nobody_came;
           },
           [&](const RemoveHost&) { step_.by_user = true; }, [&](const WorldAlive&) { step_.alive = true; },
           [&](const RestartWorld&) { step_.ends_world = may_restart(); },
@@ -239,6 +241,7 @@ void Judge::check_answer(const JobMachine& machine) {
   need(step_.waits_for_cause && !waits_.armed(Deadline::cause), "a victim's cause is not waited for");
   need(step_.ends_job && !job_ends, "the job goes on after what ends it");
   need(step_.inspects && !step_.did_inspect, "a silent world is not looked at");
+  need(step_.nobody_came && step_.did_inspect, "survivors that are on their way are looked at");
   need(step_.asks && !job_ends && !step_.did_ask, "hosts go, and nobody asks for others");
   need(step_.changes && !ended && !step_.did_announce, "the world was to change, and nothing follows");
   need(step_.joins && !ended && !waits_.armed(Deadline::join), "members are late, and nothing is waited for");

@@ -118,6 +118,8 @@ TEST_SUITE("core.elastic joining") {
     bench.end(bench.at(3), ExitStatus::exited(1));
     bench.form();
     const auto newcomer = bench.at(3);
+    bench.tell(WorldSilent{seconds(30)});  // survivors are still on their way: that has its own time
+    CHECK_FALSE(bench.armed.contains(Deadline::inspect));
     for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{2}, Rank{rank}});
     bench.pass(Deadline::join);
     CHECK(bench.phase() == Phase::running);

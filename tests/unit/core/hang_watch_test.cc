@@ -65,15 +65,16 @@ TEST_SUITE("hang watch") {
     CHECK(watch.seen(Rank{1}, found(2), start).find(", after 'barrier' number 813,") != std::string::npos);
   }
 
-  TEST_CASE("of workers that are gone nothing is known any more") {
+  TEST_CASE("of workers that are gone nothing is known any more, nor of the operations of another world") {
     HangWatch watch(seconds(10));
     watch.operated(WorkerId{1}, "barrier", 1, false);
+    watch.operated(WorkerId{2}, "barrier", 1, false);
     watch.printed(WorkerId{1}, start);
     watch.printed(WorkerId{2}, start);
-    watch.keep([](WorkerId worker) { return worker == WorkerId{2}; });
+    watch.begin_world([](WorkerId worker) { return worker == WorkerId{2}; });
     watch.inspect();
     CHECK(watch.seen(Rank{0}, found(1), start + seconds(1)).ends_with("500 ms, no output so far"));
-    CHECK(watch.seen(Rank{1}, found(2), start + seconds(1)).ends_with("last output 1.0 s ago"));
+    CHECK(watch.seen(Rank{1}, found(2), start + seconds(1)).ends_with("500 ms, last output 1.0 s ago"));
   }
 
   TEST_CASE("ranks are compared once all were seen, in any order, and once") {

@@ -71,6 +71,29 @@ TEST_SUITE("farewell") {
     CHECK(slow.given_up == 0);
   }
 
+  TEST_CASE("one that takes nothing is told of once, and waited for") {
+    io::Loop loop;
+    Farewell farewell(loop);
+    Reader paused{.waiting = 7};
+    auto sink = paused.sink(never);
+    std::vector<std::size_t> told;
+    sink.still_waits = [&](std::size_t bytes) { told.push_back(bytes); };
+    sink.patience = soon;
+    bool over = false;
+    farewell.start({std::move(sink)}, [&] { over = true; });
+    io::Timer read(loop);
+    read.arm(io::Loop::now() + 10 * soon, [&] {
+      CHECK(told == std::vector<std::size_t>{7});
+      CHECK_FALSE(over);
+      paused.waiting = 0;
+      farewell.look();
+    });
+    loop.run();
+    CHECK(over);
+    CHECK(told.size() == 1);
+    CHECK(paused.given_up == 0);
+  }
+
   TEST_CASE("a limit cuts every time limit, and a later one does not put it off") {
     io::Loop loop;
     Farewell farewell(loop);

@@ -226,6 +226,20 @@ TEST_CASE("notices reach those who wait and those who ask later, each once, and 
   CHECK(scene.silent(7));
 }
 
+TEST_CASE("who leaves is in no operation any more, whatever it said last") {
+  Trio scene;
+  scene.ask(1, Pulse{1, "allreduce", 7, true, 9});
+  scene.ask(1, Leave{});
+  scene.ask(2, Leave{});  // it was in none
+  const auto pulses = scene.events_of<MemberPulse>();
+  REQUIRE(pulses.size() == 2);
+  CHECK(pulses[0].said.in_operation);
+  CHECK(pulses[1].worker == WorkerId{12});
+  CHECK(pulses[1].said.sequence == 7);
+  CHECK(pulses[1].said.group == 9);
+  CHECK_FALSE(pulses[1].said.in_operation);
+}
+
 TEST_CASE("a pulse of a member reaches the launcher with its worker") {
   Trio scene;
   scene.ask(5, Pulse{1, "allreduce", 7, true});

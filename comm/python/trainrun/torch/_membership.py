@@ -4,6 +4,7 @@ A world is met as every program on comm meets it: the launcher gives rank and ge
 torch's group is formed of the same ranks. It stays the same object in the same process: _reconfigure gives it new
 connections.
 """
+import array
 import atexit
 import ctypes
 import os
@@ -19,7 +20,9 @@ from trainrun.torch import _foreign, _probe, _sockets
 from trainrun.torch._store import Store
 from trainrun.torch._wire import exchange
 
-CONNECT = 30.0  # seconds for the connections of torch's group, once all ranks have met
+# Seconds that Gloo may take for the connections of torch's group, once all ranks have met, one attempt after another. It takes five
+# times as long where nobody answers, and cannot be interrupted when a rank dies just then; so the first ones are short.
+CONNECT = (0.2, 0.6, 2.0, 6.0)
 
 # What torch says when a peer is gone, or does not answer, names a file of Gloo's. A RuntimeError that does not is the
 # program's own.
@@ -72,11 +75,17 @@ class Membership:
         every = exchange(world, mine)
         peers = [name for rank, one in enumerate(every) if rank != world.rank for name in one["listens"]]
         _foreign.sockets(world._alive(), self._listens, peers)
-        try:
-            dist._reconfigure(uuid=world.generation, handles=[one["handle"] for one in every],
-                              timeout=timedelta(seconds=CONNECT)).wait()
-        except RuntimeError as error:
-            raise self.why(error, "connecting the ranks of torch's group", True) from None
+        handles, connected = [one["handle"] for one in every], array.array("B", [0])
+        for attempt, seconds in enumerate(CONNECT):
+            try:
+                dist._reconfigure(uuid=world.generation * len(CONNECT) + attempt, handles=handles, timeout=timedelta(seconds=seconds)).wait()
+                failure, connected[0] = None, 1
+            except RuntimeError as error:
+                failure, connected[0] = error, 0
+            # Who has no connection may yet be waited for; who has died ends this at once.
+            if world.allreduce(connected, "min")[0]:
+                return
+        raise self.why(failure or RuntimeError("another rank could not connect"), "connecting the ranks of torch's group", True) from None
 
     def _begin(self):
         """torch's group, without connections so far."""
