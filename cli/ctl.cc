@@ -116,7 +116,7 @@ Result<CtlAnswer> list(const control::RunningJobs& running, bool json) {
   const auto jobs = describe(running.jobs);
   if (json) return CtlAnswer{fmt::format("{{\"ok\":true,\"jobs\":{}}}\n", json_rows(jobs))};
   if (!jobs.empty()) return CtlAnswer{jobs_text(jobs, local_time)};
-  std::string text = "no running job of yours was started on this host\n";
+  std::string text = "no running job of yours was started on this host, with this XDG_RUNTIME_DIR\n";
   for (const auto& problem : running.problems) text += problem + "\n";
   return CtlAnswer{std::move(text)};
 }

@@ -227,7 +227,7 @@ class JobMachine {
   void drain_step();
   void after_drain();
   bool blame();
-  void back_off();
+  void back_off(bool somebody_gone);
   std::optional<notice::HostRests> rest_of(HostIndex host);
   void tell_generation();
   void consider_change();

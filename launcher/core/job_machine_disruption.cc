@@ -298,18 +298,17 @@ void JobMachine::after_drain() {
   world_.end();
   enter(Phase::cooling);
   // Without the culprit there is no crash loop to slow down, unless others failed as it did.
-  if (blaming_ && (!culprit_rests || roster_.ledger().several_rested_lately(now_)) && !spared_) back_off();
+  if (blaming_ && (!culprit_rests || roster_.ledger().several_rested_lately(now_)) && !spared_)
+    back_off(!gone.empty());
   try_form();
 }
 
 // Who comes for the culprit waits, and the others with it where they are too few; or where nobody is gone,
 // and they alone are what fails again and again.
-void JobMachine::back_off() {
+void JobMachine::back_off(bool somebody_gone) {
   const auto wait = restarts_.backoff();
   if (wait == Duration::zero()) return;
-  const bool is_gone =
-      disruption_.cause == CauseKind::rank_failed || disruption_.cause == CauseKind::host_lost;
-  const bool others_go_on = is_gone && survivors_stay_ && !somebody_left_well_ &&
+  const bool others_go_on = somebody_gone && survivors_stay_ && !somebody_left_well_ &&
                             (grows_later() || horovod_) && static_cast<int>(staying().size()) >= least_size();
   tell(notice::BackingOff{wait, others_go_on});
   if (others_go_on)

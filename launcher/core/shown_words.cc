@@ -52,11 +52,11 @@ bool is_scheme(std::string_view name) { return is_bearer(name) || name == "Basic
 constexpr std::size_t least_of_name = 4;
 
 // Where the value begins that belongs to the name before `at`, as in `name=xyz`, `name: xyz`, `"name":
-// "xyz"`; npos: none.
-std::size_t value_behind(std::string_view word, std::size_t at, bool scheme) {
+// "xyz"`, and of an option or a scheme `--name xyz`; npos: none.
+std::size_t value_behind(std::string_view word, std::size_t at, bool spaced) {
   if (at < word.size() && (word[at] == '"' || word[at] == '\'')) ++at;
   const bool joined = at < word.size() && (word[at] == '=' || word[at] == ':');
-  if (!joined && !scheme) return std::string_view::npos;
+  if (!joined && !(spaced && at < word.size() && word[at] == ' ')) return std::string_view::npos;
   if (joined) ++at;
   if (word.substr(at).starts_with("//")) return std::string_view::npos;
   while (at < word.size() && (word[at] == ' ' || word[at] == '"' || word[at] == '\'')) ++at;
@@ -83,12 +83,13 @@ std::string without_secrets(std::string_view word) {
     out += name;
     const bool scheme = is_bearer(name) || (std::exchange(authorizes, false) && is_scheme(name));
     if (!scheme && (name.size() < least_of_name || !is_secret(std::string(name)))) continue;
-    const auto value = value_behind(word, end, scheme);
+    const bool option = name.starts_with('-');
+    const auto value = value_behind(word, end, scheme || option);
     if (value == std::string_view::npos) continue;
     const auto behind = std::min(word.find_first_of(" \t\n\"';&,}", value), word.size());
     const auto text = word.substr(value, behind - value);
     authorizes = is_scheme(text);
-    if (text.empty() || is_number(text) || authorizes) continue;
+    if (text.empty() || is_number(text) || authorizes || (option && text.starts_with('-'))) continue;
     out += word.substr(end, value - end);
     out += redacted;
     at = behind;

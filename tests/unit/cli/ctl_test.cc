@@ -20,7 +20,7 @@ TEST_CASE("no job: said, with 69") {
   CHECK(exit_code_of(answer.error().code) == ExitCode::unreachable);
   CHECK(answer.error().message == "no running job of yours was started on this host");
   CHECK(ctl_answer({"list"}, {place / "trainrun"})->text ==
-        "no running job of yours was started on this host\n");
+        "no running job of yours was started on this host, with this XDG_RUNTIME_DIR\n");
   CHECK(ctl_answer({"list", "--json"}, {place / "trainrun"})->text == "{\"ok\":true,\"jobs\":[]}\n");
 }
 

@@ -193,6 +193,16 @@ TEST_SUITE("core.elastic newcomers") {
     CHECK(bench.ordered.size() == 1);
   }
 
+  TEST_CASE("nor do they when the other was found to hang") {
+    Three bench;
+    bench.tell(WorldSilent{seconds(30)});
+    bench.tell(WorkerInspected{bench.at(2), true, "state T"});
+    for (std::uint32_t i = 0; i < 2; ++i) bench.tell(InspectionDone{HostIndex{i}});
+    bench.end(bench.at(2), ExitStatus::killed(SIGKILL, false));
+    CHECK(bench.has_said("the others do not wait"));
+    CHECK_FALSE(bench.armed.contains(Deadline::backoff));
+  }
+
   TEST_CASE("one that loads is told by a signal to go, and each has its own grace") {
     Three bench([](JobSpec& spec) {
       spec.elastic.max_np = 6;

@@ -42,15 +42,18 @@ TEST_SUITE("core.shown_words") {
         {"--hub=ghp_0123456789abcdefghij0123456789abcdef", "--hub=<redacted>"},
         {"sk-proj-abc0123456789_abcdefghi", "<redacted>"},
         {"AKIAIOSFODNN7EXAMPLE", "<redacted>"},
+        {"./t.sh --password hunter2", "./t.sh --password <redacted>"},
+        {"python3 train.py --wandb-key 'hunter2' --lr 1", "python3 train.py --wandb-key '<redacted>' --lr 1"},
     };
     for (const auto& [word, shown] : rows) CHECK(shown_words({word}) == std::vector{shown});
   }
 
   TEST_CASE("what only looks alike is shown") {
-    for (const std::string word : {"hf_transformer_training_script", "sk-learn-pipeline-of-mine",
-                                   "/data/hf_model_0123456789abcdef.bin", "max_tokens: 512",
-                                   "Basic training run", "print(sorted(x, key=len))", "file://tmp/x",
-                                   "tokenizer=bpe", "https://host/x?y=1", "a:b", "lr=0.1", ""})
+    for (const std::string word :
+         {"hf_transformer_training_script", "sk-learn-pipeline-of-mine",
+          "/data/hf_model_0123456789abcdef.bin", "max_tokens: 512", "Basic training run",
+          "print(sorted(x, key=len))", "file://tmp/x", "tokenizer=bpe", "https://host/x?y=1", "a:b", "lr=0.1",
+          "", "./t.sh --max-tokens 512", "./t.sh --ask-password --lr 1", "the password is set"})
       CHECK(shown_words({word}) == std::vector{word});
   }
 }
