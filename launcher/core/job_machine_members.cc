@@ -192,8 +192,12 @@ void JobMachine::on(const WorldSilent& event) {
     return ignore("silence", "nothing runs, or it is being looked at");
   // Survivors on their way to it are silent, and all that is known of them is of the last one. To end them
   // all would lose what they hold.
-  if (armed_.contains(Deadline::join) && world_.counts().joined == 0)
-    return ignore("silence", "nobody has come to the world yet, and that has its own time");
+  const auto has_come = [](const auto& it) {
+    return it.second.member && it.second.has_state && it.second.joined;
+  };
+  if (armed_.contains(Deadline::join) && !met_ &&
+      std::none_of(world_.all().begin(), world_.all().end(), has_come))
+    return ignore("silence", "no survivor has come to the world yet, and that has its own time");
   tell(notice::RanksSilent{world_.generation(), event.silence});
   inspection_.begin(event.silence, event.absent);
   for (std::uint32_t i = 0; i < roster_.size(); ++i)

@@ -108,6 +108,15 @@ class Elastic(harness.LocalTest):
         self.end(3, "beta lost", "generation 2: 3 ranks .* state kept by 3 survivors", "generation 3: 4 ranks .* beta came",
                  "generation 4: 3 ranks .* beta left")
 
+    def test_a_rank_that_dies_while_the_others_connect_to_it(self):
+        program = harness.without_blanks(harness.ROOT + "/tests/interop/programs/torch_dies_connecting.py")
+        words = ("-np", 4, "--min-np", 2, "--max-restarts", 3, "--hang-timeout", "8s", *HERE, *SETTINGS)
+        done = self.assertEnds(self.run_job(*words, self.python, program, timeout=LONG), 0)
+        self.assertSays(done, "generation 2: 3 ranks .* state kept by 3 survivors", "rank 0 on .* was killed by SIGKILL; the others go on",
+                        "generation 3: [23] ranks .* state kept by 2 survivors")
+        self.assertQuietOn(done, "did not join", "no sign of life", "no rank survived")
+        self.assertEqual(done.out.count("from step 0"), 4, "only those of the first world begin there")
+
     def test_a_rank_that_is_stopped(self):
         before = self.begin("--min-np", 3, "--max-restarts", 3, *HERE, "--hang-timeout", "15s")
         os.kill(before[1], signal.SIGSTOP)

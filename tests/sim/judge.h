@@ -252,6 +252,7 @@ class Judge {
   bool done_now_ = false;              // a member of this world exited with 0
   bool done_before_ = false;           // ... of one that this was formed around, less than a minute ago
   bool joined_ = false;                // somebody has come to the rendezvous of the latest world
+  bool survivor_joined_ = false;       // ... who has been in one that met
   bool over_ = false;                  // the generation was ended ...
   bool freed_ = false;                 // ... and its survivors need not wait for each other in it
   bool died_in_it_ = false;            // ... after the death of a member, ...

@@ -67,7 +67,8 @@ void Judge::note_question(const JobEvent& event) {
             step_.keeps_world = !scenario_.in_place();
           },
           [&](const WorldSilent&) {
-            step_.nobody_came = waits_.armed(Deadline::join) && !joined_;
+            step_.nobody_came = waits_.armed(Deadline::join) && !survivor_joined_ && world_ &&
+                                met_ != world_->placement.generation;
             step_.inspects =
                 phase_ == Phase::running && !waits_.armed(Deadline::inspect) && !step_.nobody_came;
           },

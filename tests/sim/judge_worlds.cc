@@ -51,7 +51,7 @@ void Judge::begins(const BeginWorld& begin) {
   if (!kept_) newcomers_may_come();
   world_ = begin;
   began_ = true;
-  joined_ = false;
+  joined_ = survivor_joined_ = false;
   asked_since_.reset();
   asked_all_ = false;
   dismissed_unfinished_.reset();

@@ -17,7 +17,7 @@ SCHEDULES, SEEDS = 30000, (1, 2, 3)
 # name: (file in launcher/core, text, replacement)
 MUTANTS = {
     "survivors_on_their_way_inspected": (
-        "job_machine_members.cc", "if (armed_.contains(Deadline::join) && world_.counts().joined == 0)", "if (false)"),
+        "job_machine_members.cc", "if (armed_.contains(Deadline::join) && !met_ &&", "if (false &&"),
     "sweep_not_awaited": (
         "job_machine_disruption.cc",
         "if (roster_.counts().sweeping > 0) return;",

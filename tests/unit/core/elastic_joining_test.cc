@@ -118,8 +118,6 @@ TEST_SUITE("core.elastic joining") {
     bench.end(bench.at(3), ExitStatus::exited(1));
     bench.form();
     const auto newcomer = bench.at(3);
-    bench.tell(WorldSilent{seconds(30)});  // survivors are still on their way: that has its own time
-    CHECK_FALSE(bench.armed.contains(Deadline::inspect));
     for (const std::uint32_t rank : {0u, 1u, 2u}) bench.tell(MemberJoined{Generation{2}, Rank{rank}});
     bench.pass(Deadline::join);
     CHECK(bench.phase() == Phase::running);
@@ -135,6 +133,24 @@ TEST_SUITE("core.elastic joining") {
       bench.end(newcomer, ExitStatus::exited(0));
       CHECK(bench.phase() != Phase::running);
     }
+  }
+
+  TEST_CASE("in place: a world to which no survivor has come is not taken for one that hangs") {
+    Bench bench(2, OnFailure::in_place, [](JobSpec& spec) {
+      spec.elastic.hang_timeout = seconds(30);
+      Bench::needs_all(spec);
+    });
+    bench.all_running(true);
+    bench.end(bench.at(3), ExitStatus::exited(1));
+    bench.form();
+    bench.tell(WorldSilent{seconds(30)});
+    CHECK_FALSE(bench.armed.contains(Deadline::inspect));
+    bench.tell(MemberJoined{Generation{2}, Rank{3}});  // the newcomer
+    bench.tell(WorldSilent{seconds(30)});
+    CHECK_FALSE(bench.armed.contains(Deadline::inspect));
+    bench.tell(MemberJoined{Generation{2}, Rank{1}});
+    bench.tell(WorldSilent{seconds(30)});
+    CHECK(bench.armed.contains(Deadline::inspect));
   }
 
   TEST_CASE("in place: who asks for the next world waits for the others as long as a checkpoint may take") {
