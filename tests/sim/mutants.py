@@ -131,8 +131,8 @@ MUTANTS = {
     "hosts_that_take_turns_are_not_slowed_down": (
         "job_machine_disruption.cc", "(!culprit_rests || roster_.ledger().several_rested_lately(now_))", "!culprit_rests"),
     "back_off_after_a_plan": (
-        "job_machine_disruption.cc", "if (blaming_ && (!culprit_rests || roster_.ledger().several_rested_lately(now_)) && !spared_) back_off();",
-        "back_off();"),
+        "job_machine_disruption.cc", "if (blaming_ && (!culprit_rests || roster_.ledger().several_rested_lately(now_)) && !spared_)",
+        ""),
     "victims_are_blamed": (
         "outcome.cc", "[](const Failure& it) { return !it.lost_peer; }", "[](const Failure&) { return true; }"),
     "sudden_deaths_wait_their_turn": (
