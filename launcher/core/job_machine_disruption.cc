@@ -308,7 +308,9 @@ void JobMachine::after_drain() {
 void JobMachine::back_off(bool somebody_gone) {
   const auto wait = restarts_.backoff();
   if (wait == Duration::zero()) return;
-  const bool others_go_on = somebody_gone && survivors_stay_ && !somebody_left_well_ &&
+  const bool is_gone = somebody_gone || disruption_.cause == CauseKind::rank_failed ||
+                       disruption_.cause == CauseKind::host_lost;
+  const bool others_go_on = is_gone && survivors_stay_ && !somebody_left_well_ &&
                             (grows_later() || horovod_) && static_cast<int>(staying().size()) >= least_size();
   tell(notice::BackingOff{wait, others_go_on});
   if (others_go_on)

@@ -51,16 +51,33 @@ bool is_scheme(std::string_view name) { return is_bearer(name) || name == "Basic
 // Shorter names are those of code: sorted(x, key=len).
 constexpr std::size_t least_of_name = 4;
 
+bool is_quote(char c) { return c == '"' || c == '\''; }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+// Past a quote, which a shell's string may have escaped.
+std::size_t past_quote(std::string_view word, std::size_t at) {
+  const auto quote = at + (at < word.size() && word[at] == '\\' ? 1 : 0);
+  return quote < word.size() && is_quote(word[quote]) ? quote + 1 : at;
+}
+
 // Where the value begins that belongs to the name before `at`, as in `name=xyz`, `name: xyz`, `"name":
 // "xyz"`, and of an option or a scheme `--name xyz`; npos: none.
 std::size_t value_behind(std::string_view word, std::size_t at, bool spaced) {
-  if (at < word.size() && (word[at] == '"' || word[at] == '\'')) ++at;
+  at = past_quote(word, at);
   const bool joined = at < word.size() && (word[at] == '=' || word[at] == ':');
-  if (!joined && !(spaced && at < word.size() && word[at] == ' ')) return std::string_view::npos;
+  if (!joined && !(spaced && at < word.size() && is_blank(word[at]))) return std::string_view::npos;
   if (joined) ++at;
   if (word.substr(at).starts_with("//")) return std::string_view::npos;
-  while (at < word.size() && (word[at] == ' ' || word[at] == '"' || word[at] == '\'')) ++at;
-  return at;
+  while (at < word.size() && is_blank(word[at])) ++at;
+  return past_quote(word, at);
+}
+
+// Where a value ends that begins there: one in quotes at the next of them.
+std::size_t end_of_value(std::string_view word, std::size_t at) {
+  if (at == 0 || !is_quote(word[at - 1]))
+    return std::min(word.find_first_of(" \t\n\"';&,}", at), word.size());
+  auto end = std::min(word.find(word[at - 1], at), word.size());
+  return end > at && word[end - 1] == '\\' ? end - 1 : end;
 }
 
 // A word that may hold several things: a header, a piece of JSON or of shell, a connection string.
@@ -86,7 +103,7 @@ std::string without_secrets(std::string_view word) {
     const bool option = name.starts_with('-');
     const auto value = value_behind(word, end, scheme || option);
     if (value == std::string_view::npos) continue;
-    const auto behind = std::min(word.find_first_of(" \t\n\"';&,}", value), word.size());
+    const auto behind = end_of_value(word, value);
     const auto text = word.substr(value, behind - value);
     authorizes = is_scheme(text);
     if (text.empty() || is_number(text) || authorizes || (option && text.starts_with('-'))) continue;
@@ -104,7 +121,8 @@ std::vector<std::string> shown_words(const std::vector<std::string>& argv) {
   bool secret_next = false;
   for (const auto& word : argv) {
     const auto equals = word.find('=');
-    const bool secret = is_secret(word.substr(0, equals));
+    const auto name = word.substr(0, equals);
+    const bool secret = std::all_of(name.begin(), name.end(), is_of_name) && is_secret(name);
     if ((secret_next && !word.starts_with('-') && !is_number(word)) || has_password(word)) {
       out.emplace_back(redacted);
     } else if (secret && equals != std::string::npos && !is_number(word.substr(equals + 1))) {

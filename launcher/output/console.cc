@@ -44,12 +44,19 @@ Tag tag_of(const JobSpec& job) {
   return job.tag != Tag::automatic ? job.tag : (max_ranks(job) > 1 ? Tag::rank : Tag::none);
 }
 
+bool same_file(int one, int other) {
+  struct stat of[2] = {};
+  if (::fstat(one, &of[0]) != 0 || ::fstat(other, &of[1]) != 0) return false;
+  return of[0].st_dev == of[1].st_dev && of[0].st_ino == of[1].st_ino;
+}
+
 MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
   MuxStyle style;
   style.terminal_out = terminal.out;
   style.terminal_err = terminal.err;
   style.colour = terminal.colour;
   style.timestamp = job.timestamp;
+  style.one_file = same_file(STDOUT_FILENO, STDERR_FILENO);
   style.raw = max_ranks(job) == 1 && tag_of(job) == Tag::none && !job.timestamp;
   return style;
 }
@@ -59,13 +66,6 @@ MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
 bool in_foreground() {
   const auto group = ::tcgetpgrp(STDERR_FILENO);
   return group < 0 || group == ::getpgrp();
-}
-
-bool same_file(int one, int other) {
-  struct stat a {
-  }, b{};
-  if (::fstat(one, &a) != 0 || ::fstat(other, &b) != 0) return false;
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 }  // namespace
@@ -261,7 +261,7 @@ void Console::worker_finished(WorkerId worker) {
 void Console::show(wire::Output stream, const std::string& text) {
   if (text.empty()) return;
   last_output_ = io::Loop::now();
-  if (stream == wire::Output::err || same_terminal_) {
+  if (stream == wire::Output::err || same_terminal_ || !other_err_) {
     wipe();
     line_ended_ = text.back() == '\n';
   }
@@ -274,13 +274,13 @@ void Console::say(const std::string& line) {
 }
 
 void Console::report(const std::vector<std::string>& lines) {
-  if (!err_.usable()) return;  // our lines are no output of the ranks, whose loss is counted
+  if (!err_.usable() || lines.empty()) return;  // the loss of what is no output of the ranks is not counted
   wipe();
-  if (!lines.empty() && !std::exchange(line_ended_, true) && terminal_.err) err_.write("\n");
   std::string out, err;
-  if (!lines.empty()) mux_.end_open_lines(out, err);
-  if (!out.empty()) out_.write(out);
-  if (!err.empty()) err_.write(err);
+  mux_.end_open_lines(out, err);
+  out_.write(out);
+  const bool ended = !err.empty() || (!out.empty() && !other_err_);
+  err_.write(!std::exchange(line_ended_, true) && !ended ? "\n" : err);
   for (const auto& line : lines) err_.write(our_line(line));
 }
 

@@ -174,7 +174,7 @@ void Mux::redraw(std::string& shown_out, std::string& shown_err) {
     --bars_waiting_;
     const auto stream = i % 2 == 1 ? wire::Output::err : wire::Output::out;
     for (const auto& bar : state.bars.take())
-      show_line(static_cast<std::uint32_t>(i / 2), stream, bar, i % 2 == 1 ? shown_err : shown_out);
+      show_line(static_cast<std::uint32_t>(i / 2), stream, bar, shown_of(stream, shown_out, shown_err));
   }
 }
 
@@ -184,7 +184,7 @@ void Mux::show_begun(std::string& shown_out, std::string& shown_err) {
     if (!state.begun_held) continue;
     const auto rank = static_cast<std::uint32_t>(i / 2);
     const auto stream = i % 2 == 1 ? wire::Output::err : wire::Output::out;
-    auto& shown = i % 2 == 1 ? shown_err : shown_out;
+    auto& shown = shown_of(stream, shown_out, shown_err);
     const auto size = state.held.size();
     const auto newest = std::string_view(state.held).substr(0, size - 1).rfind('\r');
     if (newest != std::string_view::npos) {
@@ -207,7 +207,7 @@ void Mux::show_begin(std::uint32_t rank, wire::Output stream, std::string& shown
   auto& state = stream_of(rank, stream);
   if (!goes_on(rank, stream, shown)) show_label(rank, stream, shown);
   shown += state.held;
-  open_line(stream) = rank;
+  open_line(stream) = Open{rank, stream};
   if (state.shown_begin.size() < LastWords::longest_line) state.shown_begin += state.held;
   held_ -= state.held.size();
   state.held.clear();
@@ -218,7 +218,7 @@ void Mux::show_begin(std::uint32_t rank, wire::Output stream, std::string& shown
 bool Mux::goes_on(std::uint32_t rank, wire::Output stream, std::string& shown) {
   auto& open = open_line(stream);
   if (!open) return false;
-  const bool own = std::exchange(open, std::nullopt) == rank;
+  const bool own = std::exchange(open, std::nullopt) == Open{rank, stream};
   if (!own) shown += '\n';
   return own;
 }
@@ -245,7 +245,7 @@ void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_
     if (state.held.empty() || !terminal(stream) || state.bars.returned() || state.held.ends_with('\r') ||
         state.bars.moves(state.held))
       continue;
-    finish(rank, stream, stream == wire::Output::err ? shown_err : shown_out);
+    finish(rank, stream, shown_of(stream, shown_out, shown_err));
   }
 }
 
@@ -255,7 +255,7 @@ void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, s
     begin.empty() ? lines.add(line) : lines.add(begin + std::string(line));
   };
   stream == wire::Output::err ? add(tails_[rank]) : add(said_[rank]);
-  const bool is_open = open_line(stream) == rank;
+  const bool is_open = open_line(stream) == Open{rank, stream};
   if (begin.empty() || !line.empty() || is_open) show_line(rank, stream, line, shown);  // else it has ended
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/base/time.h"
@@ -30,6 +31,7 @@ struct MuxStyle {
   bool colour = false;                              // labels get a colour by rank
   bool terminal_out = false, terminal_err = false;  // neutralise escape sequences on these
   bool timestamp = false;
+  bool one_file = false;  // stdout and stderr: what is shown of both is in the order of `shown_out`
   bool raw = false;  // a job of one rank, without labels: its bytes pass as they are, whatever worker it has
   std::vector<Hidden> hidden;  // by rank; empty: all are shown
 };
@@ -109,8 +111,12 @@ class Mux {
     if (rank >= style_.hidden.size()) return false;
     return stream == wire::Output::err ? style_.hidden[rank].err : style_.hidden[rank].out;
   }
-  std::optional<std::uint32_t>& open_line(wire::Output stream) {
-    return stream == wire::Output::err ? open_err_ : open_out_;
+  using Open = std::pair<std::uint32_t, wire::Output>;
+  std::optional<Open>& open_line(wire::Output stream) {
+    return stream == wire::Output::err && !style_.one_file ? open_err_ : open_out_;
+  }
+  [[nodiscard]] std::string& shown_of(wire::Output stream, std::string& out, std::string& err) const {
+    return stream == wire::Output::err && !style_.one_file ? err : out;
   }
   Stream& stream_of(std::uint32_t rank, wire::Output stream) {
     return streams_[rank * 2 + (stream == wire::Output::err ? 1 : 0)];
@@ -123,8 +129,8 @@ class Mux {
   std::vector<LastWords> tails_;
   std::vector<LastLines> said_;  // on stdout
   std::size_t held_ = 0;
-  std::size_t bars_waiting_ = 0, begun_held_ = 0;     // streams
-  std::optional<std::uint32_t> open_out_, open_err_;  // whose line was shown, and has not ended: open_line()
+  std::size_t bars_waiting_ = 0, begun_held_ = 0;  // streams
+  std::optional<Open> open_out_, open_err_;        // whose line was shown, and has not ended: open_line()
 };
 
 }  // namespace trainrun::output

@@ -162,6 +162,18 @@ class Output(LocalTest):
         open(self.folder + "/go", "w").close()
         self.assertEnds(job.wait(), 0)
 
+    def test_where_both_streams_are_one_file_each_line_begins_one(self):
+        rank0 = 'if [ "$RANK" = 0 ]; then printf working; while [ ! -e end ]; do sleep 0.1; done; echo " done"; exit; fi; '
+        job = self.start("-np", 2, "sh", "-c", rank0 + "while [ ! -e begun ]; do sleep 0.1; done; echo warning >&2",
+                         stderr=subprocess.STDOUT)
+        for after, touched in ((r"\[0\] working", "begun"), (r"\[1\] warning\n", "end")):
+            job.wait_for(after)
+            with open(f"{self.folder}/{touched}", "w", encoding="ascii"):
+                pass
+        self.assertEqual(self.assertEnds(job.wait(), 0).out, "[0] working\n[1] warning\n[0]  done\n")
+        done = self.run_job("-np", 1, "sh", "-c", "printf abc; exit 3", stderr=subprocess.STDOUT)
+        self.assertRegex(self.assertEnds(done, 3).out, r"\Aabc\ntrainrun: rank 0 on \S+ exited with code 3")
+
     def test_only_rank_shows_that_rank(self):
         done = self.assertEnds(self.run_job("-np", 3, "--only-rank", 1, WORKER, "lines", 1), 0)
         self.assertIn("1:0:", done.out)

@@ -44,6 +44,12 @@ TEST_SUITE("core.shown_words") {
         {"AKIAIOSFODNN7EXAMPLE", "<redacted>"},
         {"./t.sh --password hunter2", "./t.sh --password <redacted>"},
         {"python3 train.py --wandb-key 'hunter2' --lr 1", "python3 train.py --wandb-key '<redacted>' --lr 1"},
+        {"./a --password hunter2 --token=abc", "./a --password <redacted> --token=<redacted>"},
+        {"./a --lr=3 --password 'pa;ss word'", "./a --lr=3 --password '<redacted>'"},
+        {"A=1 WANDB_API_KEY='abc;def&ghi' ./a", "A=1 WANDB_API_KEY='<redacted>' ./a"},
+        {"./a --password\thunter2", "./a --password\t<redacted>"},
+        {R"(printf %s "{\"password\": \"ab,cd\"}")", R"(printf %s "{\"password\": \"<redacted>\"}")"},
+        {R"({"password":"ab,cd"})", R"({"password":"<redacted>"})"},
     };
     for (const auto& [word, shown] : rows) CHECK(shown_words({word}) == std::vector{shown});
   }

@@ -333,6 +333,25 @@ TEST_SUITE("mux") {
     }
   }
 
+  TEST_CASE("where stdout and stderr are one file, a line of either ends what is open of the other") {
+    auto style = plain_style(2);
+    style.one_file = true;
+    Mux mux(style, no_clock);
+    std::string out, err;
+    const auto begun = [&](std::uint32_t rank, std::string_view text, Output stream) {
+      fed(mux, rank, text, stream);
+      for (int i = 0; i < 2; ++i) mux.show_begun(out, err);
+    };
+    begun(0, "working", Output::out);
+    out += fed(mux, 1, "warning\n", Output::err);
+    out += fed(mux, 0, " done\n", Output::out);
+    begun(0, "a", Output::out);
+    begun(0, "b", Output::err);  // its own other stream is another line
+    mux.end_open_lines(out, err);
+    CHECK(out == "[0] working\n[1] warning\n[0]  done\n[0] a\n[0] b\n");
+    CHECK(err.empty());
+  }
+
   TEST_CASE("bars of hidden ranks, on terminals and of a rank alone are not cut") {
     auto style = plain_style(1);
     style.hidden = {{true, true}};
