@@ -308,6 +308,7 @@ void JobMachine::after_drain() {
 void JobMachine::back_off(bool somebody_gone) {
   const auto wait = restarts_.backoff();
   if (wait == Duration::zero()) return;
+  // The ranks of a lost host may have left before.
   const bool is_gone = somebody_gone || disruption_.cause == CauseKind::rank_failed ||
                        disruption_.cause == CauseKind::host_lost;
   const bool others_go_on = is_gone && survivors_stay_ && !somebody_left_well_ &&

@@ -100,119 +100,121 @@ void Judge::event(const JobEvent& event, Instant now) {
   const auto worker = [this](WorkerId id, auto&& work) {
     if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
   };
-  std::visit(
-      Cases{[&](const HostReady& it) {
-              ready_now_ = it.host;
-              if (host(it.host).link == Link::dialling) host(it.host).link = Link::ready;
-            },
-            [&](const HostFailed& it) { host(it.host).link = Link::none; },
-            [&](const HostLost& it) {
-              const bool serves = host(it.host).listed || (host(it.host).kept && !listed_hosts_hold());
-              if (host(it.host).leaving || !serves) may_charge_ = !failed_.empty() || owed_;
-              lose(it.host);
-            },
-            [&](const HostStopped& it) { lose(it.host); },
-            [&](const HostLeaving& it) {
-              host(it.host).leaving = scenario_.spec.elastic.enabled();
-              host(it.host).was_lost = true;
-            },
-            [&](const WorkerStarted& it) {
-              worker(it.worker, [now](Known& known) {
-                if (known.state != Known::State::ordered) return;
-                known.state = Known::State::started;
-                known.started_at = now;
-              });
-            },
-            [&](const WorkerNotStarted& it) {
-              worker(it.worker, [&](Known& known) {
-                if (known.state == Known::State::ordered) known.status = it.status;
-                known.state = Known::State::exited;
-                note_death(it.worker, it.status);
-              });
-            },
-            [&](const WorkerExited& it) {
-              worker(it.worker, [&](Known& known) {
-                if (!lives(known)) return;
-                known.state = Known::State::exited;
-                known.status = it.status;
-                known.ended_at = it.at;
-                known.asked = it.signalled.bits != 0;
-                known.lost_peer = it.lost_peer;
-                note_death(it.worker, it.status);
-              });
-            },
-            [&](const WorkerFinished& it) {
-              worker(it.worker, [&](Known& known) {
-                known.finished = true;
-                if (phase_ != JobMachine::Phase::closing) known.lost_peer = it.lost_peer;
-              });
-            },
-            [&](const HostSwept& it) {
-              if (it.generation == host(it.host).sweep_of) host(it.host).sweep_since.reset();
-            },
-            [&](const MemberJoined& it) {
-              if (!world_ || it.generation != world_->placement.generation) return;
-              joined_ = true;
-              survivor_joined_ = survivor_joined_ || workers_.at(world_->workers[it.rank.value]).was_member;
-            },
-            [&](const WorldJoined& it) {
-              if (!world_ || it.generation != world_->placement.generation) return;
-              met_ = it.generation;
-              elastic_world_ = it.elastic;
-              horovods_ = it.horovod;
-              if (!over_) grows_ = it.elastic && !it.horovod;
-              died_unfinished_.reset();
-              for (const auto id : world_->workers)
-                if (!std::exchange(workers_.at(id).was_member, true)) newcomers_failed_ = 0;
-            },
-            [&](const HostsDiscovered& it) {
-              for (auto& known : hosts_) {
-                const auto found = std::find_if(it.hosts.begin(), it.hosts.end(),
-                                                [&](const Host& one) { return one.name == known.host.name; });
-                if (found != it.hosts.end() && scenario_.spec.elastic.enabled())
-                  known.host.slots = found->slots;
-                const bool here = added_.contains(known.host.name) || found != it.hosts.end();
-                if (here && !known.listed && known.link == Link::none) {
-                  known.removed = known.leaving = false;
-                  known.away_until = {};
-                }
-                if (known.listed && !here) known.kept = known.link == Link::ready && world_.has_value();
-                known.listed = here;
-              }
-            },
-            [&](const RemoveHost& it) {
-              added_.erase(it.name);
-              for (auto& known : hosts_)
-                if (known.host.name == it.name) known.removed = scenario_.spec.elastic.enabled();
-            },
-            [&](const AddHosts& it) {
-              for (const auto& one : it.hosts)
-                if (std::none_of(hosts_.begin(), hosts_.end(), [&](const auto& known) {
-                      return known.listed && known.host.name == one.name;
-                    }))
-                  added_.insert(one.name);
-              for (auto& known : hosts_)
-                for (const auto& one : it.hosts)
-                  if (known.host.name == one.name) {
-                    if (scenario_.spec.elastic.enabled()) known.host.slots = one.slots;
-                    known.listed = true;
-                    known.removed = known.leaving = false;
-                  }
-            },
-            [&](const StopWorker& it) { note_stopped(it.rank); },
-            [&](const UserSignal& it) {
-              if (signals_++ == 0) user_signal_ = it.number;
-            },
-            [&](const OutputClosed&) { output_closed_ = true; },
-            [&](const DeadlinePassed& it) {
-              grace_passed_ = it.deadline == Deadline::grace;
-              join_passed_ = it.deadline == Deadline::join;
-              may_charge_ = may_charge_ || it.deadline == Deadline::join ||
-                            it.deadline == Deadline::inspect || it.deadline == Deadline::newcomers;
-              if (it.deadline == Deadline::job) job_timed_out_ = true;
-            },
-            [](const auto&) {}},
-      event);
+  std::visit(Cases{[&](const HostReady& it) {
+                     ready_now_ = it.host;
+                     if (host(it.host).link == Link::dialling) host(it.host).link = Link::ready;
+                   },
+                   [&](const HostFailed& it) { host(it.host).link = Link::none; },
+                   [&](const HostLost& it) {
+                     const bool serves = host(it.host).listed || (host(it.host).kept && !listed_hosts_hold());
+                     if (host(it.host).leaving || !serves) may_charge_ = !failed_.empty() || owed_;
+                     lose(it.host);
+                   },
+                   [&](const HostStopped& it) { lose(it.host); },
+                   [&](const HostLeaving& it) {
+                     host(it.host).leaving = scenario_.spec.elastic.enabled();
+                     host(it.host).was_lost = true;
+                   },
+                   [&](const WorkerStarted& it) {
+                     worker(it.worker, [now](Known& known) {
+                       if (known.state != Known::State::ordered) return;
+                       known.state = Known::State::started;
+                       known.started_at = now;
+                     });
+                   },
+                   [&](const WorkerNotStarted& it) {
+                     worker(it.worker, [&](Known& known) {
+                       if (known.state == Known::State::ordered) known.status = it.status;
+                       known.state = Known::State::exited;
+                       note_death(it.worker, it.status);
+                     });
+                   },
+                   [&](const WorkerExited& it) {
+                     worker(it.worker, [&](Known& known) {
+                       if (!lives(known)) return;
+                       known.state = Known::State::exited;
+                       known.status = it.status;
+                       known.ended_at = it.at;
+                       known.asked = it.signalled.bits != 0;
+                       known.lost_peer = it.lost_peer;
+                       note_death(it.worker, it.status);
+                     });
+                   },
+                   [&](const WorkerFinished& it) {
+                     worker(it.worker, [&](Known& known) {
+                       known.finished = true;
+                       if (phase_ != JobMachine::Phase::closing) known.lost_peer = it.lost_peer;
+                     });
+                   },
+                   [&](const HostSwept& it) {
+                     if (it.generation == host(it.host).sweep_of) host(it.host).sweep_since.reset();
+                   },
+                   [&](const MemberJoined& it) {
+                     if (!world_ || it.generation != world_->placement.generation) return;
+                     joined_ = true;
+                     const auto id = world_->workers[it.rank.value];
+                     survivor_joined_ = survivor_joined_ || workers_.at(id).was_member;
+                   },
+                   [&](const WorldJoined& it) {
+                     if (!world_ || it.generation != world_->placement.generation) return;
+                     met_ = it.generation;
+                     elastic_world_ = it.elastic;
+                     horovods_ = it.horovod;
+                     if (!over_) grows_ = it.elastic && !it.horovod;
+                     died_unfinished_.reset();
+                     for (const auto id : world_->workers)
+                       if (!std::exchange(workers_.at(id).was_member, true)) newcomers_failed_ = 0;
+                   },
+                   [&](const HostsDiscovered& it) {
+                     for (auto& known : hosts_) {
+                       const auto found =
+                           std::find_if(it.hosts.begin(), it.hosts.end(),
+                                        [&](const Host& one) { return one.name == known.host.name; });
+                       if (found != it.hosts.end() && scenario_.spec.elastic.enabled())
+                         known.host.slots = found->slots;
+                       const bool here = added_.contains(known.host.name) || found != it.hosts.end();
+                       if (here && !known.listed && known.link == Link::none) {
+                         known.removed = known.leaving = false;
+                         known.away_until = {};
+                       }
+                       if (known.listed && !here)
+                         known.kept = known.link == Link::ready && world_.has_value();
+                       known.listed = here;
+                     }
+                   },
+                   [&](const RemoveHost& it) {
+                     added_.erase(it.name);
+                     for (auto& known : hosts_)
+                       if (known.host.name == it.name) known.removed = scenario_.spec.elastic.enabled();
+                   },
+                   [&](const AddHosts& it) {
+                     for (const auto& one : it.hosts)
+                       if (std::none_of(hosts_.begin(), hosts_.end(), [&](const auto& known) {
+                             return known.listed && known.host.name == one.name;
+                           }))
+                         added_.insert(one.name);
+                     for (auto& known : hosts_)
+                       for (const auto& one : it.hosts)
+                         if (known.host.name == one.name) {
+                           if (scenario_.spec.elastic.enabled()) known.host.slots = one.slots;
+                           known.listed = true;
+                           known.removed = known.leaving = false;
+                         }
+                   },
+                   [&](const StopWorker& it) { note_stopped(it.rank); },
+                   [&](const UserSignal& it) {
+                     if (signals_++ == 0) user_signal_ = it.number;
+                   },
+                   [&](const OutputClosed&) { output_closed_ = true; },
+                   [&](const DeadlinePassed& it) {
+                     grace_passed_ = it.deadline == Deadline::grace;
+                     join_passed_ = it.deadline == Deadline::join;
+                     may_charge_ = may_charge_ || it.deadline == Deadline::join ||
+                                   it.deadline == Deadline::inspect || it.deadline == Deadline::newcomers;
+                     if (it.deadline == Deadline::job) job_timed_out_ = true;
+                   },
+                   [](const auto&) {}},
+             event);
 }
 
 void Judge::capacity(bool enough, Instant now) {
