@@ -274,6 +274,10 @@ Result<Request> read(const Inputs& inputs) {
     program_origin = file->programs_origin;
   }
 
+  if (settings->flag(Option::dry_run) && settings->flag(Option::check_hosts)) {
+    return fail(Code::usage, "--dry-run logs in nowhere, and --check-hosts everywhere",
+                "write one of them at a time");
+  }
   out.action = action_of(*settings);
   if (out.action == Action::run) {
     if (auto ok = check_started_once(inputs.environment); !ok) return tl::unexpected(ok.error());

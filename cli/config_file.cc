@@ -145,10 +145,18 @@ class Reader {
     return std::nullopt;
   }
 
+  [[nodiscard]] Result<void> nothing_left_out(const std::string& word, const toml::node& node) const {
+    if (word.find(core::redacted) == std::string::npos) return {};
+    return fail(Code::config,
+                fmt::format("{}: what --print-config has left out is missing here", at(node.source())),
+                fmt::format("write the credential instead of {}", core::redacted));
+  }
+
   Result<void> setting(const OptionInfo& row, const std::string& key, const toml::node& node,
                        std::vector<Setting>& into) {
     const std::string origin = at(node.source());
     const auto add = [&](std::string value) -> Result<void> {
+      if (auto ok = nothing_left_out(value, node); !ok) return ok;
       Setting made{row.option, std::move(value), origin};
       if (auto ok = check_setting(made); !ok) {
         // the message begins with the origin; the key makes it complete
@@ -250,11 +258,7 @@ class Reader {
     for (const auto& item : *items) {
       auto word = scalar(item);
       if (!word) return wrong(at(item.source()), "command", "an array of strings", item);
-      if (word->find(core::redacted) != std::string::npos) {
-        return fail(Code::config,
-                    fmt::format("{}: what --print-config has left out is missing here", at(item.source())),
-                    fmt::format("write the credential instead of {}", core::redacted));
-      }
+      if (auto ok = nothing_left_out(*word, item); !ok) return ok;
       if (word->find('\0') != std::string::npos) {
         return fail(Code::config, fmt::format("{}: a word of command holds a NUL byte", at(item.source())));
       }

@@ -56,8 +56,7 @@ std::vector<RunningJob> of_launcher(const control::RunningJobs& running, const s
   const auto pid = parse_unsigned<std::uint32_t>(number);
   if (!pid) return {};
   for (const auto& job : running.jobs)
-    for (const auto& shown : describe({job}))
-      if (shown.identity && shown.identity->pid == *pid) return {job};
+    if (control::listener_of(job.socket, list_limit) == static_cast<pid_t>(*pid)) return {job};
   return {};
 }
 

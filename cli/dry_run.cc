@@ -213,11 +213,8 @@ void print_hosts(std::string& out, const JobSpec& job, const core::Placement& pl
   }
 }
 
-// The command of the discovery is shown like the command of a rank: without what may be a credential.
 std::string shown_source(const JobSpec& job) {
-  std::vector<std::string> words;
-  for (const auto word : split(job.elastic.discovery.source, ' ')) words.emplace_back(word);
-  return for_terminal(fmt::format("{}", fmt::join(core::shown_words(words), " ")));
+  return for_terminal(core::shown_command(job.elastic.discovery.source));
 }
 
 void print_unknown_hosts(std::string& out, const JobSpec& job) {

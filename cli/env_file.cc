@@ -21,13 +21,16 @@ std::string_view unquoted(std::string_view value) {
 }  // namespace
 
 Result<std::vector<EnvVar>> read_env_file(std::string_view content, std::string_view path) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF", shells_word = "export";
+  if (content.starts_with(byte_order_mark)) content.remove_prefix(byte_order_mark.size());
   std::map<std::string, std::string, std::less<>> found;
   int number = 0;
   for (const auto raw : split(content, '\n')) {
     ++number;
     auto line = trim(raw);
     if (line.empty() || line.front() == '#') continue;
-    if (line.starts_with("export ")) line = trim(line.substr(7));
+    if (line.starts_with(shells_word) && line.substr(shells_word.size()).find_first_of(" \t") == 0)
+      line = trim(line.substr(shells_word.size()));
     const auto equals = line.find('=');
     if (equals == std::string_view::npos || !is_variable_name(line.substr(0, equals)) ||
         line.find('\0') != std::string_view::npos) {

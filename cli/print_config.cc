@@ -58,7 +58,7 @@ std::string value_text(const OptionInfo& row, const Settings& settings) {
     case Type::per_host:  // its words were counted
       return settings.text(row.option, "");
     default:
-      return toml_string(settings.text(row.option, ""));
+      return toml_string(core::shown_command(settings.text(row.option, "")));
   }
 }
 
@@ -113,6 +113,7 @@ class Printer {
       if (const Setting* setting = settings_.get(row.option))
         line(key, fmt::format("{}", job.verbose), setting->origin);
     } else if (const Setting* setting = settings_.get(row.option)) {
+      note_if_left_out(key, setting->value);
       line(key, value_text(row, settings_), setting->origin);
     } else {
       const std::string_view otherwise = row.type == Type::flag     ? "false"
@@ -216,9 +217,16 @@ class Printer {
   // What looks like a credential is left out, as it is of variables: the file goes into mails and tickets.
   std::string command(const std::vector<std::string>& argv) {
     auto shown = core::shown_words(argv);
-    if (shown != argv)
-      out_ += fmt::format("# command: write its credentials where it says {}\n", core::redacted);
+    if (shown != argv) note_left_out("command");
     return toml_array(shown);
+  }
+
+  void note_if_left_out(std::string_view key, const std::string& value) {
+    if (core::shown_command(value) != value) note_left_out(key);
+  }
+
+  void note_left_out(std::string_view key) {
+    out_ += fmt::format("# {}: write its credentials where it says {}\n", key, core::redacted);
   }
 
   void own_hosts(const std::vector<Setting>& from) {

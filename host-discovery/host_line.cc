@@ -172,6 +172,18 @@ Result<void> apply(const Given& given, Host& host) {
   return {};
 }
 
+// Up to the next blank or comment. A path holds slashes of its own, a URL two: only the first slash of a
+// word, and none after a colon, may begin a comment.
+std::size_t word_size(std::string_view line) {
+  const auto blank = std::find_if(line.begin(), line.end(), is_blank);
+  auto size = static_cast<std::size_t>(std::distance(line.begin(), blank));
+  size = std::min(size, line.find('#'));
+  const auto slash = line.find('/');
+  const auto from = slash == std::string_view::npos ? std::string_view() : line.substr(slash, 2);
+  const bool comment = (from == "//" || from == "/*") && slash > 0 && line[slash - 1] != ':';
+  return comment ? std::min(size, slash) : size;
+}
+
 }  // namespace
 
 std::vector<std::string> LineCutter::cut(std::string_view line) {
@@ -191,8 +203,7 @@ std::vector<std::string> LineCutter::cut(std::string_view line) {
       inside_comment_ = true;
       line.remove_prefix(2);
     } else {
-      const auto size = static_cast<std::size_t>(
-          std::distance(line.begin(), std::find_if(line.begin(), line.end(), is_blank)));
+      const auto size = word_size(line);
       const auto word = line.substr(0, size);
       line.remove_prefix(size);
       if (words.size() > 1 && (glue || word.starts_with('='))) {

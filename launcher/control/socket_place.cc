@@ -212,6 +212,11 @@ Peer peer_of(int socket) {
   return {credentials.uid, credentials.pid};
 }
 
+pid_t listener_of(const std::string& path, Duration within) {
+  const auto socket = connect_to(path, within);
+  return socket ? peer_of(socket->get()).pid : 0;
+}
+
 bool may_talk(uid_t peer, uid_t own) { return peer == own || peer == 0; }
 
 }  // namespace trainrun::control

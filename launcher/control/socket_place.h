@@ -58,6 +58,8 @@ struct Peer {
   pid_t pid = 0;
 };
 Peer peer_of(int socket);
+// The process that listens there, as the kernel knows it: one that was stopped too. 0: nobody of ours.
+pid_t listener_of(const std::string& path, Duration within);
 // Only the user of the job, and root, who could do anything anyway.
 bool may_talk(uid_t peer, uid_t own);
 

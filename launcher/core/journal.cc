@@ -55,6 +55,8 @@ std::string begin(Header header) {
     drop_values(program.env);
     program.argv = shown_words(program.argv);
   }
+  auto& source = header.job.elastic.discovery.source;
+  source = shown_command(source);
   return first_line() + framed(encode(Entry{std::move(header)}));
 }
 

@@ -146,9 +146,11 @@ std::string shown_line(const std::vector<std::string>& argv) {
   return line;
 }
 
+std::string shown_command(const std::string& line) { return shown_words({line}).front(); }
+
 std::string shown_value(const std::string& name, const std::string& value) {
   if (value.empty()) return value;
-  return is_secret_name(name) ? std::string(redacted) : shown_words({value}).front();
+  return is_secret_name(name) ? std::string(redacted) : shown_command(value);
 }
 
 }  // namespace trainrun::core

@@ -18,6 +18,9 @@ std::vector<std::string> shown_words(const std::vector<std::string>& argv);
 // They as one line for a shell, which can be pasted as far as nothing is redacted.
 std::string shown_line(const std::vector<std::string>& argv);
 
+// A command line for a shell, in one string.
+std::string shown_command(const std::string& line);
+
 // A variable's value by the same rules; redacted where the name is one of credentials.
 std::string shown_value(const std::string& name, const std::string& value);
 

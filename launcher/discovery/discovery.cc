@@ -64,7 +64,7 @@ struct Discovery::State : std::enable_shared_from_this<State> {
   void start() {
     if (started || stopped || spec.kind == DiscoveryKind::none) return;
     started = true;
-    auto made = make_question(spec, environment, context.is_this_machine);
+    auto made = make_question(spec, environment, context.is_this_machine, context.shown_source);
     if (!made) {  // it will not get better: said, and never asked
       stopped = true;
       return loop.post([weak = weak_from_this(), line = "host discovery: " + words_of(made.error())] {

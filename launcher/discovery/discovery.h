@@ -26,6 +26,7 @@ class Discovery {
     std::string job_id{};
     int np = 0, min_np = 0, max_np = 0;
     hosts::IsThisMachine is_this_machine{};  // all that is, is one host; may be empty
+    std::string shown_source{};              // the source as people may see it
   };
 
   // `environment` is the launcher's, NAME=VALUE each. Handlers are called from the loop, never from within a

@@ -22,8 +22,8 @@ Result<hosts::Listing> tidied(std::vector<Host> hosts, int default_slots,
   return listing;
 }
 
-Question script(const DiscoverySpec& spec, const IsThisMachine& is_this_machine) {
-  return {.asked = "the script " + quoted(spec.source),
+Question script(const DiscoverySpec& spec, const IsThisMachine& is_this_machine, const std::string& shown) {
+  return {.asked = "the script " + quoted(shown),
           .command = spec.source,
           .read = [slots = spec.default_slots, is_this_machine](std::string_view output) {
             return hosts::parse_script(output, slots, is_this_machine);
@@ -31,7 +31,7 @@ Question script(const DiscoverySpec& spec, const IsThisMachine& is_this_machine)
 }
 
 Question file(const DiscoverySpec& spec, const IsThisMachine& is_this_machine) {
-  auto question = script(spec, is_this_machine);
+  auto question = script(spec, is_this_machine, {});
   question.asked = "cat " + quoted(spec.source);
   question.command = "exec cat -- \"$1\"";
   // "-" would be cat's word for its stdin.
@@ -114,10 +114,10 @@ Result<std::vector<std::string>> read_addresses(std::string_view output) {
 }
 
 Result<Question> make_question(const DiscoverySpec& spec, const std::vector<std::string>& environment,
-                               hosts::IsThisMachine is_this_machine) {
+                               hosts::IsThisMachine is_this_machine, const std::string& shown) {
   switch (spec.kind) {
     case DiscoveryKind::script:
-      return script(spec, is_this_machine);
+      return script(spec, is_this_machine, shown);
     case DiscoveryKind::file:
       return file(spec, is_this_machine);
     case DiscoveryKind::dns:

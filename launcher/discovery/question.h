@@ -24,10 +24,10 @@ struct Question {
   std::function<Result<hosts::Listing>(std::string_view output)> read;
 };
 
-// `environment` is the launcher's, NAME=VALUE each. Errors: a source that can never be asked (a DNS name that
-// is none, no Slurm job).
+// `environment` is the launcher's, NAME=VALUE each. `shown` is a script's command as people may see it: it
+// may hold a credential. Errors: a source that can never be asked (a DNS name that is none, no Slurm job).
 Result<Question> make_question(const DiscoverySpec& spec, const std::vector<std::string>& environment,
-                               hosts::IsThisMachine is_this_machine);
+                               hosts::IsThisMachine is_this_machine, const std::string& shown);
 
 // Lines of `getent ahosts` -> addresses, each once and sorted, since a resolver's order changes from answer
 // to answer. IPv4 alone where there is any: a machine with both would be two hosts.

@@ -299,7 +299,7 @@ struct NoticeWords {
   }
   Lines operator()(const notice::Ending& it) const {
     const auto kill = it.kill_in > Duration::zero() ? "SIGKILL in " + format_duration(it.kill_in)
-                                                    : std::string("by SIGKILL now");
+                                                    : std::string("SIGKILL now");
     if (it.ranks == 0)
       return {fmt::format("{}; processes that are no ranks still run: {}", words(it.cause), kill)};
     return {fmt::format("{}; ending {}{}: {}", words(it.cause), counted(it.ranks, "rank"),

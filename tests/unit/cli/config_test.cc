@@ -346,6 +346,8 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
       {{"--config", "nope.toml", "./train"}, "--config: /home/u/nope.toml: No such file or directory"},
       {{"--json", "./train"},
        "--json goes with --dry-run or --check-hosts | write trainrun --dry-run --json ..."},
+      {{"--dry-run", "--check-hosts", "./train"},
+       "--dry-run logs in nowhere, and --check-hosts everywhere | write one of them at a time"},
       {{""}, "the name of the program is empty | write trainrun [flags] program [arguments]"},
   };
   for (const auto& [words, expected] : rows) CHECK(error_of(words) == expected);

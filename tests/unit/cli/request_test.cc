@@ -232,6 +232,13 @@ TEST_CASE("--print-config keeps the variables of each program") {
   CHECK(error_of(world, {"--config", "masked.toml"}).find("write the credential instead of <redacted>") !=
         std::string::npos);
   CHECK(secret->text.find("hunter2") == std::string::npos);
+  const auto discovery = world.read(
+      {"--print-config", "-np", "1", "--host-discovery-script", "/bin/true --token hunter2", "./train"});
+  REQUIRE_MESSAGE(discovery, (discovery ? "" : discovery.error().message));
+  CHECK(discovery->text.find("hunter2") == std::string::npos);
+  world.files["/home/u/masked.toml"] = discovery->text;
+  CHECK(error_of(world, {"--config", "masked.toml"}).find("write the credential instead of <redacted>") !=
+        std::string::npos);
   const auto token = world.read({"--print-config", "-x", "HUB=AKIAIOSFODNN7EXAMPLE", "-np", "1", "./train"});
   CHECK(token->text.find("# HUB: redacted  # -x\n") != std::string::npos);
   CHECK(token->text.find("EXAMPLE") == std::string::npos);

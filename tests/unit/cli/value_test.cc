@@ -187,6 +187,12 @@ TEST_CASE("an env file has NAME=VALUE lines and errors name the line") {
   const std::vector<EnvVar> expected = {{"A", "2"}, {"B", "x y"}, {"C", "#"}, {"D", ""}};
   REQUIRE(read.has_value());
   CHECK(*read == expected);
+  const auto by_hand = read_env_file(
+      "\xEF\xBB\xBF"
+      "export\tA=1\nexporter=2\n",
+      "e");
+  REQUIRE_MESSAGE(by_hand, (by_hand ? "" : by_hand.error().message));
+  CHECK(*by_hand == std::vector<EnvVar>{{"A", "1"}, {"exporter", "2"}});
   CHECK(read_env_file("A=1\nnonsense\n", "e").error().message == "e:2: the line is not NAME=VALUE");
   for (const std::string line :
        {"MY-KEY=sekret", "KEY = sekret", "KEY: sekret", "KEY\tsekret", "sekret", "+sekret="})

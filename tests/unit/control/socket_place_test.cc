@@ -120,6 +120,15 @@ TEST_CASE("what a launcher left that was killed before it listened goes, but not
   CHECK(exists(place / "now/bb22.new"));  // no socket
 }
 
+TEST_CASE("whose socket it is, is known without an answer") {
+  const Place place;
+  const auto path = place / "aa11.sock";
+  CHECK(listener_of(path, seconds(1)) == 0);
+  const auto socket = listen_at(path);
+  REQUIRE(socket);
+  CHECK(listener_of(path, seconds(1)) == ::getpid());
+}
+
 TEST_CASE("a launcher whose queue is full is alive") {
   const Place place;
   const auto listener = raw_listener(place / "aa11.sock");

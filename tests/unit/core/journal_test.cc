@@ -200,6 +200,7 @@ TEST_SUITE("core.journal") {
   TEST_CASE("what looks like a credential among a program's words is not in the file") {
     auto told = header();
     told.job.programs.front().argv = {"./train", "--api-key", "hunter2", "--password=hunter3", "--lr", "0.1"};
+    told.job.elastic.discovery.source = "./hosts.sh --token hunter4";
     const auto bytes = journal::begin(told);
     for (const auto* word : {"--api-key", "--password=<redacted>", "0.1"})
       CHECK(bytes.find(word) != std::string::npos);

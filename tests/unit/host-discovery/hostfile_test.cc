@@ -18,6 +18,7 @@ TEST_CASE("each dialect of host file gives the same hosts") {
            "# first\n\ngpu1 slots=8\n\n  bob@gpu2 slots=4  \n",               // horovodrun, DeepSpeed
            "gpu1\tslots=8\r\n\r\nbob@gpu2 slots=4\r\n",                       // from Windows
            "\xEF\xBB\xBFgpu1 slots=8\nbob@gpu2 slots=4",                      // no last newline
+           "gpu1 slots=8#eight\nbob@gpu2 slots=4// four\n#end",               // no blank before comments
            "// first\ngpu1 slots=8 // eight\n/* two\nlines */ bob@gpu2 /* in */ slots=4"  //
        }) {
     CAPTURE(content);
