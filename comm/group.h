@@ -82,6 +82,8 @@ class Group {
   // Takes part in what the others do, with zeros, until all have called this. Nothing but allreduces and
   // barriers can go on so.
   Outcome<void> join();
+  // A barrier that nothing else goes with: ranks that are still to do something here disagree.
+  Outcome<void> finalize();
   Outcome<void> send(const void* data, std::size_t count, trc_dtype dtype, int to);
   Outcome<void> receive(void* data, std::size_t count, trc_dtype dtype, int from);
 

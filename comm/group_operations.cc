@@ -218,6 +218,8 @@ Outcome<void> Group::barrier(std::uint32_t name) {
   return run(descriptor(Call::barrier, 0, TRC_U8, 0, name), {});
 }
 
+Outcome<void> Group::finalize() { return run(descriptor(Call::finalize, 0, TRC_U8, 0, 0), {}); }
+
 std::vector<const Group*> Group::pairs() {
   const std::lock_guard lock(pairs_mutex_);
   std::vector<const Group*> made;

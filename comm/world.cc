@@ -24,6 +24,8 @@ constexpr Duration verdict_wait = seconds(1);
 // What the end of a world that was not finalized may cost: for the other ranks to come, and for the server.
 constexpr Duration farewell_wait = milliseconds(700);
 constexpr Duration farewell_slack = milliseconds(300);
+// How long a rank that finalizes waits for those that come at about the same time.
+constexpr Duration agree_after = milliseconds(200);
 // For ranks that all go on together to have read each other's last bytes.
 constexpr Duration release_wait = seconds(10);
 
@@ -209,19 +211,33 @@ Failure World::errand_failure(const std::string& operation, Failure failure) con
 
 Outcome<void> World::finalize(Duration wait) {
   if (finalized_.exchange(true) || !client_) return {};
-  const std::lock_guard lock(client_mutex_);
-  return part(wait);
+  std::unique_lock lock(client_mutex_);
+  auto met = meet_at_end(std::min(wait, agree_after));
+  if (!met && met.error().status == TRC_TIMEOUT) {
+    // Those that do not come may be in an operation that waits for this rank: all hear that they disagree
+    // then, and nobody waits for a time to pass. Not at once, since ranks that only free their world, which
+    // may not break another's operation, meet the others as well.
+    lock.unlock();
+    met = group_->finalize();
+    lock.lock();
+    if (met) met = meet_at_end(wait);
+  }
+  return part(met);
+}
+
+// A rank that closed its connections while another still reads from them could cost that one its data.
+Outcome<void> World::meet_at_end(Duration wait) {
+  if (world_.size == 1 || groups_.broken()) return {};
+  const auto met = client_->barrier("comm/end", {}, wait);
+  if (!met) return tl::unexpected(failure_of(met.error()));
+  return {};
 }
 
 // With the client. Without the server there is nobody to tell.
-Outcome<void> World::part(Duration wait) {
-  // A rank that closed its connections while another still reads from them could cost that one its data.
-  if (world_.size > 1 && !groups_.broken()) {
-    const auto met = client_->barrier("comm/end", {}, wait);
-    if (!met) {
-      static_cast<void>(client_->leave_at_close());
-      return tl::unexpected(failure_of(met.error()));
-    }
+Outcome<void> World::part(const Outcome<void>& met) {
+  if (!met) {
+    static_cast<void>(client_->leave_at_close());
+    return met;
   }
   met_at_end_ = true;
   static_cast<void>(client_->leave());
@@ -261,7 +277,7 @@ bool World::parted() {
   const std::lock_guard lock(client_mutex_);
   client_->hurry(farewell_slack);
   static_cast<void>(client_->leave_at_close());  // first, so that it is there whatever becomes of the wait
-  const auto met = part(farewell_wait);
+  const auto met = part(meet_at_end(farewell_wait));
   return met || (watcher_ && watcher_->verdict());
 }
 

@@ -1,4 +1,4 @@
-// This process's membership in a job: rendezvous, the group of all ranks, and the ear for bad news.
+// This process's membership in a job: rendezvous, the group of all ranks, and the failure watcher.
 #pragma once
 
 #include <atomic>
@@ -79,7 +79,7 @@ class World {
   Outcome<std::vector<nccl::UniqueId>> nccl_ids(std::vector<std::uint32_t> ranks);
   // The same as make_group, for buffers on a device of this process.
   Outcome<Group*> make_device_group(std::vector<std::uint32_t> ranks, int device, void* stream);
-  // How the ranks exchange bytes: "local", "shm" or "gloo".
+  // How the ranks exchange bytes: "local", "shm", "gloo" or "hier".
   [[nodiscard]] const char* backend() const { return group_->backend(); }
   [[nodiscard]] Duration op_timeout() const { return op_timeout_; }
 
@@ -110,7 +110,9 @@ class World {
                             int to);
   Group::Links links(std::vector<std::uint32_t> ranks, const std::string& name);
   Outcome<rendezvous::Client> connect(Duration within) const;
-  Outcome<void> part(Duration wait);
+  // With the client, as part: all ranks are here.
+  Outcome<void> meet_at_end(Duration wait);
+  Outcome<void> part(const Outcome<void>& met);
   // No rank counts on this one any more, or all know that.
   bool parted();
 

@@ -36,6 +36,7 @@ std::string detail_of(const Descriptor& what, std::span<const std::uint32_t> ran
       return fmt::format("({})", name_of(what.dtype));
     case Call::barrier:
     case Call::join:
+    case Call::finalize:
       break;
   }
   return {};
@@ -72,6 +73,8 @@ const char* name_of(Call call) {
       return "send";
     case Call::join:
       return "join";
+    case Call::finalize:
+      return "finalize";
   }
   return "?";
 }

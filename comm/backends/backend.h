@@ -1,4 +1,4 @@
-// The plug point under a group: how its ranks exchange bytes. One folder a backend; factory.h chooses.
+// An extension point, under a group: how its ranks exchange bytes. One folder a backend; factory.h chooses.
 #pragma once
 
 #include <chrono>
@@ -26,8 +26,9 @@ enum class Call : std::uint8_t {
   alltoall,
   alltoallv_plan,  // all ranks hear how much each gives to each
   alltoallv,
-  send,  // of a group of two, to the other
-  join,  // nothing any more, until all say so
+  send,      // of a group of two, to the other
+  join,      // nothing any more, until all say so
+  finalize,  // the last operation of a world
 };
 const char* name_of(Call call);
 

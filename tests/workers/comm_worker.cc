@@ -11,6 +11,8 @@
 //   exit      the same, by exit(0): its world is never ended
 //   finalize  rank 0 finalizes while a thread of its own is in a barrier; the others end with their input
 //   drop      rank 0 ends its world and itself while a thread of its own is in a barrier, the others as above
+//   too_few   rank 0 finalizes while the others are in a barrier
+//   ends_late rank 0 finalizes, the others do when their input ends; "ok"
 //   helper    the last rank forks a child that outlives it, until the input ends; all are in a barrier
 //   inherit   what a program that a rank starts gets of its descriptors; "inherited WHAT" for each but three
 //   signals   threads that take the program's signals; "open THREADS", of those that are not the program's
@@ -208,6 +210,15 @@ int early(bool by_exit) {
   return 0;
 }
 
+// Rank 0 finalizes; the others are still to do something, or come when the test lets go.
+int leave_first(bool unlike) {
+  auto world = World::init();
+  if (world.rank() > 0) unlike ? world.group().barrier() : await_end_of_input();
+  world.shutdown();
+  say("ok");
+  return 0;
+}
+
 // 'S': it sleeps, waiting for something.
 char state_of_thread(pid_t thread) {
   std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
@@ -360,6 +371,8 @@ int main(int argc, char** argv) {
     if (mode == "early" || mode == "exit") return early(mode == "exit");
     if (mode == "finalize") return finalize();
     if (mode == "drop") return drop();
+    if (mode == "too_few") return leave_first(true);
+    if (mode == "ends_late") return leave_first(false);
     if (mode == "helper") return helper();
     if (mode == "inherit") return inherit();
     if (mode == "signals") return signals();

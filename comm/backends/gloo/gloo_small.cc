@@ -26,6 +26,7 @@ std::size_t small_gift(const Descriptor& what, int size) {
     case Call::alltoallv:
     case Call::barrier:
     case Call::join:
+    case Call::finalize:
       return 0;
   }
   const auto unit = blocks * size_of(what.dtype);
@@ -70,6 +71,7 @@ void take_small(const Descriptor& what, const Transfer& data, int rank, int size
     case Call::alltoallv:
     case Call::barrier:
     case Call::join:
+    case Call::finalize:
       return;
   }
 }

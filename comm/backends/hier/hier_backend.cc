@@ -60,6 +60,7 @@ class HierBackend::Operation {
     switch (what_.call) {
       case Call::barrier:
       case Call::join:
+      case Call::finalize:
         return agree();
       case Call::allreduce:
         return allreduce(data_.out);

@@ -137,6 +137,7 @@ Answer Operation::operator()(const Functions& call, Handle handle) const {
       return together(call, handle);
     case Call::barrier:
     case Call::join:
+    case Call::finalize:
     case Call::alltoallv_plan:
     case Call::alltoallv:
       break;

@@ -68,6 +68,7 @@ ShmBackend::Step ShmBackend::dispatch(const Transfer& data) {
       return alltoall(data);
     case Call::barrier:
     case Call::join:
+    case Call::finalize:
       break;
   }
   return pass();

@@ -59,7 +59,7 @@ class World(Group):
         return Group(handle, self) if handle else None
 
     def shutdown(self):
-        """The orderly end, together with all other ranks."""
+        """The orderly end, together with all other ranks: Mismatch where one is still in an operation of all."""
         check(lib.trc_world_finalize(self._alive()))
 
 

@@ -85,6 +85,11 @@ class Job {
     return so_far;
   }
   std::string all(std::uint32_t rank) { return printed(rank, "\x01 never printed"); }
+  // Whether it says or ends nothing for so long.
+  bool is_quiet(std::uint32_t rank, milliseconds for_long) {
+    pollfd entry{pipes_[rank].get(), POLLIN, 0};
+    return ::poll(&entry, 1, static_cast<int>(for_long.count())) == 0;
+  }
   int exit_code(std::uint32_t rank) {
     int status = 0;
     REQUIRE(::waitpid(std::exchange(pids[rank], 0), &status, 0) > 0);

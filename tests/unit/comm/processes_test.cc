@@ -147,6 +147,30 @@ TEST_CASE("to finalize while another thread is in an operation fails as that doe
   }
 }
 
+TEST_CASE("a rank that finalizes while others are in an operation disagrees with them, and nobody waits") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "too_few", {}, "1h");
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      const auto said = job.all(rank);
+      CHECK_MESSAGE(said.find("failed Mismatch") != std::string::npos, said);
+      CHECK_MESSAGE(said.find("rank 0 called finalize as operation 1") != std::string::npos, said);
+      CHECK(job.exit_code(rank) == 3);
+    }
+  }
+}
+
+TEST_CASE("ranks may finalize long after the first one that does") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "ends_late", {}, "1h");
+    CHECK(job.is_quiet(0, milliseconds(700)));
+    job.release();
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      CHECK(job.all(rank) == "ok\n");
+      CHECK(job.exit_code(rank) == 0);
+    }
+  }
+}
+
 TEST_CASE("a world ends while another thread is in an operation, without waiting for it") {
   for (const std::string backend : {"shm", "gloo"}) {
     Job job(2, backend, "drop", {}, "1h");
