@@ -181,7 +181,6 @@ void Controller::message(HostIndex host, const wire::Frame& frame) {
         // Once all were seen.
         auto odd = hang_.compare(world_.placement().seats.size());
         if (!store_.awaited().empty()) odd.reset();  // it is known for whom the others wait
-        if (odd) say(core::describe(*odd));
         event(core::InspectionDone{host, std::move(odd)});
       });
     case wire::StdinWanted::type:

@@ -221,7 +221,10 @@ void JobMachine::on(const WorkerInspected& event) {
 void JobMachine::on(const InspectionDone& event) {
   roster_.change(event.host, [](HostEntry& it) { it.inspecting = false; });
   if (!armed_.contains(Deadline::inspect)) return ignore("inspection", "nobody asked");
-  if (event.odd) inspection_.found(*event.odd);
+  if (event.odd) {
+    inspection_.found(*event.odd);
+    tell(notice::RankDiffers{*event.odd});
+  }
   if (roster_.counts().inspecting == 0) inspection_over();
 }
 

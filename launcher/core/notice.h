@@ -1,5 +1,6 @@
 // What the brain tells: a closed list of facts. They become words for people in launcher/output/words, and
-// lines for machines in launcher/output/events; the names and fields here are what trainrun-events(7) lists.
+// lines for machines in launcher/output/event_line; the names and fields here are what trainrun-events(7)
+// lists.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "launcher/base/time.h"
 #include "launcher/core/cause.h"
 #include "launcher/core/job_phase.h"
+#include "launcher/core/odd_one_out.h"
 #include "launcher/core/record.h"
 
 namespace trainrun::core {
@@ -293,6 +295,11 @@ struct RankInspected {
   std::string evidence;
   TRAINRUN_RECORD("rank inspected") { who.fields(v), v("evidence", evidence); }
 };
+// Most often the others wait for it.
+struct RankDiffers {
+  OddOne odd;
+  TRAINRUN_RECORD("rank differs") { odd.fields(v); }
+};
 
 // ---- the end
 
@@ -370,7 +377,7 @@ struct Notice
                    notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive, notice::RankInspected,
                    notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
                    notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed,
-                   notice::Leftovers> {
+                   notice::Leftovers, notice::RankDiffers> {
   TRAINRUN_COMPILED_ONCE(Notice)
 };
 

@@ -1,7 +1,5 @@
 #include "launcher/core/odd_one_out.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 
@@ -84,16 +82,6 @@ std::optional<OddOne> odd_one_out(const std::vector<Look>& looks) {
   if (places && all_sleep)
     if (const auto odd = different(looks, place)) return found(*odd, place);
   return std::nullopt;
-}
-
-std::string describe(const OddOne& odd) {
-  std::vector<std::string> others;
-  for (const auto rank : odd.others) others.push_back(std::to_string(rank.value));
-  return fmt::format(
-      "rank {} is doing something different from the others: it {} ({}), and each of ranks {} {}",
-      odd.rank.value, odd.does,
-      odd.silent ? "last output " + format_duration(*odd.silent) + " ago" : "no output", list_names(others),
-      odd.others_do);
 }
 
 }  // namespace trainrun::core

@@ -38,7 +38,4 @@ struct OddOne {
 // so in several places.
 std::optional<OddOne> odd_one_out(const std::vector<Look>& looks);
 
-// One sentence.
-std::string describe(const OddOne& odd);
-
 }  // namespace trainrun::core

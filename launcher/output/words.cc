@@ -279,6 +279,15 @@ struct NoticeWords {
   Lines operator()(const notice::RankInspected& it) const {
     return {fmt::format("  {}: {}", name(it.who), it.evidence)};
   }
+  Lines operator()(const notice::RankDiffers& it) const {
+    const auto& odd = it.odd;
+    std::vector<std::string> others;
+    for (const auto rank : odd.others) others.push_back(std::to_string(rank.value));
+    const auto silent = odd.silent ? "last output " + format_duration(*odd.silent) + " ago" : "no output";
+    return {fmt::format(
+        "rank {} is doing something different from the others: it {} ({}), and each of ranks {} {}",
+        odd.rank.value, odd.does, silent, list_names(others), odd.others_do)};
+  }
   Lines operator()(const notice::EndRequested& it) const {
     const auto who = who_asked(it.signal, it.by_ctl);
     switch (it.answer) {

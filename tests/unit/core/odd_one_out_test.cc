@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "launcher/core/notice.h"
+#include "launcher/output/words.h"
+
 using namespace trainrun;
 using core::Look;
 using core::odd_one_out;
@@ -10,7 +13,7 @@ namespace {
 
 std::string sentence(const std::vector<Look>& looks) {
   const auto odd = odd_one_out(looks);
-  return odd ? describe(*odd) : std::string{};
+  return odd ? output::words(core::notice::RankDiffers{*odd}).front() : std::string{};
 }
 
 Look look(std::uint32_t rank) {
