@@ -80,8 +80,6 @@ std::string name_of_signal(int number) {
   }
 }
 
-double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 std::string sizes(const Elastic& elastic) {
   std::string out = elastic.min_np == elastic.max_np ? counted(elastic.max_np, "rank")
                     : elastic.max_np >= unbounded_ranks

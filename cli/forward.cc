@@ -80,9 +80,8 @@ Result<std::vector<EnvVar>> from_file(const Settings& settings, const Inputs& in
   return read;
 }
 
-// The share of cores that ranks get otherwise knows nothing of `-c`. Where they are bound to one core each,
-// or
-// --cpus-per-rank says how many they have, that counts.
+// The share of cores that ranks get otherwise knows nothing of `-c`. Where they are bound to one
+// core each, or --cpus-per-rank says how many they have, that counts.
 void add_slurm_threads(const std::vector<EnvVar>& environment, JobSpec& job) {
   constexpr std::string_view name = "OMP_NUM_THREADS";
   const int threads = slurm_threads(environment);

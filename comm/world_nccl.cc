@@ -6,6 +6,7 @@
 #include "comm/backends/nccl/cuda_driver.h"
 #include "comm/backends/nccl/library.h"
 #include "comm/backends/nccl/nccl_backend.h"
+#include "comm/backends/site.h"
 #include "comm/world.h"
 #include "rendezvous/protocol.h"
 
@@ -16,10 +17,6 @@ using nccl::Machine;
 
 // What NCCL says of a death may come before the launcher's word of it.
 constexpr Duration verdict_wait = seconds(1);
-
-Duration left_until(Deadline deadline) {
-  return std::max<Duration>(deadline - std::chrono::steady_clock::now(), milliseconds(1));
-}
 
 std::uint32_t place_of(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {
   return static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());

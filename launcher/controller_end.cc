@@ -39,7 +39,7 @@ void Controller::user_signal(int number, bool by_ctl) {
   if (!finish_) event(core::UserSignal{number, by_ctl});
 }
 
-// Once asked the user waits for --grace, as for the ranks. Asked again he waits for nothing.
+// Once asked the user waits for --grace, as for the ranks. Asked again, nothing is waited for.
 void Controller::asked_to_end() {
   const auto now = io::Loop::now();
   if (!asked_to_end_) asked_to_end_ = now;

@@ -38,12 +38,6 @@ std::string fresh_key() {
   return key;
 }
 
-bool ignored(int number) {
-  struct sigaction action {};
-  ::sigaction(number, nullptr, &action);
-  return action.sa_handler == SIG_IGN;
-}
-
 // For watchers whose agents have gone; those of an agent that hangs do not keep us.
 constexpr Duration goodbye = milliseconds(500);
 
@@ -60,7 +54,7 @@ class Signals {
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
       sigaddset(&heard, number);
       // What was ignored when we were started stays so: nohup, and `&` in a script.
-      if (!ignored(number)) set_.add(number);
+      if (!is_ignored(number)) set_.add(number);
     }
     // One that a parent has blocked for itself would never come.
     ::sigprocmask(SIG_UNBLOCK, &heard, nullptr);

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "launcher/base/advice.h"
+#include "launcher/base/end_by_signal.h"
 #include "launcher/base/exit_code.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/time.h"
@@ -40,12 +41,6 @@ int print(const std::string& text) {
   const int why = errno;
   say("stdout cannot be written to: " + errno_text(why));
   return static_cast<int>(why == EPIPE ? ExitCode::output_closed : ExitCode::output_lost);
-}
-
-bool ignored(int number) {
-  struct sigaction action {};
-  ::sigaction(number, nullptr, &action);
-  return action.sa_handler == SIG_IGN;
 }
 
 std::string name_of_signal(int number) {
@@ -152,7 +147,7 @@ int rendezvous_main(const StandaloneOptions& options) {
   // started stays so: nohup, and `&` in a script.
   boost::asio::signal_set signals(loop.context());
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
-    if (!ignored(number)) signals.add(number);
+    if (!is_ignored(number)) signals.add(number);
   const char* temporary = std::getenv("TMPDIR");
   const auto file =
       KeyFile::open(options.key_file, temporary != nullptr && *temporary == '/' ? temporary : "/tmp");

@@ -147,7 +147,6 @@ class Table {
   Waiter remove(WaiterNumber number);  // also from seats, meetings and wishes
   void time_out(WaiterNumber number);
   void break_barrier(std::string name);
-  void form_if_complete();
   void seat_all();
   void meet_if_complete(const std::string& name);
   void finish(Verdict verdict);    // the generation is over: everybody who waits for it hears so

@@ -114,11 +114,4 @@ void Door::taken(StreamId stream, std::uint64_t bytes) {
   if (it != connections_.end()) it->second->taken(bytes);
 }
 
-void Door::close() {
-  boost::system::error_code ignored;
-  retry_.disarm();
-  listener_->socket.close(ignored);
-  connections_.clear();
-}
-
 }  // namespace trainrun::agent

@@ -39,7 +39,6 @@ class Door {
   void give(StreamId stream, std::string_view bytes, bool end);
   // Of what `data` told, so much more has been taken; without that the worker is not read.
   void taken(StreamId stream, std::uint64_t bytes);
-  void close();
 
  private:
   struct Listener;

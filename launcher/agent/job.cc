@@ -66,9 +66,15 @@ Job::Job(io::Loop& loop, io::FrameStream& link, Handover& handover)
 Job::~Job() = default;
 
 Door& Job::door(wire::DoorKind kind) {
-  return kind == wire::DoorKind::torch_store ? torch_door_
-         : kind == wire::DoorKind::horovod   ? horovod_door_
-                                             : door_;
+  switch (kind) {
+    case wire::DoorKind::torch_store:
+      return torch_door_;
+    case wire::DoorKind::horovod:
+      return horovod_door_;
+    case wire::DoorKind::rendezvous:
+      break;
+  }
+  return door_;
 }
 
 StreamHandlers Job::relaying() {

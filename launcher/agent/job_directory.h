@@ -20,7 +20,7 @@ class JobDirectory {
   void add_memory();
   // Where: the directory itself if it is in memory, else one of the same name in /dev/shm. Empty: nowhere.
   [[nodiscard]] const std::string& memory() const { return memory_; }
-  // Puts back what was taken away meanwhile: a login manager may remove a user's files in memory when his
+  // Puts back what was taken away meanwhile: a login manager may remove a user's files in memory when their
   // last login ends (logind's RemoveIPC), and /tmp is swept of old files. Never into a directory that others
   // can enter. 0 or an errno.
   [[nodiscard]] int restore() const;

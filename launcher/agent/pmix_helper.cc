@@ -39,11 +39,6 @@ MpiProgram recognise_all(const wire::OpenJob& order, std::vector<wire::MpiFact>&
   return best;
 }
 
-std::string last_line(std::string_view text) {
-  while (text.ends_with('\n')) text.remove_suffix(1);
-  return std::string(text.substr(text.rfind('\n') + 1));
-}
-
 }  // namespace
 
 PmixHelper::PmixHelper(io::Loop& loop, io::FrameStream& link, Handlers handlers)
@@ -253,7 +248,8 @@ void PmixHelper::ended(const io::ChildEnd& end) {
   auto why = end.by == io::ChildEnd::By::order
                  ? fmt::format("gave no answer for {}", format_duration(time_limit))
                  : (end.status ? end.status->describe() : std::string("has ended"));
-  if (const auto words = last_line(last_words_); !words.empty()) why += "; its last words: " + words;
+  if (const auto words = last_line(last_words_); !words.empty())
+    why += fmt::format("; its last words: {}", words);
   last_words_.clear();
   // Not from within its own callback.
   loop_.post([child = std::shared_ptr<io::Child>(std::move(child_))] {});

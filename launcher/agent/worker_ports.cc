@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t most_streams = 256;
 
-// Whoever connects to an address of his own host has it himself: the kernel is asked without a packet.
+// Whoever connects to an address of its own host has it itself: the kernel is asked without a packet.
 bool is_of_this_host(const sockaddr_in& where) {
   const Fd probe(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in own{};

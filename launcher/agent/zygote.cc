@@ -1,5 +1,6 @@
 #include "launcher/agent/zygote.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "launcher/agent/preload_rules.h"
+#include "launcher/base/strings.h"
 
 extern "C" {
 extern const char trainrun_zygote_begin[];
@@ -22,11 +24,6 @@ namespace {
 
 constexpr std::size_t most_output = 4096, most_packet = 64u << 10, most_fds = 8;
 constexpr int packets_a_turn = 16;
-
-std::string last_line(std::string_view text) {
-  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  return std::string(text.substr(text.rfind('\n') + 1));
-}
 
 }  // namespace
 
@@ -72,7 +69,8 @@ std::unique_ptr<Zygote> Zygote::start(io::Loop& loop, io::ChildRequest request, 
         auto why = end.by == io::ChildEnd::By::order ? std::string("gave no answer")
                    : end.status                      ? end.status->describe()
                                                      : std::string("has ended");
-        if (const auto words = last_line(it->output_); !words.empty()) why += "; its last words: " + words;
+        if (const auto words = last_line(it->output_); !words.empty())
+          why += fmt::format("; its last words: {}", words);
         it->loop_.post([handlers = it->handlers_, why] {
           const auto ended = handlers->ended;  // which may destroy the zygote, and with it its handlers
           if (ended) ended(why);

@@ -21,4 +21,9 @@ int end_by_signal(int number) {
   return exit_code_of_signal(number);
 }
 
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace trainrun

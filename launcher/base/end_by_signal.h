@@ -8,4 +8,7 @@ namespace trainrun {
 // first process of a container.
 int end_by_signal(int number);
 
+// This process was started so, as by nohup.
+bool is_ignored(int number);
+
 }  // namespace trainrun

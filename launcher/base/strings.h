@@ -13,7 +13,8 @@ namespace trainrun {
 
 // "a,b,,c" -> {"a","b","","c"}; "" -> {""}.
 std::vector<std::string_view> split(std::string_view text, char separator);
-std::string_view trim(std::string_view text);  // blanks, tabs, CR, LF at both ends
+std::string_view last_line(std::string_view text);  // without the ends of lines behind it
+std::string_view trim(std::string_view text);       // blanks, tabs, CR, LF at both ends
 
 // The whole text as a decimal number: no sign, no blanks, no overflow; else nothing.
 template <std::unsigned_integral T>

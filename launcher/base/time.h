@@ -17,6 +17,8 @@ using std::chrono::seconds;
 // people write. A bare number is seconds. Empty for anything else, for negatives, and above 10 years.
 std::optional<Duration> parse_duration(std::string_view text);
 
+inline double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 // Short, for people: "0.21 s", "3.0 s", "2m05s", "1h02m".
 std::string format_duration(Duration duration);
 

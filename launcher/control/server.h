@@ -20,8 +20,8 @@ class ControlServer {
   using Handler = std::function<std::string(const Command&)>;
   using CommandLine = std::function<std::string()>;  // ours, as others may see it
 
-  // Cheap; opens nothing. `runtime_dir`: see socket_directory(). `time_limit`: how long a client may take for
-  // one request, or to read one reply.
+  // Cheap; opens nothing. `runtime_dir`: the socket's own directory. `time_limit`: how long a client may take
+  // for one request, or to read one reply.
   ControlServer(io::Loop& loop, std::string job_id, std::string runtime_dir, Handler handler,
                 CommandLine command_line, Duration time_limit = seconds(10));
   ~ControlServer();  // removes the socket; the handler is not called any more

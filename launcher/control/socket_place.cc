@@ -32,11 +32,6 @@ bool is_job_id(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-bool is_directory(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 std::string xdg_place(std::string_view xdg_runtime_dir) {
   return fmt::format("{}/trainrun", xdg_runtime_dir);
 }
@@ -77,12 +72,6 @@ bool parent_is_safe(const std::string& directory) {
 }
 
 }  // namespace
-
-std::string socket_directory(std::string_view xdg_runtime_dir, uid_t uid) {
-  if (xdg_runtime_dir.starts_with('/') && is_directory(std::string(xdg_runtime_dir)))
-    return xdg_place(xdg_runtime_dir);
-  return tmp_place(uid);
-}
 
 std::vector<std::string> places_to_look(std::string_view xdg_runtime_dir, uid_t uid) {
   std::vector<std::string> places;

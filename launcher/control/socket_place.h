@@ -15,12 +15,11 @@
 
 namespace trainrun::control {
 
-// Where a launcher puts its socket: XDG_RUNTIME_DIR/trainrun where the system made such a directory and it
-// is still there (a logout takes it away from under a tmux), else /tmp/trainrun-UID. `xdg_runtime_dir` is
-// the variable's value, or empty.
-std::string socket_directory(std::string_view xdg_runtime_dir, uid_t uid);
-// Where launchers may have put theirs: one that was started by a batch system has no XDG_RUNTIME_DIR, though
-// whoever asks has one, and the other way round.
+// Where launchers may have put their sockets, the best place first: XDG_RUNTIME_DIR/trainrun, where the
+// system made such a directory and it is still there (a logout takes it away from under a tmux), else
+// /tmp/trainrun-UID. Whoever asks looks at all: a launcher that was started by a batch system has no
+// XDG_RUNTIME_DIR, though whoever asks has one, and the other way round. `xdg_runtime_dir` is the variable's
+// value, or empty.
 std::vector<std::string> places_to_look(std::string_view xdg_runtime_dir, uid_t uid);
 
 std::string socket_path(const std::string& directory, std::string_view job_id);
@@ -33,7 +32,7 @@ Result<void> check_directory(const std::string& directory);
 Result<void> make_directory(const std::string& directory);
 
 enum class Presence : std::uint8_t {
-  alive,   // somebody listens, though he may be slow
+  alive,   // somebody listens, though perhaps slowly
   stale,   // a socket of ours whose launcher is gone
   absent,  // nothing, or nothing that is ours to judge
 };

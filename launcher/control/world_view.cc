@@ -10,8 +10,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr int schema = 1;
 
-double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 // What a clock of ours cannot have counted is no duration, and must not become an overflow.
 std::optional<Duration> duration_of(const Json& json, const char* key) {
   constexpr double longest = 10.0 * 365 * 86400;

@@ -19,7 +19,7 @@ class Ending {
                  // well
     first,       // the job is to end
     second,      // at once
-    third        // and nothing is waited for
+    third        // exit without waiting
   };
   Request request(const UserSignal& signal, Instant now);
   [[nodiscard]] int requests() const { return requests_; }

@@ -3,14 +3,13 @@
 // A job on this host alone inherits everything but the rank variables of other launchers, which would lie to
 // it. With other hosts all hosts, this one too, get one list. By default (the tables are in env_forward.cc):
 //   goes      where programs and libraries are (PATH, LD_LIBRARY_PATH, PYTHON*, VIRTUAL_ENV, CONDA_*,
-//   modules),
+//             modules),
 //             how libraries behave (NCCL_*, GLOO_*, UCX_*, OMP_*, MKL_*, TORCH_*, CUDA_*, TF_*, XLA_*, ...),
 //             language and time zone (LANG, LC_*, TZ), proxies, what describes a batch job (its number, name,
 //             array index and where it was submitted: SLURM_*, PBS_*, LSB_*, SGE_*)
 //   stays     credentials by name or, in a URL, by value; what describes this host or this login (TERM,
-//   SSH_*,
-//             XDG_*, DISPLAY, ..., and HOME, USER, LOGNAME and SHELL, which each agent gives as its own login
-//             has them); CUDA_VISIBLE_DEVICES, whose numbers mean other devices elsewhere;
+//             SSH_*, XDG_*, DISPLAY, ..., and HOME, USER, LOGNAME and SHELL, which each agent gives as its
+//             own login has them); CUDA_VISIBLE_DEVICES, whose numbers mean other devices elsewhere;
 //             and all that is not in the tables
 // --env all: everything goes but rank variables and what describes this host. --env none: nothing goes.
 // Then --env-file, then -x, both without any exception. A -x pattern (`WANDB_*`) takes credentials too, but

@@ -1,4 +1,4 @@
-// The world as an agent is told of it whose ranks may ask about each other (wire::World).
+// What an agent that serves PMIx is told about the world (wire::World).
 #pragma once
 
 #include <cstdint>

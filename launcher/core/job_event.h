@@ -286,6 +286,7 @@ enum class Deadline : std::uint8_t {
   finish,    // members have finished: the others must have, or ask for another world
   newcomers  // newcomers must have asked for their place, or others may be started
 };
+constexpr Deadline last_deadline = Deadline::newcomers;
 std::string_view to_string(Deadline deadline);
 struct DeadlinePassed {
   Deadline deadline = Deadline::start;

@@ -10,10 +10,10 @@
 // waits for its back-off, and for hosts that can hold it. closing: no worker is left, agents clear up and go.
 //
 // job_machine.cc: gathering and forming; _hosts: who is dialled, used, left; _rooms: how many slots;
-// _workers: deaths; _worlds: what follows from a failure or a change, the next generation; _newcomers: ranks
-// that come to it later; _leavers: ranks that have no place in it; _members: what the rendezvous and the
+// _workers: deaths; _disruption: what follows from a failure or a change; _worlds: the next generation;
+// _newcomers: ranks that come later; _leavers: ranks with no place in it; _members: what rendezvous and
 // inspection tell; _mpi: what MPI programs tell; _finish: the end of an in-place program; _end: signals,
-// deadlines; _verdict: whose failure it was; _tell and _tell_end: what the user is told.
+// deadlines; _verdict: whose failure; _tell, _tell_end: what the user is told; _invariants: what must hold.
 #pragma once
 
 #include <map>
@@ -333,7 +333,7 @@ class JobMachine {
   [[nodiscard]] std::optional<Rank> culprit() const;
   void act(JobAction action) { actions_.push_back(std::move(action)); }
 
-  const JobSpec spec_;  // as it was at the start: hosts that came later are in hosts_ alone
+  const JobSpec spec_;  // as it was at the start: hosts that came later are in roster_ alone
   Roster roster_;
   World world_;
   Phase phase_ = Phase::gathering;

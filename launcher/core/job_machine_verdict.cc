@@ -49,7 +49,7 @@ void JobMachine::blame_lost_exchange() {
   verdict_.cause.reset();
 }
 
-// What the user asked for is over now, not when he asked.
+// What the user asked for is over now, not when it was asked for.
 void JobMachine::tell_time_of_end() {
   verdict_.after = now_ - began_;
   verdict_.took = now_ - ending_.requested_at();

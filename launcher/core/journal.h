@@ -1,7 +1,7 @@
 // The journal of a job: all that ever came into its JobMachine, so that somebody else can let the machine
 // decide again (core/replay.h). Pure: bytes in, bytes out; output/journal_file writes them.
 //
-//   "trainrun journal 1\n", then records, each
+//   "trainrun journal SCHEMA\n", then records, each
 //   u32 length of the payload, u64 FNV-1a of the payload (both big-endian), payload: one Entry, encoded
 //
 // The first record is the Header. The file may end anywhere: who wrote it may have been killed. Nothing in it

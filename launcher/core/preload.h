@@ -24,7 +24,7 @@ std::string not_preloaded(const JobSpec& job, const Program& program);
 // A line for each such program.
 std::vector<std::string> started_plainly(const JobSpec& job);
 
-// No programs: nobody is preloaded.
+// Empty if no program is preloaded.
 wire::Preload preload_of(const JobSpec& job);
 
 }  // namespace trainrun::core

@@ -35,7 +35,7 @@ concept Record = requires {
   { T::record_name } -> std::convertible_to<std::string_view>;
 };
 
-// ---- values of other rooms, which have no fields of their own
+// ---- types of other folders, which have no fields of their own
 
 // A variant that is a type of its own (base/compiled_once.h).
 template <class T>

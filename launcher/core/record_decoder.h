@@ -22,7 +22,7 @@ constexpr bool is_known(ExitStatus::Kind kind) { return kind <= ExitStatus::Kind
 
 namespace core {
 
-constexpr bool is_known(Deadline deadline) { return deadline <= Deadline::newcomers; }
+constexpr bool is_known(Deadline deadline) { return deadline <= last_deadline; }
 
 class RecordDecoder {
  public:

@@ -24,7 +24,7 @@ struct Room {
 // How many ranks a world on so many slots has; 0 when they cannot hold the smallest one. Up to -np ranks
 // every slot is used; beyond that --spares are left free.
 int world_size_on(const JobSpec& job, int slots);
-// The slots of a host: -- ppr and the like counted.
+// How many ranks a host takes: its slots, or what ppr (`--map-by ppr:N:host` and the like) makes of them.
 int slots_of(const JobSpec& job, const Host& host);
 
 // All workers start anew. Ranks keep their order and host where that still has room; the place of one that

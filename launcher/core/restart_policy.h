@@ -21,7 +21,7 @@ class RestartPolicy {
 
   struct Question {
     bool planned = false;             // no failure
-    bool free = false;                // one that those who go on do not pay for
+    bool free = false;                // does not count against the restart budget
     std::optional<HostIndex> lost{};  // a host was lost
     std::vector<WorkerId> failed{};   // of the members, when a rank failed or a host was lost
   };

@@ -37,11 +37,6 @@ const std::vector<HostIndex>& Roster::order() const {
   return order_;
 }
 
-const std::vector<HostEntry>& Roster::all() const {
-  visited_ += hosts_.size();
-  return hosts_;
-}
-
 const std::set<HostIndex>& Roster::others() const {
   visited_ += others_.size();
   return others_;

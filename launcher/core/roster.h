@@ -3,7 +3,7 @@
 // What is asked after every event (is anybody still dialled? how many slots are there?) is counted as hosts
 // change. Hosts with a history (one that failed, rests, left, or was unlisted) are looked at one by one, all
 // others together, so that an event costs the same however many there are. Whoever has to look at all of them
-// calls all() or order(); visited() tells how many were looked at so. Pure.
+// calls order(); visited() tells how many were looked at so. Pure.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct HostEntry {
                          // hold a world
   bool leaving = false;  // it said that it will go, or the user removed it: no new world uses it
   bool removed = false;  // by the user
-  bool added = false;    // by the user, when no list had it: it stays until he removes it
+  bool added = false;    // by the user, when no list had it: it stays until they remove it
   bool refused = false;  // it cannot give each of its slots what a rank is to get
   bool sweeping = false;
   bool inspecting = false;
@@ -73,8 +73,6 @@ class Roster {
   void list(std::vector<HostIndex> order);
   // At the end of the list, unless it is there.
   void list(HostIndex index);
-  // In the order in which they became known.
-  [[nodiscard]] const std::vector<HostEntry>& all() const;
 
   // ---- slots
 

@@ -35,7 +35,7 @@ struct Worker {
   WorkerId id;
   Seat seat;
   WorkerState state = WorkerState::ordered;
-  Instant since{};  // of the state, as it is shown: ended is one
+  Instant since{};  // when it was ordered, spawned, ended, or asked for a first place
   std::uint32_t pid = 0;
   bool member = true;  // of the current world
   bool newcomer =

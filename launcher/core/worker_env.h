@@ -38,9 +38,8 @@ struct WorldFacts {
 //   GPUs            CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES with --gpus-per-rank
 //   the part's -x   program.env
 //   rank variables  nobody can set these: the rest of torchelastic's (MASTER_ADDR and MASTER_PORT too where
-//   the
-//                   store for torch is ours), DeepSpeed's, those of PMI unless
-//                   --compat is none, TRAINRUN_*
+//                   the store for torch is ours), DeepSpeed's, those of PMI unless --compat is none,
+//                   TRAINRUN_*
 // GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME are --network-interface. Without it Gloo alone gets the interface
 // of world.address, on a host whose own name resolves to 127.x, where Gloo would else offer that to the
 // others; only in a world that has several hosts, or may have them later.

@@ -3,7 +3,7 @@
 //
 // What is asked after every event (does anybody still start? does anybody survive?) is counted as workers
 // change, so that it costs the same however many there are. Whoever has to look at all of them calls all(),
-// once a generation at most; visited() tells how many were looked at so.
+// as a disruption does several times; visited() tells how many were looked at so.
 #pragma once
 
 #include <array>
@@ -74,8 +74,8 @@ class World {
   [[nodiscard]] const std::set<WorkerId>& failed() const { return failed_; }
   // Those that live and have no place any more, in the same order.
   [[nodiscard]] const std::set<WorkerId>& dismissed() const { return dismissed_; }
-  // Those that may join, in the same order.
   [[nodiscard]] WorkerId last() const { return last_; }  // that was ordered
+  // Those that may join, in the same order.
   [[nodiscard]] const std::set<WorkerId>& newcomers() const { return newcomers_; }
 
   // ---- what is counted

@@ -27,8 +27,8 @@ class WorldStart {
   // `facts` of the hosts that take part.
   void begin(const BeginWorld& order, const FactsByHost& facts);
 
-  // What it will be with its newcomers; their orders, of generation 0, are about that. `facts` of the hosts
-  // that are there by now.
+  // What it will be with its newcomers: start orders with generation 0 refer to this placement. `facts` of
+  // the hosts that are there by now.
   void plan(Placement with_newcomers, const FactsByHost& facts);
 
   [[nodiscard]] const Placement& placement() const { return placement_; }

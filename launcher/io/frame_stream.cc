@@ -42,7 +42,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   stream_descriptor& writer() { return two ? out : in; }
 
   void wait_readable() {
-    if (reading || paused || ended) return;
+    if (reading || ended) return;
     reading = true;
     in.async_wait(descriptor_base::wait_read,
                   [self = shared_from_this()](const boost::system::error_code& error) {
@@ -53,7 +53,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   }
 
   void readable() {
-    for (int i = 0; i < reads_a_turn && !ended && !paused; ++i) {
+    for (int i = 0; i < reads_a_turn && !ended; ++i) {
       const auto space = reader.space();
       const ssize_t n = ::read(in.native_handle(), space.data, space.size);
       if (n < 0) {
@@ -70,7 +70,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   }
 
   void deliver() {
-    while (!ended && !paused) {
+    while (!ended) {
       const auto frame = reader.next();
       if (!frame) break;
       delivering = true;
@@ -139,7 +139,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   // The peer takes nothing more, but what it said before it went may still be here: its last words.
   void last_reads(int error) {
     const auto self = shared_from_this();
-    for (int i = 0; i < most_last_reads && !ended && !paused; ++i) {
+    for (int i = 0; i < most_last_reads && !ended; ++i) {
       const auto space = reader.space();
       const ssize_t n = ::read(in.native_handle(), space.data, space.size);
       if (n < 0 && errno == EINTR) continue;
@@ -169,7 +169,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
   wire::FrameReader reader;
   std::string outgoing;
   std::size_t sent = 0;
-  bool reading = false, flushing = false, blocked = false, paused = false, ended = false, delivering = false;
+  bool reading = false, flushing = false, blocked = false, ended = false, delivering = false;
 };
 
 FrameStream::FrameStream(Loop& loop, Fd in, Fd out, Handlers handlers)
@@ -186,19 +186,6 @@ std::string& FrameStream::queue() { return state_->outgoing; }
 void FrameStream::flush_soon() { state_->flush_soon(); }
 std::size_t FrameStream::queued() const { return state_->outgoing.size() - state_->sent; }
 bool FrameStream::closed() const { return state_->ended; }
-void FrameStream::pause_reading() { state_->paused = true; }
-
-void FrameStream::resume_reading() {
-  if (!state_->paused) return;
-  state_->paused = false;
-  // Frames that were read before the pause are delivered from the loop, not from inside the caller.
-  boost::asio::post(state_->context, [self = state_] {
-    const Turn turn;
-    self->deliver();
-    self->wait_readable();
-  });
-}
-
 void FrameStream::flush_and_close(Duration within) {
   const auto deadline = real_now() + within;  // the loop does not beat meanwhile
   auto& state = *state_;

@@ -37,9 +37,6 @@ class FrameStream {
   }
   [[nodiscard]] std::size_t queued() const;
   [[nodiscard]] bool closed() const;  // what is sent from now on goes nowhere
-  // Reads nothing more until resume(): the way to say "slower" to the peer.
-  void pause_reading();
-  void resume_reading();
   // Writes what is queued, blocking for at most `within`, and closes; for the very end of a process.
   void flush_and_close(Duration within);
 

@@ -24,7 +24,7 @@ std::string as_name(std::string_view words) {
   return out;
 }
 
-double in_seconds(Duration duration) {
+double rounded_seconds(Duration duration) {
   return static_cast<double>(std::chrono::duration_cast<milliseconds>(duration).count()) / 1000;
 }
 
@@ -60,7 +60,7 @@ class JsonFields {
     return id.value;
   }
   static Json of(const std::string& text) { return text; }
-  static Json of(Duration duration) { return in_seconds(duration); }
+  static Json of(Duration duration) { return rounded_seconds(duration); }
   static Json of(const ExitStatus& status) {
     Json object{{"kind", as_name(core::to_string(status.kind))}, {"exit_code", status.exit_code()}};
     if (status.kind == ExitStatus::Kind::killed) {
@@ -90,7 +90,8 @@ class JsonFields {
 };
 
 Json head(const Moment& moment, std::string_view event) {
-  return {{"time", moment.time}, {"since_start", in_seconds(moment.since_start)}, {"event", as_name(event)}};
+  return {
+      {"time", moment.time}, {"since_start", rounded_seconds(moment.since_start)}, {"event", as_name(event)}};
 }
 
 // Text of programs may be no UTF-8.

@@ -35,8 +35,8 @@ Result<void> empty_it(const Fd& file, const std::string& path) {
 }
 
 bool is_directory(const std::string& path) {
-  struct stat about {};
-  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+  std::error_code unreadable;
+  return std::filesystem::is_directory(path, unreadable);
 }
 
 bool is_special(const std::string& path) {

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 
 #include "launcher/base/strings.h"
 
@@ -33,8 +35,8 @@ std::string name_of_job(const std::string& id) {
 }
 
 bool is_directory(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  std::error_code unreadable;
+  return std::filesystem::is_directory(path, unreadable);
 }
 
 // In one step, so that nobody sees a moment without it. What is no link is the user's, and stays. Where the

@@ -1,5 +1,5 @@
-// What the brain tells, in words for people. Pure. The brain knows facts alone, and all of its sentences are
-// made here and in report.h.
+// What the brain tells, in words for people. Pure. The job machine knows facts alone: its notices become
+// sentences here and in report.h. Parts of core beside it make some of their own (core/README.md).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A way to get an agent running on a host and a Link to it. One of the three plug points of the house.
+// A way to get an agent running on a host and a Link to it. An extension point.
 //
 // Whatever the transport, the launcher sees one fd: a stream whose first byte is the first byte of the
 // agent's first frame (shell noise and the bootstrap's sentinel are gone). Closing that fd ends the agent,
@@ -26,7 +26,8 @@ struct Dialled {
   std::string how{};  // for -v: why this host was reached in another way than others; or nothing
 };
 
-// Called exactly once, on the thread that runs the loop, never from inside dial().
+// Called exactly once, on the thread that runs the loop, never from inside dial(); not at all if the
+// Transport is destroyed first.
 using DialDone = std::function<void(Result<Dialled>)>;
 
 struct DialRequest {

@@ -1,5 +1,6 @@
-// Everything that launcher and agent say to each other over a Link. Plain structs; `type` is the byte on the
-// wire and is never used again for another meaning. Times are nanoseconds of the agent's CLOCK_MONOTONIC.
+// What launcher and agent say to each other over a Link; the rest of it is in stream_messages.h,
+// stdin_messages.h, exchange_messages.h and death_messages.h. Plain structs; `type` is the byte on the wire
+// and is never used again for another meaning. Times are nanoseconds of the agent's CLOCK_MONOTONIC.
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,8 @@
 // Horovod's own server answers 404 and is asked again a hundred times a second until Gloo's 30 s are over,
 // this one keeps the question: Horovod's client waits for a reply as long as it takes.
 //
-//   global, local_HOST, cross_L   the meshes of the world: nobody gets an address before all have left
-//   theirs,
-//                                 so nobody begins to connect to one that is not there
+//   global, local_HOST, cross_L   the meshes of the world: nobody gets an address before all have
+//                                 left theirs, so nobody connects to one that is not there
 //   ..._process_set_hash_...      of a process set, whose size is not known: until the address is there
 //   anything else, and rank_N     at once
 //   rank_and_size                 see horovod_rounds.h

@@ -4,8 +4,7 @@
 //
 //   - It is told until it has acknowledged, by each of its addresses in turn.
 //   - It is told again, with the same stamp, while nobody leaves the world: Horovod drops what it hears
-//   within
-//     hvd.init. What it has acted upon already has no effect a second time.
+//     within hvd.init. What it has acted upon already has no effect a second time.
 //   - It is never told that hosts go and none comes. Horovod would not send the state to newcomers then, who
 //     wait for it: each notice that hosts go says that some come as well.
 //   - A rank whose address is not known yet hears it when it is.

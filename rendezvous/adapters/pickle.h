@@ -17,8 +17,8 @@ class Pickle {
  public:
   static constexpr std::size_t most_bytes = 64u << 10;
 
-  // A value by its number. A container may be in more than one other, and even in itself: who walks them goes
-  // no deeper than the shape that he expects.
+  // A value by its number. A container may be in more than one other, and even in itself: whatever walks them
+  // goes no deeper than the shape that it expects.
   using Ref = std::uint32_t;
   enum class Kind : std::uint8_t { text, bytes, number, tuple, list, dict, mark };
   struct Value {

@@ -24,7 +24,7 @@ std::vector<std::string> all_events() {
   auto names = names_of(std::make_index_sequence<std::variant_size_v<core::JobEvent::Alternatives>>());
   const std::string passed(core::DeadlinePassed::record_name);
   std::erase(names, passed);
-  for (int one = 0; one <= static_cast<int>(Deadline::newcomers); ++one)
+  for (int one = 0; one <= static_cast<int>(core::last_deadline); ++one)
     names.push_back(fmt::format("{} {}", passed, to_string(static_cast<Deadline>(one))));
   return names;
 }

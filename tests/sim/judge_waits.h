@@ -22,9 +22,8 @@ class Waits {
 
   void event(const core::JobEvent& event, Instant now);
   void action(const core::JobAction& action, Instant now);
-  // `members_late`: some were there before, and not all have met, or some want the next
-  // world, and not all. `dismissed`: somebody lives who has no
-  // place.
+  // `members_late`: some were there before, and not all have met, or some want the next world, and not all.
+  // `dismissed`: somebody lives who has no place.
   void after_step(core::JobPhase phase, bool members_late, bool dismissed);
   [[nodiscard]] Instant asked_at() const { return asked_at_; }  // the first who wants the next world
   [[nodiscard]] bool armed(core::Deadline deadline) const { return armed_.contains(deadline); }

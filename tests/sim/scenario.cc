@@ -10,17 +10,20 @@
 namespace trainrun::sim {
 namespace {
 
-constexpr std::array<const char*, 26> names{
-    "link_reset",     "link_cut",        "agent_crash",   "agent_freeze",      "host_power",
-    "host_slow",      "worker_exit",     "worker_freeze", "worker_stuck",      "worker_daemon",
-    "worker_held",    "output_held",     "spawn_fails",   "dial_fails",        "dial_late",
-    "port_refused",   "hosts_change",    "hosts_vanish",  "host_leaves",       "user_signal",
-    "output_closed",  "ctl_remove_host", "ctl_add_host",  "ctl_restart_world", "ctl_restart_worker",
-    "ctl_stop_worker"};
+constexpr std::array names{"link_reset",         "link_cut",        "agent_crash",  "agent_freeze",
+                           "host_power",         "host_slow",       "worker_exit",  "worker_freeze",
+                           "worker_stuck",       "worker_daemon",   "worker_held",  "output_held",
+                           "spawn_fails",        "dial_fails",      "dial_late",    "port_refused",
+                           "hosts_change",       "hosts_vanish",    "host_leaves",  "user_signal",
+                           "output_closed",      "ctl_remove_host", "ctl_add_host", "ctl_restart_world",
+                           "ctl_restart_worker", "ctl_stop_worker"};
 
 // How often each comes, in the order of the kinds.
-constexpr std::array<std::uint32_t, 26> weights{8, 8, 8, 8,  8, 4, 30, 6, 6, 3, 1, 3, 5,
-                                                4, 5, 1, 10, 3, 5, 1,  1, 3, 4, 2, 3, 2};
+constexpr std::array<std::uint32_t, Fault::kinds> weights{8, 8, 8, 8,  8, 4, 30, 6, 6, 3, 1, 3, 5,
+                                                          4, 5, 1, 10, 3, 5, 1,  1, 3, 4, 2, 3, 2};
+
+static_assert(names.size() == Fault::kinds);
+static_assert(std::all_of(weights.begin(), weights.end(), [](auto weight) { return weight > 0; }));
 
 using Weights = std::array<std::uint32_t, weights.size()>;
 

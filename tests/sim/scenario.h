@@ -38,6 +38,7 @@ struct Fault {
     ctl_restart_worker,
     ctl_stop_worker
   };
+  static constexpr auto kinds = static_cast<std::size_t>(Kind::ctl_stop_worker) + 1;
   Kind kind = Kind::link_reset;
   int step = -1;  // after so many events of the brain; -1: at a time
   Duration at{};  // since the start

@@ -157,29 +157,6 @@ TEST_SUITE("frame_stream") {
     CHECK(scene.closed == 0);
   }
 
-  TEST_CASE("a paused stream delivers nothing, and everything after") {
-    Scene scene;
-    FrameStream* self = nullptr;
-    auto handlers = scene.collecting();
-    handlers.frame = [&](const wire::Frame& frame) {
-      scene.frames.emplace_back(frame.payload);
-      if (scene.frames.size() == 1) {
-        self->pause_reading();
-        scene.loop.stop();
-      }
-      if (scene.done) scene.done();
-    };
-    FrameStream stream(scene.loop, std::move(scene.near_fd), Fd(), handlers);
-    self = &stream;
-    const auto frame = wire::to_frame(wire::Note{"x"});
-    REQUIRE(write_all(scene.far_fd.get(), frame + frame + frame));
-    scene.run([] { return false; });
-    CHECK(scene.frames.size() == 1);
-    stream.resume_reading();
-    scene.run([&] { return scene.frames.size() == 3; });
-    CHECK(scene.frames.size() == 3);
-  }
-
   TEST_CASE("flush_and_close writes what is queued, and gives up on a peer that does not read") {
     Scene scene;
     {
