@@ -1,5 +1,7 @@
 """A world of ranks, which is the group of all of them."""
+import atexit
 import ctypes
+import sys
 import weakref
 
 from trainrun import _library
@@ -7,10 +9,26 @@ from trainrun._group import Group
 from trainrun._library import check, lib
 
 
+_open = []  # how worlds are freed that may be there at the end of the program
+
+
+@atexit.register
+def _free_at_exit():
+    # After an exception that nobody caught, the end of the process says what there is to say, and others wait for it:
+    # to meet them first would only let them wait longer.
+    if not hasattr(sys, "last_type"):
+        for free in _open:
+            free()
+
+
 class World(Group):
     def __init__(self, handle, owned=True):
         self._handle = handle
-        self._free = weakref.finalize(self, lib.trc_world_free, handle) if owned else None
+        self._free = None
+        if owned:
+            self._free = weakref.finalize(self, lib.trc_world_free, handle)
+            self._free.atexit = False
+            _open.append(self._free)
         # These never change, and are told also when the world is over.
         self._rank, self._size = lib.trc_rank(handle), lib.trc_size(handle)
         self._local_rank, self._local_size = lib.trc_local_rank(handle), lib.trc_local_size(handle)

@@ -152,11 +152,18 @@ def run(state, train, op_timeout=None, init_timeout=None):
                 if not lib.trc_elastic_goes_on(error.status):
                     raise
                 ended = error.status
+    except Exception as error:
+        # The program's own ends it most often. The others hear of that by the end of the process, and to meet them
+        # before, as freeing would, lets them wait longer.
+        if not isinstance(error, Error):
+            membership = None
+        raise
     finally:
         state.__dict__["_world"] = None
         if world is not None:
             world._retire()
-        lib.trc_elastic_free(membership)
+        if membership is not None:
+            lib.trc_elastic_free(membership)
 
 
 def scale_with_size(apply, per_rank):

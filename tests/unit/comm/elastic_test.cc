@@ -228,6 +228,17 @@ TEST_CASE("works of the Python package end, are heard of, and say what went wron
   }
 }
 
+// It does not meet the others first, who would hear that it has left, and later.
+TEST_CASE("Python: others hear of a rank that dies of an exception by the end of its process") {
+  for (const char* way : {"plain", "elastic"}) {
+    auto words = python("raising.py");
+    words.emplace_back(way);
+    Fleet fleet(3, words, for_python(), true);
+    for (const std::uint32_t worker : {1, 3}) CHECK(fleet.hears(worker, "heard ") == "heard PeerLost 1");
+    CHECK(fleet.exit_code(2) == 1);
+  }
+}
+
 TEST_CASE("the Python package does the same, with values beside buffers") {
   Fleet fleet(2, python("elastic_worker.py"), for_python());
   for (const char* order : {"step", "commit", "step"}) fleet.tell_all(order);
