@@ -27,14 +27,39 @@ class Search {
   void run() {
     auto& argv = program_.argv;
     if (argv.empty() || !look_up(argv.front())) return;
-    const auto at = core::program_of_env(argv);
-    for (std::size_t i = 1; i < at; ++i)
-      if (argv[i].starts_with("PATH=")) path_ = argv[i].substr(5);
-    if (at > 0 && !look_up(argv[at])) return;
+    std::size_t at = 0;
+    while (const auto next = program_behind(at)) {
+      at = next;
+      if (!look_up(argv[at])) return;
+    }
     follow_script(at);
   }
 
  private:
+  // The place of what env or a wrapper runs; 0: it is neither, or only it knows.
+  std::size_t program_behind(std::size_t at) {
+    const auto& argv = program_.argv;
+    const std::vector<std::string> words(argv.begin() + static_cast<std::ptrdiff_t>(at), argv.end());
+    if (const auto of_env = core::program_of_env(words); of_env > 0) {
+      for (std::size_t i = 1; i < of_env; ++i)
+        if (words[i].starts_with("PATH=")) path_ = words[i].substr(5);
+      return at + of_env;
+    }
+    if (!core::is_wrapper(argv[at])) return 0;
+    // What options take is no program: `timeout -s KILL 5 python3`, `taskset 3 python3`.
+    for (std::size_t i = 1; i < words.size(); ++i)
+      if (is_program(words[i])) return at + i;
+    return 0;
+  }
+
+  [[nodiscard]] bool is_program(const std::string& word) const {
+    if (word.empty() || word.starts_with('-')) return false;
+    if (word.find('/') == std::string::npos)
+      return !search_path(word, path_, program_.directory, inputs_).empty();
+    const auto path = path_under(program_.directory, word);
+    return inputs_.is_file(path) && inputs_.is_executable(path);
+  }
+
   // Whether it is a path now.
   bool look_up(std::string& name) {
     if (name.find('/') != std::string::npos) return true;

@@ -23,9 +23,10 @@ std::string search_path(const std::string& name, const std::string& path, const 
 std::string path_of_workers(const JobSpec& job, const Program& program);
 
 // Names that are looked up in PATH become paths in the argv of each program, and each is noted in `found`:
-// argv[0], what `env` runs, what a script's `#!/usr/bin/env NAME` runs (then NAME's path and the script stand
-// in argv, as the kernel and env would make it). One level: the script of a script is its own affair. A name
-// that is not found here stays a name, which each host looks up. With -v `notes` get a line for each name.
+// argv[0], what `env`, nice, timeout and their like run, what a script's `#!/usr/bin/env NAME` runs (then
+// NAME's path and the script stand in argv, as the kernel and env would make it). One level: the script of a
+// script is its own affair. A name that is not found here stays a name, which each host looks up. With -v
+// `notes` get a line for each name.
 void search_programs(JobSpec& job, const Inputs& inputs, std::vector<std::string>& notes);
 
 // A line for each program or script that is not on this host: only its hosts know whether they have it.

@@ -12,7 +12,7 @@ World with_venv() {
   World world;
   world.environment = {{"PATH", "/venv/bin:/usr/bin:/bin"}, {"HOME", "/home/u"}};
   for (const auto* path : {"/venv/bin/python3", "/venv/bin/torch_tool", "/home/u/by_env", "/home/u/by_path",
-                           "/home/u/by_odd_env", "/home/u/sub/tool", "/usr/bin/shim"})
+                           "/home/u/by_odd_env", "/home/u/sub/tool", "/usr/bin/shim", "/usr/bin/nice"})
     world.executables.insert(path);
   world.files["/venv/bin/torch_tool"] = "#!/venv/bin/python3\nimport torch\n";
   world.files["/home/u/by_env"] = "#!/usr/bin/env python3\n";
@@ -62,6 +62,14 @@ TEST_CASE("with other hosts a name is looked up here, and all hosts run what was
       {{"env", "A=1", "./by_env"},
        {"/usr/bin/env", "A=1", "/venv/bin/python3", "/home/u/by_env"},
        "env=/usr/bin/env python3=/venv/bin/python3 =/home/u/by_env"},
+      // so would nice and the like
+      {{"nice", "-n", "5", "python3", "x"},
+       {"/usr/bin/nice", "-n", "5", "/venv/bin/python3", "x"},
+       "nice=/usr/bin/nice python3=/venv/bin/python3"},
+      {{"/usr/bin/nice", "env", "A=1", "./by_env"},
+       {"/usr/bin/nice", "/usr/bin/env", "A=1", "/venv/bin/python3", "/home/u/by_env"},
+       "env=/usr/bin/env python3=/venv/bin/python3 =/home/u/by_env"},
+      {{"nice", "only_there"}, {"/usr/bin/nice", "only_there"}, "nice=/usr/bin/nice"},
       // only env knows what its options do
       {{"env", "-i", "python3"}, {"/usr/bin/env", "-i", "python3"}, "env=/usr/bin/env"},
       {{"./by_odd_env"}, {"./by_odd_env"}, "=/usr/bin/env"},
