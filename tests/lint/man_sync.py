@@ -109,7 +109,8 @@ def records(header):
     """Of notice.h or cause.h: each record with its fields, as a line of --events has them."""
     rank = {"rank", "host", "host_index", "worker", "pid"}
     of_others = {"host.fields": {"host", "host_index"}, "who.fields": rank, "finished.fields": rank,
-                 "what.fields": {"part", "program", "host", "host_index", "family", "guessed"}}
+                 "what.fields": {"part", "program", "host", "host_index", "family", "guessed"},
+                 "odd.fields": {"rank", "does", "others_do", "silent", "others"}}
     for name, body in re.findall(r'TRAINRUN_RECORD\("([^"]+)"\) \{(.*?)\}', header, re.S):
         fields = set(re.findall(r'v\("(\w+)"', body))
         for call, theirs in of_others.items():
