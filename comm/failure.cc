@@ -31,7 +31,7 @@ Failure failure_of_leaver(const rendezvous::Member& member) {
   failure.status = TRC_ABORTED;
   failure.culprit = member.rank;
   failure.host = member.host;
-  failure.how = "has left the world";
+  failure.how = has_left;
   failure.message =
       fmt::format("rank {}{} {}", member.rank, member.host.empty() ? "" : " on " + member.host, failure.how);
   return failure;

@@ -29,6 +29,8 @@ using Outcome = tl::expected<T, Failure>;
 Failure failure_of(const rendezvous::Verdict& verdict);
 Failure failure_of(const rendezvous::Failure& failure);
 
+constexpr const char* has_left = "has left the world";  // `how`
+
 // The rank left while others counted on it.
 Failure failure_of_leaver(const rendezvous::Member& member);
 

@@ -24,8 +24,10 @@ constexpr Duration verdict_wait = seconds(1);
 // What the end of a world that was not finalized may cost: for the other ranks to come, and for the server.
 constexpr Duration farewell_wait = milliseconds(700);
 constexpr Duration farewell_slack = milliseconds(300);
-// How long a rank that finalizes waits for those that come at about the same time.
-constexpr Duration agree_after = milliseconds(200);
+// How long a rank that finalizes waits for others before it takes them to be in an operation, and by what
+// those that come later know that.
+constexpr Duration agree_after = seconds(1);
+constexpr const char* agreeing_key = "comm/end/agreeing";
 // For ranks that all go on together to have read each other's last bytes.
 constexpr Duration release_wait = seconds(10);
 
@@ -212,15 +214,19 @@ Failure World::errand_failure(const std::string& operation, Failure failure) con
 Outcome<void> World::finalize(Duration wait) {
   if (finalized_.exchange(true) || !client_) return {};
   std::unique_lock lock(client_mutex_);
-  auto met = meet_at_end(std::min(wait, agree_after));
+  const bool others_agree = world_.size > 1 && client_->get(agreeing_key).has_value();
+  auto met = meet_at_end(others_agree ? Duration::zero() : std::min(wait, agree_after));
   if (!met && met.error().status == TRC_TIMEOUT) {
     // Those that do not come may be in an operation that waits for this rank: all hear that they disagree
     // then, and nobody waits for a time to pass. Not at once, since ranks that only free their world, which
     // may not break another's operation, meet the others as well.
+    static_cast<void>(client_->put(agreeing_key, {}));
     lock.unlock();
     met = group_->finalize();
     lock.lock();
-    if (met) met = meet_at_end(wait);
+    // Who has left by then, as one does that only frees its world, needs nobody and is needed by nobody.
+    const bool over = !met && met.error().status == TRC_ABORTED && met.error().how == has_left;
+    met = met ? meet_at_end(wait) : over ? Outcome<void>() : met;
   }
   return part(met);
 }

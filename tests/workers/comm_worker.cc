@@ -13,6 +13,7 @@
 //   drop      rank 0 ends its world and itself while a thread of its own is in a barrier, the others as above
 //   too_few   rank 0 finalizes while the others are in a barrier
 //   ends_late rank 0 finalizes, the others do when their input ends; "ok"
+//   frees_late the same, but the others only free their world
 //   helper    the last rank forks a child that outlives it, until the input ends; all are in a barrier
 //   inherit   what a program that a rank starts gets of its descriptors; "inherited WHAT" for each but three
 //   signals   threads that take the program's signals; "open THREADS", of those that are not the program's
@@ -211,9 +212,10 @@ int early(bool by_exit) {
 }
 
 // Rank 0 finalizes; the others are still to do something, or come when the test lets go.
-int leave_first(bool unlike) {
+int leave_first(const std::string& others) {
   auto world = World::init();
-  if (world.rank() > 0) unlike ? world.group().barrier() : await_end_of_input();
+  if (world.rank() > 0) others == "too_few" ? world.group().barrier() : await_end_of_input();
+  if (world.rank() > 0 && others == "frees_late") return 0;
   world.shutdown();
   say("ok");
   return 0;
@@ -371,8 +373,7 @@ int main(int argc, char** argv) {
     if (mode == "early" || mode == "exit") return early(mode == "exit");
     if (mode == "finalize") return finalize();
     if (mode == "drop") return drop();
-    if (mode == "too_few") return leave_first(true);
-    if (mode == "ends_late") return leave_first(false);
+    if (mode == "too_few" || mode == "ends_late" || mode == "frees_late") return leave_first(mode);
     if (mode == "helper") return helper();
     if (mode == "inherit") return inherit();
     if (mode == "signals") return signals();
