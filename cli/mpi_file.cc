@@ -17,7 +17,7 @@ bool is_file_of_programs(const Given& given) {
   return name == "--app" || name == "--configfile";
 }
 
-// At blanks, but for those in quotes.
+// At blanks, but for those in quotes; up to a # that begins a word.
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool within = false;
@@ -27,6 +27,7 @@ std::vector<std::string> words_of(std::string_view line) {
       within = false;
       continue;
     }
+    if (!within && c == '#') break;
     if (!within) words.emplace_back();
     within = true;
     if (quote == 0 && (c == '"' || c == '\''))

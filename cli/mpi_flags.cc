@@ -12,14 +12,13 @@ constexpr auto ompi = Whose::open_mpi;
 constexpr auto hydra = Whose::hydra;
 
 MpiFlag works(std::vector<std::string_view> names, Whose whose, Takes takes, Option option,
-              std::string_view value = {}, bool for_all = false) {
+              std::string_view value = {}) {
   return {.names = std::move(names),
           .whose = whose,
           .takes = takes,
           .fate = Fate::works,
           .option = option,
-          .value = value,
-          .for_all = for_all};
+          .value = value};
 }
 MpiFlag reads(std::vector<std::string_view> names, Whose whose, Takes takes, How how,
               std::string_view value = {}) {
@@ -72,8 +71,7 @@ std::vector<MpiFlag> rows() {
       reads({"--rank-by"}, ompi, one, How::rank_by),
       works({"--oversubscribe"}, ompi, none, oversubscribe, "true"),
       works({"--nooversubscribe"}, ompi, none, oversubscribe, "false"),
-      works({"--wdir", "--wd"}, ompi, one, wdir),
-      works({"--wdir", "--wd"}, hydra, one, wdir, {}, true),
+      works({"--wdir", "--wd"}, both, one, wdir),
       reads({"--rmk"}, hydra, one, How::batch_system),
       reads({"--npersocket"}, ompi, one, How::per_socket),
       works({"--rankfile", "--rf"}, ompi, one, rankfile),

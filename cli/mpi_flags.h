@@ -64,7 +64,6 @@ struct MpiFlag {
   std::string_view value{};      // of works: that one instead of what was given
   How how = How::none;           // of reads
   std::string_view why{};        // of needless and refused
-  bool for_all = false;          // of several programs it is for each, whichever it stands before
 };
 std::span<const MpiFlag> mpi_flags();
 

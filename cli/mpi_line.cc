@@ -158,7 +158,7 @@ class Reader {
     switch (row.fate) {
       case Fate::works:
         put({row.option, row.value.empty() ? std::move(given.value) : std::string(row.value), given.spelled},
-            part, row.for_all);
+            part, false);
         return {};
       case Fate::reads:
         return read(row, given, part);
@@ -176,7 +176,8 @@ class Reader {
   void finish() {
     std::erase_if(yielding_, [this](const auto& one) { return says(out_.parts, one.second.option); });
     for (auto& [part, setting] : yielding_) out_.parts[part].settings.push_back(std::move(setting));
-    for (const auto& setting : for_all_) put_into_all(setting, out_.parts);
+    // The last that is said for all counts, as in Hydra.
+    for (auto it = for_all_.rbegin(); it != for_all_.rend(); ++it) put_into_all(*it, out_.parts);
   }
 
  private:

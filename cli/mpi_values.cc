@@ -145,7 +145,7 @@ class Reader {
       if (is_count(qualifier) && ours == "core" && ways_ == Ways::hydra) {
         put(Option::cpus_per_rank, qualifier);
       } else if (is_one_of(qualifier, {"overload-allowed", "overload"})) {
-        ours = "auto";  // to nothing where ranks share cores, which it allows
+        if (ours == "core") ours = "auto";  // to nothing where ranks share cores, which it allows
       } else if (!is_one_of(qualifier, {"if-supported", "no-overload", "ordered"})) {
         return refuse(fmt::format("{} is no qualifier that is known here: leave it out", quoted(word)));
       }

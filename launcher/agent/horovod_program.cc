@@ -136,8 +136,7 @@ class Reader {
   [[nodiscard]] Use by_text(const std::string& text, int depth) const {
     const auto words = words_of_text(text);
     const auto seen = use(words, depth + 1);
-    const bool starts_ranks = std::any_of(words.begin(), words.end(), is_launcher);
-    if (seen != Use::none || starts_ranks) return seen;
+    if (seen != Use::none || starts_ranks(text)) return seen;
     const bool hides = hides_a_program(text, directory_) || hides_a_script(words, directory_);
     return hides ? Use::named : Use::none;
   }

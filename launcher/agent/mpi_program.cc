@@ -96,11 +96,16 @@ bool is_of_the_system(const std::string& library) {
 }
 
 // Follows the libraries, those in folders of their own first. A solver in one of the system's folders may be
-// linked with an MPI as well; what needs that may have other use for it.
+// linked with an MPI as well; what needs that may have other use for it. A library that is nowhere is found
+// by what the program alone knows (a script's LD_LIBRARY_PATH, an older kind of search path), and so may be
+// an MPI.
 MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
-  std::vector<std::string> open{path}, of_the_system;
-  std::set<std::string> seen{path};
-  bool guessed = false;
+  // Of a link, $ORIGIN is where it leads to.
+  std::error_code unreadable;
+  const auto real = std::filesystem::canonical(path, unreadable);
+  std::vector<std::string> open{unreadable ? path : real.string()}, of_the_system;
+  std::set<std::string> seen{open.front()};
+  bool guessed = false, lost = false;
   while (seen.size() < most_files) {
     if (open.empty()) {
       guessed = true;
@@ -121,10 +126,13 @@ MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
         program.guessed = guessed;
         return program;
       }
+      lost |= found.empty();
       if (!found.empty() && seen.insert(found).second) (own.empty() ? of_the_system : open).push_back(found);
     }
   }
-  return {};
+  MpiProgram none;
+  none.hidden = lost;
+  return none;
 }
 
 // mpi4py's wheels have an extension for each MPI, and load the one that suits the first libmpi that they
@@ -169,7 +177,9 @@ MpiProgram recognise_python(const std::string& path, const wire::EnvPairs& env) 
 bool is_interpreter(const std::string& path) {
   const auto name = name_of(path);
   if (name.starts_with("python")) return true;
-  for (const std::string_view theirs : {"julia", "R", "Rscript", "octave", "octave-cli"})
+  if (name.starts_with("perl")) return true;
+  for (const std::string_view theirs : {"julia", "R", "Rscript", "octave", "octave-cli", "java", "ruby",
+                                        "tclsh", "lua", "make", "gmake", "apptainer", "singularity"})
     if (name == theirs) return true;
   return false;
 }
@@ -196,9 +206,10 @@ MpiProgram recognise_text(std::string_view text, const std::string& directory, c
   MpiProgram undecided;
   undecided.hidden = hides_a_program(text, directory);
   undecided.guessed = true;
+  if (starts_ranks(text)) return {};
   const auto words = words_of_text(text);
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (is_launcher(words[i])) return {};
+    if (is_launcher(words[i])) continue;  // it is spoken of
     const auto found = io::find_program(words[i], wire::value_of(env, "PATH"), directory);
     auto program = found.error == 0 ? recognise_file(found.path, env) : MpiProgram{};
     const auto inner = depth < deepest_script
@@ -243,7 +254,8 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
   };
   for (std::size_t i = 0; i < words.size() && looked_at < most_words; ++i) {
     const auto whole = io::find_program(words[i], path, directory);
-    if (const auto text = text_for_shell(words, i, whole.error == 0 ? whole.path : "", directory)) {
+    const auto text = text_for_shell(words, i, whole.error == 0 ? whole.path : "", directory);
+    if (text) {
       auto program = recognise_text(*text, directory, env);
       program.guessed = true;
       // Tools such as pyenv put scripts of that name before the real one.
@@ -253,7 +265,10 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
     // A word with blanks may be a command for the tool before it.
     for (const auto& word : i == 0 ? std::vector<std::string>{words[i]} : cut(words[i], " \t\n;&|()'\"`")) {
       if (word.starts_with('-') || ++looked_at > most_words) continue;
-      if (is_launcher(word)) return {};
+      if (is_launcher(word)) {
+        if (!text || starts_ranks(*text)) return {};
+        continue;
+      }
       const auto found = io::find_program(word, path, directory);
       if (found.error != 0) continue;
       auto program = recognise_file(found.path, env);

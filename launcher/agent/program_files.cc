@@ -59,9 +59,12 @@ std::string first_line(const std::string& path) {
 }
 
 bool is_launcher(const std::string& word) {
+  // Those of several MPIs lie side by side as mpirun.openmpi, mpiexec.hydra.
   const auto name = name_of(word);
-  for (const std::string_view theirs : {"mpirun", "mpiexec", "orterun", "prterun", "oshrun", "srun", "aprun"})
-    if (name.starts_with(theirs)) return true;
+  const auto own = name.substr(0, name.find('.'));
+  for (const std::string_view theirs :
+       {"mpirun", "mpiexec", "orterun", "prterun", "oshrun", "srun", "aprun", "mpirun_rsh", "jsrun"})
+    if (own == theirs) return true;
   return false;
 }
 

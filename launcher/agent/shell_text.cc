@@ -35,6 +35,27 @@ Told told_by_shell(const std::vector<std::string>& words, std::size_t i) {
   return Told::nothing;
 }
 
+template <std::size_t size>
+bool is_one_of(const std::string_view (&names)[size], std::string_view word) {
+  return std::find(std::begin(names), std::end(names), word) != std::end(names);
+}
+
+// Words before a command that is run by them.
+bool comes_before(std::string_view word) {
+  constexpr std::string_view names[] = {"exec",    "time",    "nice",   "nohup",  "env",    "command",
+                                        "then",    "do",      "else",   "eval",   "if",     "!",
+                                        "{",       "while",   "until",  "export", "stdbuf", "timeout",
+                                        "taskset", "numactl", "ionice", "setsid", "chrt"};
+  return is_one_of(names, word);
+}
+
+// What they give decides which programs are found.
+bool sets_up(std::string_view word) {
+  constexpr std::string_view names[] = {"source", ".",     "module", "ml",
+                                        "spack",  "conda", "mamba",  "micromamba"};
+  return is_one_of(names, word);
+}
+
 bool is_text(std::string_view line) {
   return std::all_of(line.begin(), line.end(),
                      [](char c) { return static_cast<unsigned char>(c) >= 0x20 || c == '\t' || c == '\r'; });
@@ -72,9 +93,23 @@ std::vector<std::string> words_of_text(std::string_view text) {
   return words;
 }
 
+bool starts_ranks(std::string_view text) {
+  for (const auto& line : cut(text, "\n;&|()")) {
+    if (trim(line).starts_with('#')) continue;
+    for (const auto& quoted : cut(line, " \t'`")) {
+      std::string word = quoted;
+      std::erase(word, '"');
+      if (is_launcher(word)) return true;
+      const bool sets = word.find('=') != std::string::npos;
+      const bool option =
+          word.starts_with('-') || word.find_first_not_of("0123456789.smh") == std::string::npos;
+      if (!sets && !option && !comes_before(word) && !is_shell(word)) break;
+    }
+  }
+  return false;
+}
+
 bool hides_a_program(std::string_view text, const std::string& directory) {
-  constexpr std::string_view before[] = {"exec", "time", "nice", "nohup",  "env", "command", "then",
-                                         "do",   "else", "eval", "stdbuf", "!",   "{"};
   bool entered = false;  // another directory
   for (const auto& line : cut(text, "\n;&|()")) {
     if (trim(line).starts_with('#')) continue;
@@ -82,9 +117,9 @@ bool hides_a_program(std::string_view text, const std::string& directory) {
       std::string word = quoted;
       std::erase(word, '"');
       const bool sets = word.find('=') != std::string::npos && !word.starts_with('$');
-      if (word.empty() || word.starts_with('-') || sets ||
-          std::find(std::begin(before), std::end(before), word) != std::end(before))
-        continue;
+      if (word.starts_with("PATH=") || word.starts_with("LD_LIBRARY_PATH=")) return true;
+      if (word.empty() || word.starts_with('-') || sets || comes_before(word)) continue;
+      if (sets_up(word)) return true;
       const auto variable = word.find('$');
       const bool of_the_line = variable == 0 && word.size() == 2 && word.find_first_of("@*123456789", 1) == 1;
       if (variable != std::string::npos && !of_the_line) return true;

@@ -22,8 +22,13 @@ std::optional<std::string> text_for_shell(const std::vector<std::string>& words,
 // Words of such a text that may be programs, files or arguments, each once.
 std::vector<std::string> words_of_text(std::string_view text);
 
-// Whether what this text tells a shell to run is known to that shell alone: a variable names it, or it is
-// meant from a directory that is entered first. "$@" and "$1" are words of the command line.
+// Whether a command of this text is a launcher, which starts ranks of its own; not where it is only spoken
+// of.
+bool starts_ranks(std::string_view text);
+
+// Whether what this text tells a shell to run is known to that shell alone: a variable names it, it is
+// meant from a directory that is entered first, or what it finds is set up first (source, module, PATH=).
+// "$@" and "$1" are words of the command line.
 bool hides_a_program(std::string_view text, const std::string& directory);
 
 }  // namespace trainrun::agent

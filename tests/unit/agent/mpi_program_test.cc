@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -78,6 +79,20 @@ TEST_SUITE("mpi program") {
     CHECK(family(elf({"libsolver.so"}, "$ORIGIN/lib")) == MpiFamily::none);
   }
 
+  TEST_CASE("of a link, its libraries lie where the loader looks: beside what it leads to") {
+    const Folder folder;
+    folder.put("opt/bin/app", elf({"libapp.so"}, "$ORIGIN/../lib"));
+    folder.put("opt/lib/libapp.so", elf({"libmpi.so.40"}));
+    REQUIRE(::symlink("opt/bin/app", (folder.path + "/app").c_str()) == 0);
+    CHECK(recognise({"./app"}, folder.path, {}).family == MpiFamily::open_mpi);
+  }
+
+  TEST_CASE("who needs a library that is nowhere may be linked with any MPI") {
+    const Folder folder;
+    CHECK(recognise({folder.put("lost", elf({"libnowhere.so.1"}))}, "/", {}).hidden);
+    CHECK_FALSE(recognise({folder.put("found", elf({"libc.so.6"}))}, "/", {}).hidden);
+  }
+
   TEST_CASE("what a tool or a shell is told to run counts") {
     const Folder folder;
     const auto mpi = folder.put("solver", elf({"libmpi.so.40"}));
@@ -128,7 +143,9 @@ TEST_SUITE("mpi program") {
   TEST_CASE("a script that alone knows what it runs is told as such") {
     for (const auto* text :
          {"EXE=./hello; exec $EXE", "D=$(dirname $0)\nexec $D/hello", "source env.sh; time $EXE -n 3",
-          "cd /nowhere/else\n./hello", "exec \"$HOME/bin/hello\"", "if true; then $RUN; fi"}) {
+          "cd /nowhere/else\n./hello", ". ./env.sh; app", "module load app\napp",
+          "export PATH=/opt/app:$PATH\napp", "LD_LIBRARY_PATH=/opt/lib ./app", "exec \"$HOME/bin/hello\"",
+          "if true; then $RUN; fi"}) {
       CAPTURE(text);
       CHECK(hides_a_program(text, "/"));
     }
@@ -154,6 +171,26 @@ TEST_SUITE("mpi program") {
     CHECK(recognise({"sh", "-c", "mpirun -np 2 solver"}, "/", env).family == MpiFamily::none);
     const auto job = folder.put("job", "#!/bin/sh\nexec mpirun -np 2 solver\n");
     CHECK(recognise({job}, "/", env).family == MpiFamily::none);
+    for (const auto* text : {"mpirun x", "exec mpiexec.hydra x", "time srun x", "if ! mpirun x; then y; fi",
+                             "bash -c \"mpirun x\"", "timeout 5m /opt/bin/mpirun x", "A=1 mpirun x"}) {
+      CAPTURE(text);
+      CHECK(starts_ranks(text));
+    }
+  }
+
+  TEST_CASE("a launcher that is only spoken of starts nothing") {
+    const Folder folder;
+    folder.put("solver", elf({"libmpi.so.40"}));
+    folder.put("mpirun_test", elf({"libmpi.so.40"}));
+    folder.put("sh", elf({"libc.so.6"}));
+    folder.put("job", "#!/bin/sh\necho \"started by mpirun on $(hostname)\"\nexec 2> mpirun.log\n./solver\n");
+    const wire::EnvPairs env{{"PATH", folder.path}};
+    using Words = std::vector<std::string>;
+    for (const auto& words : {Words{"./job"}, Words{"./mpirun_test"}, Words{"./solver", "mpirun"},
+                              Words{"sh", "-c", "./solver; echo \"mpirun done\""}}) {
+      CAPTURE(words.back());
+      CHECK(recognise(words, folder.path, env).family == MpiFamily::open_mpi);
+    }
   }
 
   TEST_CASE("a library of MPI that is not there, or is none, is told") {

@@ -294,13 +294,16 @@ TEST_CASE("several programs: what is for all may stand before any, and what conf
   CHECK(job.programs[1].np == 2);
   CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
   CHECK(job.programs[1].env == std::vector<EnvVar>{{"A", "2"}});
-  CHECK(job.programs[1].directory == "/tmp");
+  CHECK(job.programs[0].directory == "/tmp");
+  CHECK(job.programs[1].directory == "/home/u");
+  job = job_of(world, {"-genv", "A", "1", "./client", ":", "-genv", "A", "2", "./client"});
+  for (const auto& program : job.programs) CHECK(program.env == std::vector<EnvVar>{{"A", "2"}});
 }
 
 TEST_CASE("programs in a file are those of a line") {
   World world = called("mpirun");
   world.files["/home/u/app"] =
-      "# two programs\n-np 1 -x \"A=1 2\" ./server --port 1\n\n -np 2 \\\n  ./client 'a b'\n";
+      "# two programs\n-np 1 -x \"A=1 2\" ./server --port 1 # one\n\n -np 2 \\\n  ./client 'a b'\n";
   auto job = job_of(world, {"--tag-output", "--app", "app"});
   REQUIRE(job.programs.size() == 2);
   CHECK(job.programs[0].argv == Words{"./server", "--port", "1"});
