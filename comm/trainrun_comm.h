@@ -128,7 +128,8 @@ typedef struct trc_error_info {
 TRC_API trc_status trc_world_init(const trc_options* options, trc_world** world);
 /* The orderly end: waits until all ranks have called it (at most an operation's time), then leaves the job.
  * When not all come it fails, and this rank leaves at the end of its process. A rank that is in another
- * operation of all (it has more steps to do) and those that finalize are told so at once: TRC_MISMATCH. */
+ * operation of all (it has more steps to do) and those that finalize are told so after a second, not after an
+ * operation's time: TRC_MISMATCH. */
 TRC_API trc_status trc_world_finalize(trc_world* world);
 /* Frees it; without a finalize before, waits for the other ranks for at most a second. When they do not come,
  * or a thread is in an operation, what the others may count on lives until the process ends: before that
