@@ -58,9 +58,15 @@ std::vector<std::string> exports(const std::vector<Setting>& from, std::vector<s
   return out;
 }
 
-void say_missing(const std::vector<std::string>& names, std::vector<std::string>& notes) {
+void say_missing(const std::vector<std::string>& names, const std::vector<Setting>& from,
+                 std::vector<std::string>& notes) {
   for (const auto& name : names) {
-    notes.push_back(fmt::format("-x {}: nothing of that name is set here, so ranks do not get it", name));
+    const auto setting = std::find_if(from.begin(), from.end(), [&](const Setting& one) {
+      return one.option == Option::export_name && one.value == name;
+    });
+    const bool flag = setting != from.end() && setting->origin.starts_with('-');
+    notes.push_back(fmt::format("{} {}: nothing of that name is set here, so ranks do not get it",
+                                flag ? setting->origin : "-x", name));
   }
 }
 
@@ -103,19 +109,20 @@ Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& part
   if (settings.text(Option::env, "default") == "all") policy = EnvPolicy::all;
   if (settings.text(Option::env, "default") == "none") policy = EnvPolicy::none;
 
-  auto forwarded = core::forward_environment(inputs.environment, policy, this_host_alone,
-                                             exports(settings.all(Option::export_name), notes), *file);
+  const auto for_all = settings.all(Option::export_name);
+  auto forwarded =
+      core::forward_environment(inputs.environment, policy, this_host_alone, exports(for_all, notes), *file);
   job.env = std::move(forwarded.env);
   job.not_forwarded = std::move(forwarded.left_behind);
   job.inherit_all = this_host_alone && policy != EnvPolicy::none;
-  say_missing(forwarded.missing, notes);
+  say_missing(forwarded.missing, for_all, notes);
   if (settings.text(Option::hosts_from, "") != "none") add_slurm_threads(inputs.environment, job);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto own = exports(parts[i].settings, notes);
     if (own.empty()) continue;
     auto part = core::forward_environment(inputs.environment, EnvPolicy::none, false, own, {});
     job.programs[i].env = std::move(part.env);
-    say_missing(part.missing, notes);
+    say_missing(part.missing, parts[i].settings, notes);
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "cli/mpi_line.h"
 #include "cli/program.h"
@@ -17,8 +18,8 @@ bool is_file_of_programs(const Given& given) {
   return name == "--app" || name == "--configfile";
 }
 
-// At blanks, but for those in quotes; up to a # that begins a word.
-std::vector<std::string> words_of(std::string_view line) {
+// At blanks, but for those in quotes; up to a # that begins a word. Nothing: a quote is left open.
+std::optional<std::vector<std::string>> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool within = false;
   char quote = 0;
@@ -37,6 +38,7 @@ std::vector<std::string> words_of(std::string_view line) {
     else
       words.back() += c;
   }
+  if (quote != 0) return std::nullopt;
   return words;
 }
 
@@ -62,7 +64,9 @@ Result<std::vector<GivenPart>> parts_in(const std::string& path, const Inputs& i
   if (!text) return tl::unexpected(text.error());
   std::vector<GivenPart> all;
   for (const auto& [number, line] : lines_of(*text)) {
-    auto parts = split_parts(mpi_line(), words_of(line));
+    const auto words = words_of(line);
+    if (!words) return fail(Code::usage, fmt::format("{}:{}: a quote is not closed", path, number));
+    auto parts = split_parts(mpi_line(), *words);
     if (!parts)
       return fail(Code::usage, fmt::format("{}:{}: {}", path, number, parts.error().message),
                   parts.error().hint);
@@ -89,6 +93,12 @@ Result<std::vector<GivenPart>> with_files(std::vector<GivenPart> given, const In
       all.push_back(std::move(part));
       continue;
     }
+    const auto other = std::find_if(std::next(file), part.flags.end(), is_file_of_programs);
+    if (other != part.flags.end())
+      return fail(Code::usage,
+                  fmt::format("{} is there twice: {} and {}", other->spelled, quoted(file->value, 80),
+                              quoted(other->value, 80)),
+                  "write a ':' between them");
     if (!part.program.empty())
       return fail(Code::usage,
                   fmt::format("{} names the programs, and {} is one beside it", file->spelled,

@@ -154,7 +154,7 @@ std::vector<MpiFlag> rows() {
       works({"--version", "-V"}, both, none, version, "true"),
       needless({"--demux"}, hydra, one, small_things),
       // Its end
-      works({"--timeout"}, ompi, one, timeout),
+      reads({"--timeout"}, ompi, one, How::time_limit),
       needless({"--get-stack-traces"}, ompi, none, no_stacks),
       needless({"--report-state-on-timeout"}, ompi, none, no_stacks),
       reads({"--runtime-options", "--rtos"}, ompi, one, How::runtime),

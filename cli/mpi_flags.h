@@ -49,6 +49,7 @@ enum class How : std::uint8_t {
   output,           // Open MPI 5's --output tag,timestamp,dir=DIR
   display,          // Open MPI 5's --display map,bind,allocation
   runtime,          // Open MPI 5's --runtime-options
+  time_limit,       // in seconds; 0 is none
   programs,         // a file that holds them; it is read before all others
   show_hosts,       // before the start
   show_ranks,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "cli/allocation.h"
 #include "cli/flag_list.h"
@@ -157,8 +158,8 @@ class Reader {
     const auto& row = meant_row(*named, out_.ways);
     switch (row.fate) {
       case Fate::works:
-        put({row.option, row.value.empty() ? std::move(given.value) : std::string(row.value), given.spelled},
-            part, false);
+        out_.parts[part].settings.push_back(
+            {row.option, row.value.empty() ? std::move(given.value) : std::string(row.value), given.spelled});
         return {};
       case Fate::reads:
         return read(row, given, part);
@@ -173,11 +174,20 @@ class Reader {
 
   // After all parts: what each of them says itself goes before what is said for all, and a flag before a
   // parameter of the same meaning.
-  void finish() {
+  Result<void> finish() {
+    if (!clean_.empty() && clean_.size() < out_.parts.size() && !is_clean_for_all_)
+      return fail(Code::usage, fmt::format("{} of one program is not supported", clean_.begin()->second),
+                  "write -genvnone or -genvlist, for all, or env -i before this program");
     std::erase_if(yielding_, [this](const auto& one) { return says(out_.parts, one.second.option); });
     for (auto& [part, setting] : yielding_) out_.parts[part].settings.push_back(std::move(setting));
     // The last that is said for all counts, as in Hydra.
     for (auto it = for_all_.rbegin(); it != for_all_.rend(); ++it) put_into_all(*it, out_.parts);
+    for (auto& part : out_.parts) {
+      if (prefix_.value.empty()) break;
+      prepend("PATH", "/bin", part.settings);
+      prepend("LD_LIBRARY_PATH", "/lib", part.settings);
+    }
+    return {};
   }
 
  private:
@@ -187,13 +197,18 @@ class Reader {
     out_.show_hosts |= meant->show_hosts;
     out_.show_ranks |= meant->show_ranks;
     out_.names_agent |= meant->names_agent;
+    if (!meant->prefix.empty()) prefix_ = {Option::export_name, meant->prefix, given.spelled};
+    if (row.names.front() == "--envlist" || row.names.front() == "--envnone") clean_[part] = given.spelled;
+    is_clean_for_all_ |= row.names.front() == "--genvlist" || row.names.front() == "--genvnone";
     if (meant->not_by_ssh && !out_.not_by_ssh) out_.not_by_ssh = std::move(meant->not_by_ssh);
     for (auto& setting : meant->settings) {
       const bool for_all = meant->for_all && setting.option == Option::export_name;
       if (meant->yields) {
         yielding_.emplace_back(part, std::move(setting));
+      } else if (for_all) {
+        for_all_.push_back(std::move(setting));
       } else {
-        put(std::move(setting), part, for_all);
+        out_.parts[part].settings.push_back(std::move(setting));
       }
     }
     std::move(meant->defaults.begin(), meant->defaults.end(), std::back_inserter(out_.defaults));
@@ -201,18 +216,28 @@ class Reader {
     return {};
   }
 
-  void put(Setting setting, std::size_t part, bool for_all) {
-    if (for_all && out_.parts.size() > 1) {
-      for_all_.push_back(std::move(setting));
-    } else {
-      out_.parts[part].settings.push_back(std::move(setting));
-    }
+  // Before what ranks would have otherwise.
+  void prepend(std::string_view name, std::string_view folder, std::vector<Setting>& settings) const {
+    auto before = variable(inputs_.environment, name);
+    std::erase_if(settings, [&](const Setting& one) {
+      const auto equals = one.value.find('=');
+      if (one.option != Option::export_name || one.value.substr(0, equals) != name) return false;
+      if (equals != std::string::npos) before = one.value.substr(equals + 1);
+      return true;
+    });
+    settings.push_back(
+        {Option::export_name,
+         fmt::format("{}={}{}{}{}", name, prefix_.value, folder, before.empty() ? "" : ":", before),
+         prefix_.origin});
   }
 
   MpiLine& out_;
   const Inputs& inputs_;
   std::vector<Setting> for_all_;
   std::vector<std::pair<std::size_t, Setting>> yielding_;  // with their parts
+  Setting prefix_{};
+  std::map<std::size_t, std::string> clean_;  // the parts that want nothing of the environment, by what word
+  bool is_clean_for_all_ = false;
 };
 
 bool has(const MpiLine& line, Option option) {
@@ -314,7 +339,7 @@ Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs) {
     }
     out.parts[i].program = std::move((*given)[i].program);
   }
-  reader.finish();
+  if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
   add_environment(out, inputs);
   if (out.ways == Ways::open_mpi) count_mentions(out.parts);
   find_in_directory(out, inputs);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cli/allocation.h"
+#include "cli/program.h"
 #include "cli/remote_shell.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -89,6 +90,30 @@ const MpiFlag* row_of_variable(std::string_view name, Ways ways) {
   return row_of_parameter(parameter_of(name));
 }
 
+struct Told {
+  std::string_view by;  // where it stands, for messages; empty: the variable itself
+  EnvVar variable;
+};
+
+// Of the user's own file, then of the environment, which goes before it. Sites' files are those of the hosts.
+std::vector<Told> all_told(Ways ways, const Inputs& inputs) {
+  constexpr std::string_view file = "~/.openmpi/mca-params.conf";
+  std::vector<Told> all;
+  const auto home = variable(inputs.environment, "HOME");
+  if (ways == Ways::open_mpi && !home.empty()) {
+    const auto text = inputs.read_file(home + std::string(file.substr(1)));
+    for (const auto line : split(text ? std::string_view(*text) : std::string_view(), '\n')) {
+      const auto equals = std::min(line.find('='), line.size());
+      const auto name = "OMPI_MCA_" + std::string(trim(line.substr(0, equals)));
+      if (equals == line.size() || trim(line).starts_with('#') || !variable(inputs.environment, name).empty())
+        continue;
+      all.push_back({file, {name, std::string(trim(line.substr(equals + 1)))}});
+    }
+  }
+  for (const auto& one : inputs.environment) all.push_back({{}, one});
+  return all;
+}
+
 // The hosts of an allocation go before Open MPI's default host file.
 bool counts_here(const MpiFlag& row, Ways ways, const Inputs& inputs) {
   if (ways == Ways::hydra || row.option != Option::hostfile) return true;
@@ -134,21 +159,30 @@ Meant meant_of_ssh(std::string_view parameter, const std::string& value, const s
 
 Meant read_mpi_environment(Ways ways, const Inputs& inputs, bool names_agent) {
   Meant out;
-  for (const auto& [name, value] : inputs.environment) {
+  for (const auto& [by, told] : all_told(ways, inputs)) {
+    const auto& [name, value] = told;
     if (value.empty()) continue;
-    if (ways == Ways::open_mpi && is_about_remote_shell(parameter_of(name))) {
-      if (names_agent && is_remote_shell(parameter_of(name))) continue;
-      auto meant = meant_of_ssh(parameter_of(name), value, name);
+    const auto parameter = parameter_of(name);
+    const auto spelled = by.empty() ? name : fmt::format("{}: {}", by, printable(parameter));
+    if (ways == Ways::open_mpi && parameter == "mca_base_env_list") {
+      for (const auto item : split(value, ';'))
+        if (!trim(item).empty())
+          out.settings.push_back({Option::export_name, std::string(trim(item)), spelled});
+      continue;
+    }
+    if (ways == Ways::open_mpi && is_about_remote_shell(parameter)) {
+      if (names_agent && is_remote_shell(parameter)) continue;
+      auto meant = meant_of_ssh(parameter, value, spelled);
       std::move(meant.settings.begin(), meant.settings.end(), std::back_inserter(out.settings));
       if (!out.not_by_ssh) out.not_by_ssh = std::move(meant.not_by_ssh);
       continue;
     }
     const auto* row = row_of_variable(name, ways);
     if (row == nullptr || !counts_here(*row, ways, inputs)) continue;
-    auto meant = meant_as_parameter(*row, name, value, ways, inputs.environment);
+    auto meant = meant_as_parameter(*row, spelled, value, ways, inputs.environment);
     if (!meant) {
       const auto& hint = meant.error().hint;
-      out.notes.push_back(fmt::format("{}={} has no effect here{}{}", name, printable(value.substr(0, 60)),
+      out.notes.push_back(fmt::format("{}={} has no effect here{}{}", spelled, printable(value.substr(0, 60)),
                                       hint.empty() ? "" : ": ", hint));
       continue;
     }

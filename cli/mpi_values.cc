@@ -73,9 +73,7 @@ class Reader {
         keep_path_alone();
         return {};
       case How::prefix:
-        prepend("PATH", value_ + "/bin");
-        prepend("LD_LIBRARY_PATH", value_ + "/lib");
-        out_.for_all = true;
+        out_.prefix = value_;
         return {};
       case How::cpus:
         put(Option::cpus_per_rank, value_);
@@ -114,6 +112,8 @@ class Reader {
       case How::show_ranks:
         out_.show_ranks = true;
         return {};
+      case How::time_limit:
+        return value_ == "0" ? Result<void>() : put(Option::timeout, value_);
       case How::granted:
       case How::programs:
       case How::none:
@@ -178,7 +178,8 @@ class Reader {
       const auto at = lower(value_).find(key);
       if (at == std::string::npos || at + key.size() == value_.size())
         return refuse("write rankfile:file=FILE, or -rankfile FILE");
-      return put(Option::rankfile, value_.substr(at + key.size()));
+      put(Option::rankfile, value_.substr(at + key.size(), value_.find(':', at) - at - key.size()));
+      std::erase_if(qualifiers, [&](const std::string& word) { return word.starts_with(key); });
     } else if (is_one_of(what, {"node", "host"})) {
       put(Option::map_by, "host");
     } else if (is_one_of(what, {"slot", "hwthread", "core", "socket", "package", "numa", "board", "l1cache",
@@ -199,8 +200,9 @@ class Reader {
     }
     for (const auto& word : qualifiers) {
       if (word.starts_with("pe=")) {
+        if (!is_count(word.substr(3))) return refuse("PE=N is how many cores each rank has");
         put(Option::cpus_per_rank, word.substr(3));
-        put(Option::bind_to, "core");
+        out_.defaults = {{Option::bind_to, "core", spelled_}};
       } else if (word == "oversubscribe") {
         put(Option::oversubscribe, "true");
       } else if (word == "nooversubscribe") {
@@ -340,11 +342,6 @@ class Reader {
       out_.notes.push_back(fmt::format("{} {} has no effect", spelled_, printable(name.substr(0, 40))));
       return {};
     });
-  }
-
-  void prepend(std::string_view name, const std::string& directory) {
-    const auto before = variable(environment_, name);
-    put(Option::export_name, fmt::format("{}={}{}{}", name, directory, before.empty() ? "" : ":", before));
   }
 
   Result<void> put(Option option, std::string value) {

@@ -17,8 +17,9 @@ struct Meant {
   std::vector<Setting> settings{};
   std::vector<Setting> defaults{};  // which any flag of the same meaning replaces
   std::vector<std::string> notes{};
-  bool for_all = false;                         // of several programs
-  bool yields = false;                          // to a flag of the same meaning
+  std::string prefix{};  // with whose bin and lib the lists of folders of all programs begin
+  bool for_all = false;  // of several programs
+  bool yields = false;   // to a flag of the same meaning
   bool show_hosts = false, show_ranks = false;  // before the start
   bool names_agent = false;                     // the remote shell
   std::optional<Error> not_by_ssh{};            // where a host is reached by it

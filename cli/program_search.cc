@@ -8,6 +8,7 @@
 #include "cli/program.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
+#include "launcher/base/wrapper.h"
 #include "launcher/core/script.h"
 
 namespace trainrun::cli {
@@ -45,7 +46,7 @@ class Search {
         if (words[i].starts_with("PATH=")) path_ = words[i].substr(5);
       return at + of_env;
     }
-    if (!core::is_wrapper(argv[at])) return 0;
+    if (!is_wrapper(argv[at])) return 0;
     // What options take is no program: `timeout -s KILL 5 python3`, `taskset 3 python3`.
     for (std::size_t i = 1; i < words.size(); ++i)
       if (is_program(words[i])) return at + i;

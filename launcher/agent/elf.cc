@@ -13,7 +13,7 @@ namespace trainrun::agent {
 namespace {
 
 constexpr std::size_t most_headers = 512, most_entries = 65536, most_libraries = 1024;
-constexpr std::size_t longest_string = 4096;
+constexpr std::size_t longest_string = 4096, most_strings = 4u << 20;
 
 template <class T>
 bool get(const ReadAt& read, std::uint64_t offset, T& out) {
@@ -56,6 +56,14 @@ std::vector<std::string> split_path(const std::string& text) {
   return parts;
 }
 
+// Names of symbols share their ends ("execv" may be that of "fexecv"): one that is longer counts as well.
+bool names_one_that_runs_others(const std::string& strings) {
+  for (const std::string_view name : {"execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe",
+                                      "execveat", "posix_spawn", "posix_spawnp", "system", "popen", "dlopen"})
+    if (strings.find(std::string(name) + '\0') != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace
 
 std::optional<ElfNeeds> read_elf(const ReadAt& read) {
@@ -70,10 +78,12 @@ std::optional<ElfNeeds> read_elf(const ReadAt& read) {
   ElfNeeds needs;
   const auto dynamic = std::find_if(headers.begin(), headers.end(),
                                     [](const Elf64_Phdr& header) { return header.p_type == PT_DYNAMIC; });
-  if (dynamic == headers.end()) return needs;
+  needs.runs_others = dynamic == headers.end();
+  if (needs.runs_others) return needs;
 
   std::vector<std::uint64_t> libraries;
   std::optional<std::uint64_t> strings, runpath, rpath;
+  std::uint64_t size_of_strings = 0;
   const auto count = std::min<std::uint64_t>(dynamic->p_filesz / sizeof(Elf64_Dyn), most_entries);
   for (std::uint64_t i = 0; i < count; ++i) {
     Elf64_Dyn entry{};
@@ -81,6 +91,7 @@ std::optional<ElfNeeds> read_elf(const ReadAt& read) {
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag == DT_NEEDED && libraries.size() < most_libraries) libraries.push_back(entry.d_un.d_val);
     if (entry.d_tag == DT_STRTAB) strings = offset_of(headers, entry.d_un.d_ptr);
+    if (entry.d_tag == DT_STRSZ) size_of_strings = std::min<std::uint64_t>(entry.d_un.d_val, most_strings);
     if (entry.d_tag == DT_RUNPATH) runpath = entry.d_un.d_val;
     if (entry.d_tag == DT_RPATH) rpath = entry.d_un.d_val;
   }
@@ -95,6 +106,9 @@ std::optional<ElfNeeds> read_elf(const ReadAt& read) {
     if (!text) return std::nullopt;
     needs.search = split_path(*text);
   }
+  std::string all(size_of_strings, '\0');
+  needs.runs_others =
+      libraries.empty() || (read(*strings, all.data(), all.size()) && names_one_that_runs_others(all));
   return needs;
 }
 

@@ -9,6 +9,7 @@
 #include "launcher/agent/program_files.h"
 #include "launcher/agent/shell_text.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/wrapper.h"
 #include "launcher/io/spawn.h"
 #include "launcher/wire/env_pairs.h"
 
@@ -105,7 +106,7 @@ MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
   const auto real = std::filesystem::canonical(path, unreadable);
   std::vector<std::string> open{unreadable ? path : real.string()}, of_the_system;
   std::set<std::string> seen{open.front()};
-  bool guessed = false, lost = false;
+  bool guessed = false, lost = false, runs_others = false;
   while (seen.size() < most_files) {
     if (open.empty()) {
       guessed = true;
@@ -116,6 +117,7 @@ MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
     open.pop_back();
     const auto needs = read_elf_file(file);
     if (!needs) continue;
+    runs_others |= needs->runs_others && !guessed;
     const auto folders = folders_of(*needs, file, env);
     for (const auto& library : needs->libraries) {
       if (is_of_the_system(library)) continue;
@@ -132,6 +134,7 @@ MpiProgram recognise_elf(const std::string& path, const wire::EnvPairs& env) {
   }
   MpiProgram none;
   none.hidden = lost;
+  none.interpreter = runs_others;
   return none;
 }
 
@@ -197,7 +200,9 @@ MpiProgram recognise_file(const std::string& path, const wire::EnvPairs& env) {
   }
   if (name_of(path).starts_with("python")) return recognise_python(path, env);
   auto program = recognise_elf(path, env);
-  program.interpreter = is_interpreter(path);
+  program.interpreter = program.interpreter || is_interpreter(path);
+  // What these run stands in their words or their text, which are looked at.
+  if (is_shell(path) || is_wrapper(path) || name_of(path) == "env") program.interpreter = false;
   return program;
 }
 

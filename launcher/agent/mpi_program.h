@@ -17,7 +17,7 @@ struct MpiProgram {
   // By mpi4py beside the Python, a program that is named in its words or its text, or a library that others
   // use as well: none of them need be run.
   bool guessed = false;
-  bool interpreter = false;              // of a language whose programs load an MPI while they run
+  bool interpreter = false;              // it, or a library of its own, may load an MPI, or run what has one
   bool hidden = false;                   // a shell's script alone knows what it runs
   std::vector<std::string> libraries{};  // directories in which its libmpi looks for others
   std::string missing{};  // its libmpi, and why it cannot be loaded; nothing where that is not known

@@ -15,7 +15,8 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr Duration time_limit = seconds(5);
+// After the start: programs that read their input first, or start another, load an MPI late.
+constexpr std::array<Duration, 4> looks{seconds(5), seconds(20), seconds(60), seconds(300)};
 constexpr std::size_t most_bytes = 4u << 20;  // of /proc/PID/maps
 
 std::string library_in(pid_t process) {
@@ -62,12 +63,19 @@ void MpiWatch::ordered(const wire::Start& order) {
   if ((!order.pmi && !order.pmix) || order.place.size < 2) return;
   if (std::exchange(generation_, order.generation) != order.generation) {
     ranks_.clear();
-    timer_.arm(io::Loop::now() + time_limit, [this] { look(); });
+    begun_ = io::Loop::now();
+    looks_ = 0;
+    arm();
   }
   ranks_[order.worker] = {order.place.rank, order.pmi, order.pmix};
 }
 
+void MpiWatch::arm() {
+  if (looks_ < looks.size()) timer_.arm(begun_ + looks[looks_], [this] { look(); });
+}
+
 void MpiWatch::look() {
+  const auto time_limit = looks[looks_++];
   for (const auto& [worker, pid] : silent_()) {
     const auto expected = ranks_.find(worker);
     if (expected == ranks_.end()) continue;
@@ -89,6 +97,7 @@ void MpiWatch::look() {
                               mpich ? "mpich" : "openmpi")});
     return;
   }
+  arm();
 }
 
 void MpiWatch::drop() { timer_.disarm(); }

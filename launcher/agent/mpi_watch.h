@@ -4,12 +4,14 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "launcher/base/id.h"
+#include "launcher/base/time.h"
 #include "launcher/io/frame_stream.h"
 #include "launcher/io/loop.h"
 #include "launcher/wire/messages.h"
@@ -33,11 +35,14 @@ class MpiWatch {
     Rank rank;
     bool pmi = false, pmix = false;  // what it was offered
   };
+  void arm();
   void look();
 
   io::FrameStream& link_;
   std::function<std::vector<Silent>()> silent_;
   Generation generation_{};
+  Instant begun_{};        // of its ranks' start
+  std::size_t looks_ = 0;  // so far
   std::map<WorkerId, Expected> ranks_;
   io::Timer timer_;
 };

@@ -19,9 +19,10 @@
 namespace trainrun::agent {
 namespace {
 
-constexpr Duration time_limit = seconds(30);  // with a helper that does not answer
-constexpr Duration farewell = seconds(1);     // after the word to go
-constexpr Duration dying = seconds(1);        // for the kernel to end it: milliseconds
+constexpr Duration time_limit = seconds(30);              // with a helper that does not answer
+constexpr Duration farewell = seconds(1);                 // after the word to go
+constexpr Duration for_the_launcher = milliseconds(500);  // to end ranks that can never meet
+constexpr Duration dying = seconds(1);                    // for the kernel to end it: milliseconds
 constexpr std::size_t most_last_words = 2048;
 
 // Of those that start a job's ranks, the program that says most; all are told.
@@ -42,7 +43,7 @@ MpiProgram recognise_all(const wire::OpenJob& order, std::vector<wire::MpiFact>&
 }  // namespace
 
 PmixHelper::PmixHelper(io::Loop& loop, io::FrameStream& link, Handlers handlers)
-    : loop_(loop), link_(link), handlers_(std::move(handlers)), time_limit_(loop) {}
+    : loop_(loop), link_(link), handlers_(std::move(handlers)), time_limit_(loop), patience_(loop) {}
 PmixHelper::~PmixHelper() = default;
 
 void PmixHelper::look_at(const wire::OpenJob& order, wire::Prepared& answer) {
@@ -167,19 +168,24 @@ void PmixHelper::opened(const wire::pmix::Opened& answer) {
 
 void PmixHelper::world(const wire::World& world) {
   if (!wanted_ || dropped_ || !PmixWorld::is_whole(world)) return;
-  if (!child_) spawn();                    // the last one died with its ranks
-  ::mkdir(open_.directory.c_str(), 0700);  // the job may be days old by now
+  patience_.disarm();
   world_.emplace(world);
   variables_.clear();
   held_.clear();
+  state_ = State::waiting;
+  if (!is_released()) serve();
+}
+
+void PmixHelper::serve() {
+  if (!child_) spawn();                    // the last one died with its ranks
+  ::mkdir(open_.directory.c_str(), 0700);  // the job may be days old by now
   if (!channel_) {
     state_ = State::failed;
     return;
   }
-  state_ = State::waiting;
   time_limit_.arm(io::Loop::now() + time_limit, [this] { child_->end(); });
-  tell(wire::pmix::Register{fmt::format("{}.g{}", open_.job_id, world.generation.value), open_.directory,
-                            world});
+  tell(wire::pmix::Register{fmt::format("{}.g{}", open_.job_id, world_->world().generation.value),
+                            open_.directory, world_->world()});
 }
 
 void PmixHelper::registered(const wire::pmix::Registered& answer) {
@@ -225,6 +231,7 @@ void PmixHelper::refuse(const wire::Start& order, int error) {
 
 void PmixHelper::signal(const wire::Signal& order) {
   if (order.number != SIGTERM && order.number != SIGKILL) return;
+  patience_.disarm();
   std::erase_if(held_, [&](const wire::Start& start) {
     const bool meant = order.workers.empty() || std::find(order.workers.begin(), order.workers.end(),
                                                           start.worker) != order.workers.end();
@@ -243,6 +250,8 @@ void PmixHelper::closed() {
 
 void PmixHelper::ended(const io::ChildEnd& end) {
   time_limit_.disarm();
+  patience_.disarm();
+  const bool released = is_released();
   if (channel_) channel_->read_all();
   channel_.reset();
   auto why = end.by == io::ChildEnd::By::order
@@ -253,7 +262,8 @@ void PmixHelper::ended(const io::ChildEnd& end) {
   last_words_.clear();
   // Not from within its own callback.
   loop_.post([child = std::shared_ptr<io::Child>(std::move(child_))] {});
-  lose(why);
+  if (!released) return lose(why);
+  if (!dropped_ && state_ == State::waiting) serve();  // a world that came meanwhile
 }
 
 // Nobody serves the present world any more.
@@ -287,7 +297,14 @@ void PmixHelper::gathered(const wire::Gathered& message) {
 }
 
 void PmixHelper::failed(const wire::GatherFailed& message) {
-  if (world_ && message.generation == world_->world().generation) perform(world_->failed());
+  if (!world_ || message.generation != world_->world().generation) return;
+  perform(world_->failed());
+  // Only the end of their server lets those go that wait. Most jobs end them before, without their words.
+  if (state_ != State::registered || !world_->is_local()) return;
+  patience_.arm(io::Loop::now() + for_the_launcher, [this] {
+    state_ = State::failed;
+    release();
+  });
 }
 
 void PmixHelper::died(const wire::RankDied& death) {
@@ -325,6 +342,11 @@ void PmixHelper::drop() {
   if (child_) child_->reap();  // one that died with its ranks, who were heard of first
   dropped_ = true;
   held_.clear();
+  patience_.disarm();
+  release();
+}
+
+void PmixHelper::release() {
   channel_.reset();  // it takes this as the word to go, and clears up
   if (child_) time_limit_.arm(io::Loop::now() + farewell, [this] { child_->end(); });
 }

@@ -72,7 +72,9 @@ class PmixHelper {
   void closed();
   void ended(const io::ChildEnd& end);
   void lose(const std::string& why);
-  void release(const std::string& error);
+  void serve();                                                           // the present world
+  void release();                                                         // the helper
+  [[nodiscard]] bool is_released() const { return child_ && !channel_; }  // and has not gone yet
   void refuse(const wire::Start& order, int error);
   void perform(PmixWorld::Effects effects);
   void perform(const wire::pmix::Reply& reply) { tell(reply); }
@@ -101,7 +103,7 @@ class PmixHelper {
   Fd image_;
   std::unique_ptr<io::Child> child_;
   std::unique_ptr<PmixChannel> channel_;
-  io::Timer time_limit_;
+  io::Timer time_limit_, patience_;
   std::string last_words_;  // of the helper's stderr
   std::optional<PmixWorld> world_;
   enum class State { waiting, registered, failed } state_ = State::failed;  // of the present world

@@ -69,6 +69,9 @@ class PmixWorld {
   // It has said init, and not finalize.
   [[nodiscard]] bool in_mpi(WorkerId worker) const;
   [[nodiscard]] bool has_spoken(WorkerId worker) const;
+  // All ranks are on this host: their fences are libpmix's own, which goes on waiting for a rank that will
+  // never come.
+  [[nodiscard]] bool is_local() const { return is_here({}); }
   [[nodiscard]] const wire::World& world() const { return world_; }
 
  private:

@@ -6,17 +6,16 @@
 #include "launcher/agent/program_files.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
+#include "launcher/base/wrapper.h"
 
 namespace trainrun::agent {
 namespace {
 
 constexpr std::size_t most_text = 64u << 10, most_words = 256;
 
-bool is_shell(const std::string& word) {
-  const auto name = name_of(word);
-  for (const std::string_view theirs : {"sh", "bash", "dash", "zsh", "ksh", "ash"})
-    if (name == theirs) return true;
-  return false;
+template <std::size_t size>
+bool is_one_of(const std::string_view (&names)[size], std::string_view word) {
+  return std::find(std::begin(names), std::end(names), word) != std::end(names);
 }
 
 enum class Told { nothing, file, text };
@@ -35,18 +34,11 @@ Told told_by_shell(const std::vector<std::string>& words, std::size_t i) {
   return Told::nothing;
 }
 
-template <std::size_t size>
-bool is_one_of(const std::string_view (&names)[size], std::string_view word) {
-  return std::find(std::begin(names), std::end(names), word) != std::end(names);
-}
-
 // Words before a command that is run by them.
 bool comes_before(std::string_view word) {
-  constexpr std::string_view names[] = {"exec",    "time",    "nice",   "nohup",  "env",    "command",
-                                        "then",    "do",      "else",   "eval",   "if",     "!",
-                                        "{",       "while",   "until",  "export", "stdbuf", "timeout",
-                                        "taskset", "numactl", "ionice", "setsid", "chrt"};
-  return is_one_of(names, word);
+  constexpr std::string_view names[] = {"exec", "env", "command", "then",  "do",    "else",  "eval",
+                                        "if",   "!",   "{",       "while", "until", "export"};
+  return is_wrapper(word) || is_one_of(names, word);
 }
 
 // What they give decides which programs are found.
@@ -62,6 +54,11 @@ bool is_text(std::string_view line) {
 }
 
 }  // namespace
+
+bool is_shell(const std::string& word) {
+  constexpr std::string_view names[] = {"sh", "bash", "dash", "zsh", "ksh", "ash"};
+  return is_one_of(names, name_of(word));
+}
 
 std::optional<std::string> text_for_shell(const std::vector<std::string>& words, std::size_t i,
                                           const std::string& path, const std::string& directory) {

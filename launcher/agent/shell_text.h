@@ -12,6 +12,9 @@ namespace trainrun::agent {
 // Scripts that start scripts are followed so far: each may name all others.
 constexpr int deepest_script = 2;
 
+// By its name or path: sh, bash, ...
+bool is_shell(const std::string& word);
+
 // What a shell runs for word `i` of a command that starts in `directory`: of `bash -e run.sh` the text of
 // run.sh, of `sh -c TEXT` that text, and of a script for a shell its own. A program without a `#!` line is
 // one too where it comes first and is text: the kernel leaves it to sh. `path` is where the word's program

@@ -46,12 +46,6 @@ std::size_t program_of_env(const std::vector<std::string>& argv) {
   return 0;
 }
 
-bool is_wrapper(std::string_view program) {
-  constexpr std::array names{"nice", "ionice", "chrt",   "taskset", "numactl", "timeout",
-                             "time", "nohup",  "setsid", "stdbuf",  "prlimit", "hwloc-bind"};
-  return std::find(names.begin(), names.end(), base_name(program)) != names.end();
-}
-
 std::string launcher_of(const std::vector<std::string>& argv) {
   constexpr std::array programs{"torchrun",   "accelerate", "deepspeed", "lightning", "colossalai",
                                 "horovodrun", "mpirun",     "mpiexec",   "orterun",   "trainrun"};

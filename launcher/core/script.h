@@ -17,10 +17,6 @@ std::string script_of(const std::vector<std::string>& argv);
 // what runs, or has options (-i, -u, -S): then only env itself knows.
 std::size_t program_of_env(const std::vector<std::string>& argv);
 
-// Whether the program of this name or path does nothing but run another with what it sets: nice, timeout,
-// taskset, ... Which of its words is the other, its options decide.
-bool is_wrapper(std::string_view program);
-
 // The launcher that a command line starts, which starts ranks by itself: "torchrun", "accelerate",
 // "torch.distributed.run" (of `python3 -m`), ...; empty: another program.
 std::string launcher_of(const std::vector<std::string>& argv);

@@ -75,6 +75,13 @@ class Meeting(MpiTest):
         self.assertQuietOn(done, "trainrun")
         self.assertIn("AssertionError", self.assertEnds(self.run_job(*words), 1).err)
 
+    def test_under_mpiruns_name_a_compiled_program_may_run_one_that_it_reads_of(self):
+        named = os.path.join(self.folder, "named")
+        with open(named, "w", encoding="utf-8") as file:
+            file.write(f"{client()} meet\n")
+        words = ("-np", 2, "--oversubscribe", "xargs", "-a", named, "env")
+        self.assertQuietOn(self.assertEnds(self.run_job("--compat-cli", "openmpi", *words), 0), "trainrun")
+
     def test_under_mpiruns_name_every_program_finds_its_variables_and_under_ours_who_names_them(self):
         shown = ("sh", "-c", "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK")
         done = self.assertEnds(self.run_job("--compat-cli", "openmpi", "-np", 2, "--oversubscribe", *shown), 0)
@@ -154,6 +161,12 @@ class Ending(MpiTest):
         job = self.start("-np", 3, client(), "leave", 0, feed=b"go\n")  # rank 0 has the stdin: it goes at once
         done = self.assertEnds(job.wait(), 1)
         self.assertSays(done, "rank 0 on .* exited with code 0 while other ranks waited for it in MPI", "--compat none")
+
+    def test_where_a_failure_is_ignored_nobody_waits_for_one_that_left_before_init(self):
+        job = self.start("-np", 3, "--on-failure", "ignore", client(), "leave", 0, feed=b"go\n")
+        done = self.assertEnds(job.wait(), 1)
+        self.assertSays(done, "rank 0 on .* exited with code 0 while other ranks waited for it in MPI: the job goes on",
+                        "2 ranks failed too")
 
     def test_one_that_leaves_without_finalize_has_failed(self):
         done = self.assertEnds(self.run_job("-np", 3, client(), "desert", 1), 1)

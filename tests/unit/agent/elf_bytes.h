@@ -9,8 +9,10 @@
 
 namespace trainrun::agent {
 
-// An ELF that asks for these libraries, with this RUNPATH if there is one; as small as it can be.
-inline std::string elf(const std::vector<std::string>& libraries, const std::string& runpath = {}) {
+// An ELF that asks for these libraries, with this RUNPATH if there is one, and for these functions; as small
+// as it can be.
+inline std::string elf(const std::vector<std::string>& libraries, const std::string& runpath = {},
+                       const std::vector<std::string>& functions = {}) {
   std::string strings(1, '\0');
   const auto add = [&](const std::string& text) {
     const auto at = strings.size();
@@ -21,6 +23,8 @@ inline std::string elf(const std::vector<std::string>& libraries, const std::str
   std::vector<Elf64_Dyn> dynamic;
   for (const auto& library : libraries) dynamic.push_back({DT_NEEDED, {add(library)}});
   if (!runpath.empty()) dynamic.push_back({DT_RUNPATH, {add(runpath)}});
+  for (const auto& function : functions) add(function);
+  dynamic.push_back({DT_STRSZ, {strings.size()}});
   constexpr std::size_t base = 0x400000;
   Elf64_Ehdr file{};
   std::memcpy(file.e_ident, ELFMAG, SELFMAG);

@@ -87,6 +87,22 @@ TEST_SUITE("mpi program") {
     CHECK(recognise({"./app"}, folder.path, {}).family == MpiFamily::open_mpi);
   }
 
+  TEST_CASE(
+      "who can run another program or load a library may come to an MPI so; not what runs its own words") {
+    const Folder folder;
+    const auto may = [&](const std::string& name, const std::string& bytes) {
+      return recognise({folder.put(name, bytes)}, "/", {}).interpreter;
+    };
+    CHECK(may("driver", elf({"libc.so.6"}, {}, {"puts", "execve"})));
+    CHECK(may("loader", elf({"libc.so.6"}, {}, {"dlopen"})));
+    CHECK(may("static", elf({})));
+    CHECK_FALSE(may("solver", elf({"libc.so.6"}, {}, {"puts", "dlopen_later"})));
+    folder.put("libours.so", elf({"libc.so.6"}, {}, {"posix_spawn"}));
+    CHECK(may("driver", elf({"libours.so"}, "$ORIGIN")));
+    for (const std::string runs_its_words : {"nice", "env", "bash"})
+      CHECK_FALSE(may(runs_its_words, elf({"libc.so.6"}, {}, {"execve"})));
+  }
+
   TEST_CASE("who needs a library that is nowhere may be linked with any MPI") {
     const Folder folder;
     CHECK(recognise({folder.put("lost", elf({"libnowhere.so.1"}))}, "/", {}).hidden);

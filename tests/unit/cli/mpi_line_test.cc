@@ -148,6 +148,10 @@ TEST_CASE("lines of Open MPI's mpirun") {
   CHECK(error_of(world, {"--map-by", "ppr:2:board", "./train"}).find("as in ppr:2:socket") !=
         std::string::npos);
   CHECK(error_of(world, {"--bind-to", "core:4", "./train"}).find("no qualifier") != std::string::npos);
+  CHECK(error_of(world, {"--map-by", "slot:PE=x", "./train"}).find("how many cores") != std::string::npos);
+  job = job_of(world, {"-np", "1", "--bind-to", "none", "--map-by", "slot:PE=2", "./train"});
+  CHECK(job.cpus_per_rank == 2);
+  CHECK(job.bind_to == BindTo::none);
   CHECK(error_of(world, {"-np4", "./train"}) == "unknown flag '-np4' | write -np 4");
   CHECK(job_of(world, {"-np", "1", "train"}).programs[0].argv == Words{"./train"});
   CHECK(job_of(world, {"-np", "1", "true"}).programs[0].argv == Words{"true"});
@@ -207,7 +211,7 @@ TEST_CASE("a rank file says where each rank runs; hosts without one are not reac
   World world = called("mpirun");
   world.files["/home/u/RF"] = "rank 0=b slot=1:0-2\nrank 2=a slot=1\nrank 1=b\n";
   for (const Words& words : {Words{"-rf", "RF"}, Words{"--rankfile", "RF", "-H", "a,b,c"},
-                             Words{"--map-by", "rankfile:file=RF", "-H", "c,B,a"}}) {
+                             Words{"--map-by", "rankfile:file=RF:oversubscribe", "-H", "c,B,a"}}) {
     auto line = words;
     line.insert(line.end(), "./train");
     const auto job = job_of(world, line);
@@ -300,6 +304,22 @@ TEST_CASE("several programs: what is for all may stand before any, and what conf
   for (const auto& program : job.programs) CHECK(program.env == std::vector<EnvVar>{{"A", "2"}});
 }
 
+TEST_CASE("--prefix goes before what -x says, and -env before -genv, in whatever order they stand") {
+  World world = called("mpirun");
+  const auto job = job_of(world, {"--prefix", "/opt/ompi", "-x", "LD_LIBRARY_PATH=/opt/mine", "./train"});
+  CHECK(variable(job.env, "PATH") == "/opt/ompi/bin:/usr/bin:/bin");
+  CHECK(variable(job.env, "LD_LIBRARY_PATH") == "/opt/ompi/lib:/opt/mine");
+  world.called_as = "mpiexec.hydra";
+  CHECK(variable(job_of(world, {"-env", "A", "1", "-genv", "A", "2", "./train"}).env, "A") == "1");
+}
+
+TEST_CASE("the environment of one program alone cannot be left out") {
+  World world = called("mpiexec.hydra");
+  CHECK(error_of(world, {"-envnone", "./train", ":", "./train"}).find("-envnone of one program") == 0);
+  CHECK(job_of(world, {"-envnone", "./train", ":", "-envlist", "A", "./train"}).programs.size() == 2);
+  CHECK(job_of(world, {"-genvnone", "-envnone", "./train", ":", "./train"}).programs.size() == 2);
+}
+
 TEST_CASE("programs in a file are those of a line") {
   World world = called("mpirun");
   world.files["/home/u/app"] =
@@ -320,6 +340,9 @@ TEST_CASE("programs in a file are those of a line") {
   CHECK(error_of(world, {"--app", "empty"}).find("names no program") != std::string::npos);
   world.files["/home/u/bad"] = "\n-n 1 ./server\n-n 1 --np4 ./client\n";
   CHECK(error_of(world, {"--app", "bad"}).find("bad:3: unknown flag '--np4'") == 0);
+  world.files["/home/u/open"] = "-n 1 ./server 'a\n";
+  CHECK(error_of(world, {"--app", "open"}) == "open:1: a quote is not closed");
+  CHECK(error_of(world, {"--app", "app", "--app", "bad"}).find("--app is there twice: 'app' and 'bad'") == 0);
   world.files["/home/u/again"] = "--app app\n";
   CHECK(error_of(world, {"--app", "again"}).find("again:1: a file of programs in a file") == 0);
 }

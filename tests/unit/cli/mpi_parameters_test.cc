@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "cli/program.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
@@ -134,6 +135,31 @@ TEST_CASE("what the environment asks of another launcher and is not to be had ha
   CHECK(error_of(missing, {"-n", "2", "/bin/true"}).find("HYDRA_HOST_FILE: /nowhere: No such file") == 0);
   auto trainrun = with_files("trainrun", {{"HYDRA_HOST_FILE", "/nowhere"}});
   CHECK(shown(job_of(trainrun, {"-np", "1", "/bin/true"})) == "localhost:1 np 1");
+}
+
+TEST_CASE("mpirun obeys the user's own file of parameters too, beneath the environment") {
+  auto world = with_files("mpirun", {{"HOME", "/home/u"}, {"OMPI_MCA_mca_base_env_list", "A=1;B=x=y"}});
+  world.files["/home/u/.openmpi/mca-params.conf"] =
+      "# mine\nbtl = ^openib\n rmaps_base_mapping_policy=node\nhwloc_base_binding_policy = socket\n";
+  auto job = job_of(world, {"-np", "2", "-host", "a:2,b:2", "/bin/true"});
+  CHECK(job.map_by == MapBy::host);
+  CHECK(job.bind_to == BindTo::socket);
+  CHECK(variable(job.env, "A") == "1");
+  CHECK(variable(job.env, "B") == "x=y");
+  CHECK(variable(job.env, "OMPI_MCA_btl").empty());  // the ranks read it for themselves
+  world.environment.emplace_back("OMPI_MCA_hwloc_base_binding_policy", "none");
+  CHECK(job_of(world, {"-np", "2", "-host", "a:2,b:2", "/bin/true"}).bind_to == BindTo::none);
+  world.files["/home/u/.openmpi/mca-params.conf"] = "hwloc_base_binding_policy = sideways\n";
+  world.environment.pop_back();
+  CHECK(notes_of(world, {"-np", "1", "/bin/true"})
+            .find("~/.openmpi/mca-params.conf: hwloc_base_binding_policy=sideways has no effect here") == 0);
+  world.called_as = "trainrun";
+  CHECK(notes_of(world, {"-np", "1", "/bin/true"}).empty());
+}
+
+TEST_CASE("--timeout 0 is none") {
+  auto world = with_files("mpirun");
+  CHECK_FALSE(job_of(world, {"-np", "1", "--timeout", "0", "/bin/true"}).timeout.has_value());
 }
 
 TEST_CASE("in an allocation Open MPI's default host file is not read") {
