@@ -40,6 +40,8 @@ class Controller {
 
   // Dials every host; from here on all happens in the loop, which is stopped when the job is over.
   Result<void> start();
+  // Tells --events and the journal so, and then stops the loop.
+  void could_not_start(const Error& error);
   // `by_ctl`: nobody sent it, `trainrun ctl end` asks for the same.
   void user_signal(int number, bool by_ctl = false);
   void forward_signal(int number) { fleet_.send_all(wire::Signal{{}, number, false}); }
@@ -113,6 +115,8 @@ class Controller {
   void aborted(HostIndex host, const wire::Aborted& abort);
   void asked_to_end();
   void last_report();
+  std::vector<std::string> report_lines();
+  void write_end_event(const std::vector<std::string>& report);  // once
   void end_events(const std::vector<std::string>& report);
   void end_journal();
   [[nodiscard]] Instant end_of_side_files() const;
@@ -126,6 +130,7 @@ class Controller {
   core::JobMachine machine_;
   output::Console console_;
   std::optional<output::EventsFile> events_;
+  bool told_end_ = false;  // to events_
   std::optional<output::JournalFile> journal_;
   RendezvousHub rendezvous_;
   rendezvous::Exchange exchange_;

@@ -11,6 +11,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/controller.h"
 #include "launcher/io/clock.h"
+#include "launcher/output/our_lines.h"
 #include "launcher/output/report.h"
 
 namespace trainrun {
@@ -62,7 +63,15 @@ void Controller::perform(const core::Finish& order) {
   } else if (job_deadline_) {
     timers_[core::Deadline::job]->arm_real(*job_deadline_, [this] { asked_to_end(); });
   }
-  console_.close([this] { last_report(); });
+  // A slow reader keeps nobody from hearing that the job has failed.
+  const auto early_report = [this] {
+    const auto lines = report_lines();
+    write_end_event(lines);
+    return lines.empty() ? std::string() : lines.front();
+  };
+  const bool failed = order.outcome.kind != core::Outcome::Kind::success &&
+                      order.outcome.kind != core::Outcome::Kind::output_closed;
+  console_.close(failed ? early_report : std::function<std::string()>(), [this] { last_report(); });
 }
 
 int Controller::ended_by() const {
@@ -70,11 +79,8 @@ int Controller::ended_by() const {
   return finish_->outcome.by_ctl ? 0 : finish_->outcome.signal;
 }
 
-void Controller::last_report() {
+std::vector<std::string> Controller::report_lines() {
   auto& outcome = finish_->outcome;
-  const auto waited = io::Loop::now() - finished_at_;
-  outcome.after += outcome.kind == core::Outcome::Kind::user_signal ? waited : Duration::zero();
-  outcome.took += waited;
   output::ReportFacts facts;
   if (outcome.cause) {
     facts.last_words = console_.last_words(outcome.cause->worker);
@@ -86,7 +92,15 @@ void Controller::last_report() {
     if (recorded != recorded_.end()) facts.recorded = recorded->second;
   }
   facts.this_host = outcome.kind == core::Outcome::Kind::host_lost && fleet_.is_local(outcome.host);
-  auto lines = output::report_lines(job_, outcome, facts);
+  return output::report_lines(job_, outcome, facts);
+}
+
+void Controller::last_report() {
+  auto& outcome = finish_->outcome;
+  const auto waited = io::Loop::now() - finished_at_;
+  outcome.after += outcome.kind == core::Outcome::Kind::user_signal ? waited : Duration::zero();
+  outcome.took += waited;
+  auto lines = report_lines();
   if (const auto lost = console_.lost_output(); !lost.empty()) {
     exit_code_ = with_output_lost(exit_code_, console_.reader_left());
     // Of a job that was ended for it the report tells that already.
@@ -99,9 +113,20 @@ void Controller::last_report() {
 // The last line tells how the job ended. Who reads it is not waited for as long as who reads the output; that
 // it was not taken may be our own last line.
 void Controller::end_events(const std::vector<std::string>& report) {
+  write_end_event(report);
   if (!events_) return end_journal();
-  events_->write(output::end_line(moment(), job_, finish_->outcome, exit_code_, report));
   events_->close(end_of_side_files(), [this] { end_journal(); });
+}
+
+void Controller::could_not_start(const Error& error) {
+  finish_.emplace().outcome.kind = core::Outcome::Kind::unfinished;
+  exit_code_ = to_int(exit_code_of(error.code));
+  end_events(output::lines_of(error));
+}
+
+void Controller::write_end_event(const std::vector<std::string>& report) {
+  if (events_ && !std::exchange(told_end_, true))
+    events_->write(output::end_line(moment(), job_, finish_->outcome, exit_code_, report));
 }
 
 void Controller::end_journal() {

@@ -148,7 +148,11 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
     controller.say(fmt::format("not forwarded: {} (add -x NAME{})", list_names(job.not_forwarded),
                                job.as_mpirun ? "" : " or --env all"));
   }
-  if (const auto started = controller.start(); !started) return {output::print_error(started.error())};
+  if (const auto started = controller.start(); !started) {
+    controller.could_not_start(started.error());
+    loop.run();
+    return {output::print_error(started.error())};
+  }
   if (job.verbose > 2) io::Turn::measure();
   loop.run();
   if (job.verbose > 2) {

@@ -38,10 +38,21 @@ bool is_token(std::string_view text) {
   return rest.size() >= least_of_token && digit && letter && !joined;
 }
 
+// Options of dotted names, as of Hydra's configurations, are judged by what stands behind the dots too.
 bool is_secret(std::string name) {
+  const bool option = name.starts_with('-');
   name.erase(0, name.find_first_not_of('-'));
-  std::replace(name.begin(), name.end(), '-', '_');
-  return is_secret_name(name);
+  for (auto& c : name) c = c == '-' || (option && c == '.') ? '_' : c;
+  return is_secret_name(name) || (option && (name == "pwd" || name.ends_with("_pwd")));
+}
+
+// What curl and wget take: `-u user:password`. Not numbers, as of containers (`-u 1000:1000`).
+bool names_user(std::string_view option) { return option == "-u" || option == "--user"; }
+std::string without_password(const std::string& word) {
+  const auto colon = word.find(':');
+  const bool password = colon != std::string::npos && colon > 0 && colon + 1 < word.size() &&
+                        !is_number(word.substr(colon + 1)) && word[colon + 1] != '/';
+  return password ? word.substr(0, colon + 1) + std::string(redacted) : word;
 }
 
 // `Bearer xyz` and `Basic xyz` of an HTTP header; the second is plain English as well.
@@ -118,7 +129,7 @@ std::string without_secrets(std::string_view word) {
 
 std::vector<std::string> shown_words(const std::vector<std::string>& argv) {
   std::vector<std::string> out;
-  bool secret_next = false;
+  bool secret_next = false, user_next = false;
   for (const auto& word : argv) {
     const auto equals = word.find('=');
     const auto name = word.substr(0, equals);
@@ -127,9 +138,12 @@ std::vector<std::string> shown_words(const std::vector<std::string>& argv) {
       out.emplace_back(redacted);
     } else if (secret && equals != std::string::npos && !is_number(word.substr(equals + 1))) {
       out.push_back(word.substr(0, equals + 1) + std::string(redacted));
+    } else if (user_next) {
+      out.push_back(without_password(word));
     } else {
       out.push_back(without_secrets(word));
     }
+    user_next = names_user(word);
     secret_next = secret && equals == std::string::npos && word.starts_with('-');
   }
   return out;

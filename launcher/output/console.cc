@@ -324,7 +324,8 @@ bool Console::is_behind() const { return backlog() > most_backlog; }
 
 std::size_t Console::backlog() const { return waiting_for_readers() + files_.backlog(); }
 
-void Console::close(std::function<void()> shown) {
+void Console::close(std::function<std::string()> verdict, std::function<void()> shown) {
+  verdict_ = std::move(verdict);
   timer_.disarm();
   bars_.disarm();
   begun_.disarm();
@@ -347,16 +348,13 @@ void Console::wait_for_readers(std::function<void()> over) {
                        [this, writer] { unread_ += writer->backlog(), writer->give_up(); },
                        in_vain ? a_moment : reader_limit,
                        [this](std::size_t bytes) {
-                         say(fmt::format("{} of output wait for their reader, {} at most (^C drops them)",
-                                         counted(static_cast<std::int64_t>(bytes), "byte"),
-                                         format_duration(reader_limit)));
-                       }});
+                         const auto line = unread_line(bytes, reader_limit);
+                         verdict_ ? report({std::exchange(verdict_, nullptr)() + "; " + line}) : say(line);
+                       },
+                       verdict_ ? seconds(5) : seconds(60)});
   }
   sinks.push_back({[this] { return files_.idle() ? std::nullopt : std::optional(files_.backlog()); },
-                   [this] {
-                     const auto left = files_.give_up();
-                     if (left_.bytes == 0) left_ = left;
-                   },
+                   [this] { left_ = left_.bytes == 0 ? files_.give_up() : (files_.give_up(), left_); },
                    in_vain ? a_moment : std::max(job_.grace, a_moment)});
   farewell_.start(std::move(sinks), std::move(over));
   if (end_by_) end_by(*end_by_);
@@ -393,6 +391,7 @@ std::vector<std::string> Console::lost_output() const {
 }
 
 void Console::last_report(const std::vector<std::string>& lines, std::function<void()> over) {
+  verdict_ = nullptr;  // it is among them
   report(lines);
   wait_for_readers(std::move(over));
 }

@@ -57,8 +57,9 @@ class Console {
   [[nodiscard]] std::vector<std::string> last_output(WorkerId worker) const;  // the same of stdout
   [[nodiscard]] bool raised(WorkerId worker) const;  // these are the exception of a traceback
   // The status line goes, and everything that workers wrote is shown: a reader that takes nothing is given an
-  // hour, and told of after a minute, a disk --grace. Calls `shown` once; may be at once.
-  void close(std::function<void()> shown);
+  // hour, and told of after a minute, a disk --grace. Calls `shown` once; may be at once. `verdict`, unless
+  // it is null, is asked after five seconds for a line about a failure that is not to wait for such a reader.
+  void close(std::function<std::string()> verdict, std::function<void()> shown);
   // What of it was not: lines that say so, or none. To be asked when it was shown.
   [[nodiscard]] std::vector<std::string> lost_output() const;
   [[nodiscard]] bool reader_left() const { return out_.closed(); }  // before it had all
@@ -107,6 +108,7 @@ class Console {
   io::Timer timer_, bars_, begun_, prompt_;
   bool held_up_ = false;  // workers were, since the lines that have not ended were looked at
   Farewell farewell_;
+  std::function<std::string()> verdict_{};
   std::optional<Instant> end_by_;
   std::size_t unread_ = 0;  // bytes for which a reader was waited in vain
   const bool live_;         // the terminal can redraw our line

@@ -181,7 +181,8 @@ std::string end_line(const Moment& moment, const JobSpec& job, const core::Outco
   Json line = head(moment, "job ended");
   line["generation"] = outcome.generation.value;
   line["exit_code"] = exit_code;
-  line["outcome"] = as_name(core::to_string(outcome.kind));
+  const bool lost = outcome.kind == core::Outcome::Kind::success && exit_code != 0;
+  line["outcome"] = lost ? "output_lost" : as_name(core::to_string(outcome.kind));
   JsonFields fields(line);
   fields("cause", cause_of(job, outcome));
   if (outcome.kind == core::Outcome::Kind::worker_failed) {

@@ -1,7 +1,10 @@
 #include "launcher/output/our_lines.h"
 
+#include <fmt/format.h>
+
 #include "launcher/base/advice.h"
 #include "launcher/base/exit_code.h"
+#include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
 
 namespace trainrun::output {
@@ -9,6 +12,11 @@ namespace trainrun::output {
 std::string our_line(std::string_view text) { return printable(text) + "\n"; }
 
 void print_line(std::FILE* to, std::string_view text) { std::fputs(our_line(text).c_str(), to); }
+
+std::string unread_line(std::size_t bytes, Duration time_limit) {
+  return fmt::format("{} of output wait for their reader, {} at most (^C drops them)",
+                     counted(static_cast<std::int64_t>(bytes), "byte"), format_duration(time_limit));
+}
 
 std::vector<std::string> lines_of(const Error& error) {
   std::vector<std::string> lines{"trainrun: " + error.message};

@@ -3,18 +3,23 @@
 // printable; what ranks print is the mux's business.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "launcher/base/error.h"
+#include "launcher/base/time.h"
 
 namespace trainrun::output {
 
 // With its end; nothing in it does anything to a terminal, or makes a line of its own.
 std::string our_line(std::string_view text);
 void print_line(std::FILE* to, std::string_view text);
+
+// How much output waits, and for how long at most.
+std::string unread_line(std::size_t bytes, Duration time_limit);
 
 // "trainrun: MESSAGE", and "  try: HINT" if there is one.
 std::vector<std::string> lines_of(const Error& error);

@@ -12,13 +12,13 @@ TerminalFacts look_at_terminal() {
   facts.in = ::isatty(STDIN_FILENO) == 1;
   facts.out = ::isatty(STDOUT_FILENO) == 1;
   facts.err = ::isatty(STDERR_FILENO) == 1;
-  const char* no_colour = std::getenv("NO_COLOR");
-  facts.colour = no_colour == nullptr || *no_colour == '\0';
-  const char* term = std::getenv("TERM");
+  const char* const no_colour = std::getenv("NO_COLOR");
+  const char* const term = std::getenv("TERM");
+  const bool knows_sequences = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+  facts.colour = knows_sequences && (no_colour == nullptr || *no_colour == '\0');
   // In `trainrun ... | grep` the terminal is another program's too: what it prints would tear our line, and
   // we its lines.
-  facts.redraw = facts.out && facts.err && term != nullptr && std::string_view(term) != "dumb" &&
-                 std::getenv("CI") == nullptr;
+  facts.redraw = facts.out && facts.err && knows_sequences && std::getenv("CI") == nullptr;
   return facts;
 }
 

@@ -41,6 +41,16 @@ class EventsTest(Training, LocalTest):
         self.assertEqual(self.lines()[0]["ranks"], 2)
         self.assertEqual(done.err, "", "it says nothing more than without")
 
+    def test_a_success_whose_output_was_lost_is_none(self):
+        with open("/dev/full", "wb") as full:
+            job = self.start("-np", 1, "--events", self.file, "echo", "x", stdout=full)
+        self.assertEnds(job.wait(), 74)
+        self.check_frame(self.lines(), 74, "output_lost")
+
+    def test_a_job_that_cannot_start_has_a_last_line(self):
+        self.assertEnds(self.run_job("-np", 1, "--events", self.file, "--output-filename", "/proc/x", "true"), 2)
+        self.assertIn("/proc/x", self.check_frame(self.lines(), 2, "unfinished")["text"])
+
     def test_the_rank_that_failed_is_named_with_host_pid_and_status(self):
         done = self.assertEnds(self.run_job("-np", 3, "--events", self.file, "sh", "-c",
                                             f"[ $RANK = 1 ] && {{ echo no room >&2; exit 7; }}; exec {WORKER} when {self.folder}/never exit 0"), 7)

@@ -1,6 +1,7 @@
 """Who reads what a job prints: slowly, not any more, or never."""
 import errno
 import fcntl
+import json
 import os
 import pty
 import re
@@ -79,6 +80,18 @@ class Stalled(ReaderTest):
         for answer in ("again to kill", "killing", "leaving at once"):
             job.press(signal.SIGTERM, answer)
         self.assertEnds(job.wait(timeout=30), 143)
+
+    def test_a_failure_is_told_though_the_output_waits(self):
+        events = os.path.join(self.folder, "events")
+        job = self.ended_but_unread("--events", events, code=3)
+        job.wait_for(r"^trainrun: rank 0 on \S+ exited with code 3, .* after the start; \d+ bytes of output wait for their reader", "err")
+        with open(events, encoding="utf-8") as file:
+            last = json.loads(file.readlines()[-1])
+        self.assertEqual((last["event"], last["exit_code"], last["outcome"]), ("job_ended", 3, "worker_failed"))
+        job.process.stdout.close()
+        self.assertEqual(self.assertEnds(job.wait(), 3).err.count("exited with code 3"), 2)
+        with open(events, encoding="utf-8") as file:
+            self.assertEqual(file.read().count("job_ended"), 1)
 
     def test_a_reader_that_reads_on_gets_all(self):
         job = self.ended_but_unread("--grace", 1)

@@ -28,6 +28,14 @@ TEST_SUITE("core.shown_words") {
                        "0.1"}) == shown);
   }
 
+  TEST_CASE("nor is a password of -u, of --pwd, or of a dotted name") {
+    CHECK(shown_line(
+              {"./a", "--pwd", "hunter2", "--config.wandb.key=hunter2", "--cfg.db.password", "hunter2"}) ==
+          "./a --pwd <redacted> --config.wandb.key=<redacted> --cfg.db.password <redacted>");
+    CHECK(shown_line({"curl", "-u", "me:hunter2", "--user", "me"}) == "curl -u me:<redacted> --user me");
+    CHECK(shown_line({"docker", "run", "-u", "1000:1000", "PWD=/x"}) == "docker run -u 1000:1000 PWD=/x");
+  }
+
   TEST_CASE("nor is one in the middle of a word, or one that looks like a token") {
     const std::pair<std::string, std::string> rows[] = {
         {"X-Api-Key: hunter2", "X-Api-Key: <redacted>"},
