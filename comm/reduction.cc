@@ -33,6 +33,10 @@ void end_reduction(const Reduction& reduction, void* out, void* wide, std::size_
     narrow(out, wide, count, reduction.dtype);
   else if (out != wide && count > 0)
     std::memcpy(out, wide, count * size_of(type));
+  // Kernels that combine make all that is true 1; of one rank nothing was combined.
+  if (reduction.dtype == TRC_BOOL && reduction.ranks == 1)
+    std::transform(at(out, 0), at(out, count), at(out, 0),
+                   [](char one) { return static_cast<char>(one != 0); });
 }
 
 void reduce_all(const Reduction& reduction, void* out, const void* const* in, std::size_t count) {

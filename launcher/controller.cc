@@ -284,7 +284,7 @@ void Controller::exited(HostIndex host, const wire::Frame& frame) {
     rendezvous_.member_ended_well(world_.generation(), rank);
     perform(exchange_.left(world_.generation(), rank));
   } else {
-    go_on_without(rank);
+    go_on_without(rank, status.describe());
   }
   rendezvous_.member_left(world_.generation(), rank);
 }

@@ -110,7 +110,7 @@ class Controller {
   void stop_here();
   void exchanges(HostIndex host, const wire::Frame& frame);
   void lost_to_exchange(HostIndex host);
-  void go_on_without(Rank rank);
+  void go_on_without(Rank rank, const std::string& how);
   void perform(rendezvous::Exchange::Effects effects);
   void aborted(HostIndex host, const wire::Aborted& abort);
   void asked_to_end();

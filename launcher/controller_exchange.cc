@@ -34,10 +34,11 @@ void Controller::exchanges(HostIndex host, const wire::Frame& frame) {
 // The ranks of other hosts of a job that goes on without this one are not to wait for its ranks.
 void Controller::lost_to_exchange(HostIndex host) {
   if (job_.elastic.on_failure != OnFailure::ignore) return;
-  for (const auto rank : world_.ranks_on(host)) go_on_without(rank);
+  for (const auto rank : world_.ranks_on(host)) go_on_without(rank, "was on a host that was lost");
 }
 
-void Controller::go_on_without(Rank rank) {
+void Controller::go_on_without(Rank rank, const std::string& how) {
+  rendezvous_.member_failed(world_.generation(), rank, world_.host_of(rank), how);
   for (const auto host : world_.introduced()) {
     if (auto* session = fleet_.find(host)) session->send(wire::RankDied{world_.generation(), rank});
   }

@@ -270,6 +270,12 @@ void RendezvousHub::member_lost(Generation generation, Rank rank, const std::str
   arm();
 }
 
+void RendezvousHub::member_failed(Generation generation, Rank rank, const std::string& host,
+                                  const std::string& how) {
+  service_.member_failed(generation, rank, host, how);
+  arm();
+}
+
 void RendezvousHub::member_left(Generation generation, Rank rank) {
   if (generation == generation_) horovod_.left(rank);
 }

@@ -86,6 +86,8 @@ class RendezvousHub {
   void break_meshes(Generation generation, std::set<Rank> survivors);
   [[nodiscard]] bool waits_to_break() const { return survivors_.has_value(); }
   void member_lost(Generation generation, Rank rank, const std::string& host, const std::string& how);
+  // The others go on without it.
+  void member_failed(Generation generation, Rank rank, const std::string& host, const std::string& how);
   // A rank has ended well: Horovod's ranks that wait for it would wait for ever.
   void member_left(Generation generation, Rank rank);
   // Others wait for it in hvd.init.

@@ -94,6 +94,10 @@ void Service::member_lost(Generation generation, Rank rank, std::string host, st
   deliver(table_.lost(generation, rank, std::move(host), std::move(how)));
 }
 
+void Service::member_failed(Generation generation, Rank rank, std::string host, std::string how) {
+  deliver(table_.failed(generation, rank, std::move(host), std::move(how)));
+}
+
 void Service::end_generation(Generation generation, std::string reason, Instant, Verdict::Kind kind) {
   deliver(table_.end(generation, std::move(reason), kind));
 }

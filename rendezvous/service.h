@@ -60,6 +60,7 @@ class Service {
   // `world` as in Table::begin; its generation is `generation`.
   void begin_generation(Generation generation, World world, Instant now);
   void member_lost(Generation generation, Rank rank, std::string host, std::string how, Instant now);
+  void member_failed(Generation generation, Rank rank, std::string host, std::string how);
   void member_ended_well(Generation generation, Rank rank) { table_.ended_well(generation, rank); }
   void end_generation(Generation generation, std::string reason, Instant now,
                       Verdict::Kind kind = Verdict::Kind::ended);

@@ -49,6 +49,8 @@ class Table {
                 std::string how = "its connection closed and it had not left");
   // The launcher's word about a member. Ignored for another generation, and when the verdict is out already.
   Outbox lost(Generation generation, Rank rank, std::string host, std::string how);
+  // The same in a world that goes on: who has left is not missed.
+  Outbox failed(Generation generation, Rank rank, std::string host, std::string how);
   // The same of one whose process has ended well. Had it not left, it leaves when its connection closes, or
   // has left if that has.
   void ended_well(Generation generation, Rank rank);

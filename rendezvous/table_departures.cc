@@ -97,6 +97,12 @@ Outbox Table::lost(Generation generation, Rank rank, std::string host, std::stri
   return take();
 }
 
+Outbox Table::failed(Generation generation, Rank rank, std::string host, std::string how) {
+  const bool has_left = generation.value == world_.generation && rank.value < world_.size &&
+                        seats_.state(rank.value) == SeatState::left;
+  return has_left ? take() : lost(generation, rank, std::move(host), std::move(how));
+}
+
 void Table::ended_well(Generation generation, Rank rank) {
   if (generation.value == world_.generation && !verdict_ && rank.value < world_.size &&
       seats_.state(rank.value) == SeatState::taken)

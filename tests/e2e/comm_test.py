@@ -19,6 +19,11 @@ class Comm(LocalTest):
             self.assertSays(done, r"rank 0 on \S+ exited with code 3")
             self.assertQuietOn(done, "has left the world")
 
+    def test_where_failures_are_ignored_the_others_hear_too_how_the_rank_ended(self):
+        done = self.run_job("-np", 3, "--on-failure", "ignore", COMM_WORKER, "unwind")
+        self.assertEqual(done.out.count("failed PeerLost culprit 0"), 2, done)
+        self.assertEqual(done.out.count("how exited with code 3"), 2, done)
+
     def test_a_rank_that_ends_with_0_while_others_wait_for_it_has_left_them(self):
         for way in ("early", "exit"):
             for done in self.over_each_backend(way, 3):

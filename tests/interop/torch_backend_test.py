@@ -11,6 +11,7 @@ LIBRARY = os.environ.get("TRAINRUN_COMM_RELEASE", harness.ROOT + "/build/release
 SETTINGS = ("-x", "OMP_NUM_THREADS=1", "-x", "TRAINRUN_COMM_LIBRARY=" + harness.without_blanks(LIBRARY), "-x",
             "PYTHONPATH=" + harness.without_blanks(harness.ROOT + "/comm/python"), "-x", "PYTHONDONTWRITEBYTECODE=1")
 PROGRAM = harness.without_blanks(os.path.join(HERE, "programs/torch_backend.py"))
+ODD = harness.without_blanks(os.path.join(HERE, "programs/torch_backend_odd.py"))
 
 
 class TorchBackend(harness.LocalTest):
@@ -31,6 +32,11 @@ class TorchBackend(harness.LocalTest):
             with self.subTest(ranks=ranks):
                 done = self.assertEnds(self.program(ranks, "table"), 0)
                 self.assertEqual(len(re.findall(rf"of {ranks}: \d\d\d as gloo; did not run: \[\]", done.out)), ranks, done)
+
+    def test_who_calls_something_else_is_told_and_torchs_own_check_of_that_works(self):
+        for settings in ((), ("-x", "TORCH_DISTRIBUTED_DEBUG=DETAIL")):
+            done = self.assertEnds(self.run_job("-np", 2, *SETTINGS, *settings, self.python, ODD, timeout=LONG), 0)
+            self.assertEqual(done.out.count("of 2: an operation of another shape was refused"), 2, done)
 
     def test_losses_are_those_of_gloo(self):
         done = self.assertEnds(self.program(2, "training"), 0)

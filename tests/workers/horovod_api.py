@@ -1,6 +1,5 @@
 """Horovod's API on trainrun's collectives, one verb a group of operations. Each rank makes the tensors of all by itself, and
 compares what it gets with a reference that it forms in double or in whole numbers. horovod_api.py VERB [ARGUMENT]"""
-import argparse
 import json
 import os
 import signal
@@ -10,6 +9,7 @@ import time
 import torch
 import trainrun
 import trainrun.torch as hvd
+from horovod_objects import objects, refused  # beside this file
 from trainrun.torch.horovod import _place
 
 torch.set_num_threads(1)
@@ -36,15 +36,6 @@ def equal(got, wanted, what):
         got, wanted = torch.view_as_real(got), torch.view_as_real(wanted)
     bound = FLOATS.get(got.dtype, 0)
     assert torch.allclose(got.double(), wanted.double(), rtol=bound, atol=bound), f"{what}: {got} instead of {wanted}"
-
-
-def refused(kind, words, function):
-    try:
-        function()
-    except kind as error:
-        assert words in str(error), f"{words!r} is not in {str(error)!r}"
-        return
-    raise AssertionError(f"nothing was raised instead of {words!r}")
 
 
 def reduced(inputs, op, before=1.0, after=1.0):
@@ -256,33 +247,6 @@ def gradients():
     rows = torch.arange(1, size + 1, dtype=torch.float64).view(-1, 1).expand(size, 2).contiguous()
     equal(slope(lambda x: hvd.reducescatter(x, op=hvd.Average), size, 2), rows, "of a reducescatter")
     equal(slope(lambda x: hvd.reducescatter(x, op=hvd.Sum), size, 2), rows * size, "of a reducescatter's sum")
-
-
-def objects():
-    import numpy
-    rank, size = hvd.rank(), hvd.size()
-
-    def thing(of):
-        return {"rank": of, 3: [1.5, None, True, "ü" * of], "bytes": b"\0\1" * of, "set": {1, of}, ("a", of): (of, [of]),
-                "tensor": torch.arange(of + 1), "none": torch.empty(0, 2), "number": numpy.float32(of), "big": 1 << 100,
-                "array": numpy.arange(6, dtype=">u2").reshape(2, 3) + of, "words": numpy.array(["a", "bc"]), "options": argparse.Namespace(of=[of])}
-
-    def same(a, b):
-        assert type(a) is type(b) and (not isinstance(a, dict) or a.keys() == b.keys()), (a, b)
-        if isinstance(a, dict):
-            [same(a[key], b[key]) for key in a]
-        elif isinstance(a, (torch.Tensor, numpy.ndarray)):
-            assert a.dtype == b.dtype and a.shape == b.shape and (a == b).all(), (a, b)
-        else:
-            assert a == b, (a, b)
-
-    for of, got in enumerate(hvd.allgather_object(thing(rank))):
-        same(got, thing(of))
-        same(hvd.broadcast_object(thing(rank) if rank == of else None, of), thing(of))
-    # All hear of it, so that none takes the next operation for this one.
-    refused(trainrun.Unsupported, "is a builtins.object, which cannot", lambda: hvd.broadcast_object(0 if rank else object(), 0))
-    assert hvd.broadcast_object(7 - rank, 0) == 7 and hvd.allgather_object(None) == [None] * size
-    refused(trainrun.Unsupported, "the object['f'] is a builtins.function, which cannot travel", lambda: hvd.allgather_object({"f": objects}))
 
 
 def parameters():

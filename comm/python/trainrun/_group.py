@@ -18,7 +18,7 @@ def pinned(buffer, writable=True):
     except TypeError:
         raise TypeError(f"a {type(buffer).__name__} has no memory of numbers; try: numpy.array(...) or array.array('f', ...)") from None
     if not view.c_contiguous:
-        raise ValueError("the buffer is not contiguous")
+        raise ValueError("the buffer is not contiguous, in the order of C")
     letter = view.format.lstrip("@=<")
     kind = "f" if letter in "efd" else "u" if letter in "Bc" else "i" if letter in "bilq" else letter
     dtype = _KINDS.get((kind, view.itemsize))

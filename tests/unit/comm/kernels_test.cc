@@ -33,6 +33,14 @@ double small_value(trc_dtype dtype, std::mt19937& random) {
 
 }  // namespace
 
+TEST_CASE("what is true is 1 also where nobody else gives anything") {
+  const unsigned char in[] = {0, 1, 2, 255};
+  unsigned char out[4] = {};
+  const void* const from = in;
+  reduce_all({TRC_BOOL, TRC_MAX}, out, &from, 4);
+  CHECK(std::vector<int>(out, out + 4) == std::vector<int>{0, 1, 1, 1});
+}
+
 TEST_CASE("which operations there are on which types") {
   for (const auto dtype : all_types) {
     CHECK(size_of(dtype) > 0);

@@ -156,6 +156,21 @@ TEST_CASE("in a described world the launcher's word about a lost member counts, 
   }
 }
 
+TEST_CASE("in a world that goes on a member that fails is lost, and one that had left is not missed") {
+  Scene scene(2, {"a", "b"});
+  scene.join_all(2);
+  SUBCASE("it was there") {
+    scene.ask(0, Watch{10000});
+    scene.take(scene.table.failed({1}, {1}, "b", "exited with code 3"));
+    CHECK(describe(scene.only_a<Over>(0).verdict) == "rank 1 on b was lost: exited with code 3");
+  }
+  SUBCASE("it had left") {
+    scene.ask(1, Leave{});
+    scene.take(scene.table.failed({1}, {1}, "b", "exited with code 3"));
+    CHECK_FALSE(scene.table.verdict());
+  }
+}
+
 TEST_CASE("the first verdict stands, and words about another generation are ignored") {
   Scene scene(2, {"a", "b"});
   scene.join_all(2);

@@ -27,6 +27,7 @@ class TrainrunBackend(Backend):
         super().__init__(self._own, self._all)
         self._world, self._group_of_ranks, self._ranks, self._store, self._timeout = world, group, ranks, store, timeout
         self._barriers = 0
+        self._operations = 0  # of all ranks, begun here
 
     def getBackendName(self):
         return "trainrun"
@@ -40,6 +41,13 @@ class TrainrunBackend(Backend):
     supports_window = _supports_time_estimate = property(lambda _: False)
     supports_splitting = property(lambda _: True)
 
+    # Of TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares them between the ranks.
+    def _get_sequence_number_for_group(self):
+        return self._operations
+
+    def _set_sequence_number_for_group(self):
+        pass  # they begin with 0 everywhere
+
     def split(self, store, ranks, opts):
         if self._own not in ranks:  # nothing, but torch 2.15 crashes on None
             raise unsupported("split_group on a rank that is in none of the lists is not in the backend trainrun; try: new_group(ranks)")
@@ -49,6 +57,7 @@ class TrainrunBackend(Backend):
         return Plan(self._all)
 
     def _go(self, plan, result, opts=None):
+        self._operations += 1
         return Pending(self._group_of_ranks._group, plan, result, getattr(opts, "asyncOp", True))
 
     # Torch's default says nothing of the operation: so it is a sum.
@@ -224,7 +233,7 @@ class TrainrunBackend(Backend):
         for tensor in tensors:
             own, to = (plan.given(tensor), None) if kind == _work.SEND else (None, plan.got(tensor))
             plan.move(kind, own, to, tensor.numel(), other)
-        return self._go(plan, list(tensors))
+        return Pending(self._group_of_ranks._group, plan, list(tensors), True)
 
     def recv_anysource(self, _tensors, _tag=0):
         raise unsupported("recv from any rank is not in the backend trainrun: name the source")

@@ -1,4 +1,5 @@
 """What torch gets for an operation that was started."""
+import contextlib
 import threading
 
 import torch
@@ -10,7 +11,21 @@ from trainrun._library import Error, Invalid, Unsupported, timed_out
 _torchs = Work.is_completed
 _asked = threading.local()  # .answers: while _is_completed asks, the Pending that has heard it
 
-ends = []  # how the world has ended, as futures were told: torch keeps the words alone
+ends = []  # how the world has ended, as calls and futures were told: of a future torch keeps the words alone
+
+
+def _remember(error):
+    if isinstance(error, Error) and not isinstance(error, (Invalid, Unsupported)):
+        ends.append(error)
+
+
+@contextlib.contextmanager
+def _remembering():
+    try:
+        yield
+    except Error as error:
+        _remember(error)
+        raise
 
 
 class Pending(Work):
@@ -22,13 +37,16 @@ class Pending(Work):
         if asynchronous:
             self._started = _work.Started(group, plan.calls, plan, plan.finish)
         else:
-            _work.run(group, plan.calls)
+            with _remembering():
+                _work.run(group, plan.calls)
             plan.finish()
 
     def wait(self, timeout=None):
         """`timeout`: a timedelta; none, or not above 0: however long it takes. Raises what has become of it."""
         seconds = timeout.total_seconds() if timeout else 0
-        if self._started is not None and not self._started.wait(seconds if seconds > 0 else None):
+        with _remembering():
+            ended = self._started is None or self._started.wait(seconds if seconds > 0 else None)
+        if not ended:
             raise timed_out(f"the operation has not ended within {seconds:g} s; it goes on")
         return True
 
@@ -56,8 +74,7 @@ class Pending(Work):
             def value(future):
                 error = future.value()
                 if error is not None:
-                    if isinstance(error, Error) and not isinstance(error, (Invalid, Unsupported)):
-                        ends.append(error)
+                    _remember(error)
                     raise error
                 return result
             self._future = ended.then(value)

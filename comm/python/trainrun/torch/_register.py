@@ -11,6 +11,7 @@ from trainrun.torch._foreign import unsupported
 from trainrun.torch.horovod import _place
 
 _world = None
+_wrapped = []  # what torch's wrapper for TORCH_DISTRIBUTED_DEBUG=DETAIL holds in C++ alone: their Python would go
 
 
 def world():
@@ -52,8 +53,13 @@ def _create(options, *_):
     rank, size, ranks = options.group_rank, options.group_size, list(options.global_ranks_in_group)
     if _world is None or not ranks:
         world = _join(rank, size, options.timeout)
-        return TrainrunBackend(world, world, range(size), options.store, options.timeout)
-    return group_of(_world, ranks, options.store, options.timeout)
+        _wrapped.clear()
+        backend = TrainrunBackend(world, world, range(size), options.store, options.timeout)
+    else:
+        backend = group_of(_world, ranks, options.store, options.timeout)
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        _wrapped.append(backend)
+    return backend
 
 
 def failure():
