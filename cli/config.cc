@@ -315,6 +315,9 @@ Result<Request> read(const Inputs& inputs) {
   if (!settings->has(Option::hosts_from) && resolved->hosts_origin == "default") {
     if (auto note = note_on_lost_list(inputs.environment)) out.notes.push_back(std::move(*note));
   }
+  if (!*call && !settings->has(Option::timeout) && !variable(inputs.environment, "MPIEXEC_TIMEOUT").empty())
+    out.notes.emplace_back(
+        "MPIEXEC_TIMEOUT counts for command lines of mpirun and mpiexec: write --timeout TIME here");
   for (auto& note : notes_on_idle_flags(*settings, resolved->job.elastic))
     out.notes.push_back(std::move(note));
   // Not what --print-config shows: it is to be a file that means the same elsewhere.

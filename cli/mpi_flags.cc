@@ -56,7 +56,7 @@ std::vector<MpiFlag> rows() {
   using enum Option;
   std::vector<MpiFlag> all = {
       // How many, where
-      works({"--np", "--n", "-n", "-c"}, both, one, np),
+      reads({"--np", "--n", "-n", "-c"}, both, one, How::ranks),
       works({"--host", "-H", "--hosts", "--hostlist", "--machines"}, both, one, host),
       works({"--hostfile", "--machinefile", "--default-hostfile", "-f"}, both, one, hostfile),
       works({"--ppn", "--npernode", "--perhost", "-N"}, both, one, ppn),

@@ -27,6 +27,7 @@ enum class Fate : std::uint8_t {
 // What a value is translated by.
 enum class How : std::uint8_t {
   none,
+  ranks,         // their number; Open MPI's 0 is as many as there are slots
   bind_to,       // --bind-to WHAT[:QUALIFIERS]
   map_by,        // --map-by WHAT[:QUALIFIERS]
   rank_by,       // --rank-by WHAT[:QUALIFIERS]

@@ -46,6 +46,8 @@ class Reader {
  private:
   Result<void> read_it() {
     switch (row_.how) {
+      case How::ranks:
+        return value_ == "0" && ways_ == Ways::open_mpi ? Result<void>() : put(Option::np, value_);
       case How::bind_to:
         return bind_to();
       case How::map_by:

@@ -20,10 +20,10 @@ void note_launchers(const JobSpec& job, const core::Placement& placed, std::vect
     for (const auto& seat : placed.seats)
       if (seat.program == part) most = std::max(most, ++on[seat.host]);
     if (most > 1)
-      notes.push_back(fmt::format(
-          "{} starts ranks by itself, and {} of it start on one host: each will train alone (try: "
-          "trainrun -np N and the script, without {}; or --ppn 1, for one {} a host)",
-          launcher, most, launcher, launcher));
+      notes.push_back(
+          fmt::format("{} starts ranks by itself, and {} of it start on one host: each {} train alone (try: "
+                      "trainrun -np N and the script, without {}; or --ppn 1, for one {} a host)",
+                      launcher, most, launcher == "accelerate" ? "may" : "will", launcher, launcher));
   }
 }
 

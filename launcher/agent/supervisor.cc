@@ -378,8 +378,13 @@ std::vector<wire::Problem> problems_of(const wire::OpenJob& order) {
       problems.push_back({wire::Problem::Kind::directory, directory, error != 0 ? error : errno});
     } else if (i < order.programs.size()) {
       const auto found = io::find_program(order.programs[i], path, directory);
+      const bool relative = order.programs[i].find('/') != std::string::npos;
       if (found.error != 0)
-        problems.push_back({wire::Problem::Kind::program, order.programs[i], found.error});
+        problems.push_back(
+            {wire::Problem::Kind::program,
+             relative ? (std::filesystem::path(directory) / order.programs[i]).lexically_normal().string()
+                      : order.programs[i],
+             found.error});
       const auto script = i < order.scripts.size() ? order.scripts[i] : std::string();
       const auto file = (std::filesystem::path(directory) / script).lexically_normal().string();
       if (found.error == 0 && !script.empty() && ::access(file.c_str(), R_OK) != 0)

@@ -105,6 +105,9 @@ TEST_CASE("variables of mpiexec that have an option are obeyed as that") {
   CHECK(job.timeout == seconds(7));
   CHECK(job.network_interface == "eth1");
   CHECK(shown(job_of(world, {"/bin/true"})) == "node1:1 node2:1 np 2");
+  auto own = with_files("trainrun", {{"MPIEXEC_TIMEOUT", "7"}});
+  CHECK(notes_of(own, {"-np", "1", "/bin/true"}).find("write --timeout TIME here") != std::string::npos);
+  CHECK(notes_of(own, {"-np", "1", "--timeout", "9", "/bin/true"}).empty());
   auto open_mpi = with_files("mpirun", {{"MPIEXEC_TIMEOUT", "7"}, {"HYDRA_HOST_FILE", "/home/u/plain"}});
   job = job_of(open_mpi, {"-np", "1", "/bin/true"});
   CHECK(job.timeout == seconds(7));
@@ -157,9 +160,10 @@ TEST_CASE("mpirun obeys the user's own file of parameters too, beneath the envir
   CHECK(notes_of(world, {"-np", "1", "/bin/true"}).empty());
 }
 
-TEST_CASE("--timeout 0 is none") {
+TEST_CASE("--timeout 0 is none, and -np 0 of Open MPI's is a rank a slot") {
   auto world = with_files("mpirun");
   CHECK_FALSE(job_of(world, {"-np", "1", "--timeout", "0", "/bin/true"}).timeout.has_value());
+  CHECK(shown(job_of(world, {"-np", "0", "-host", "a:2,b", "/bin/true"})) == "a:2 b:1 np 3");
 }
 
 TEST_CASE("in an allocation Open MPI's default host file is not read") {

@@ -9,6 +9,7 @@ import atexit
 import ctypes
 import os
 import re
+import sys
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -95,8 +96,10 @@ class Membership:
         # torch asks it in later worlds too, and does not keep what is written in Python alive.
         self._store = Store(lambda: self.world._alive()) if "TRAINRUN_RENDEZVOUS" in os.environ else dist.HashStore()
         timeout = timedelta(seconds=self._op_timeout) if self._op_timeout else None
+        hook = sys.excepthook
         dist.init_process_group(self._backend, store=self._store, rank=rank, world_size=self.world.size, timeout=timeout,
                                 enable_reconfigure=True)
+        sys.excepthook = hook  # torch's would put this number before each line of an exception, as if it were the rank
         if not dist._supports_reconfigure():
             raise _foreign.unsupported(f"the backend {self._backend!r} of this torch cannot form a group anew; {_probe.INSTEAD}")
         self._listens = sorted(_sockets.listeners() - before)
