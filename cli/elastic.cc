@@ -323,7 +323,7 @@ Result<Sizes> choose_sizes(const Settings& settings, const SizeFacts& facts) {
       return out;
     }
   }
-  if (out.max != 0 && !facts.discovers) {
+  if (out.max != 0 && out.max < unbounded_ranks && !facts.discovers) {
     take(out.max, out.max_origin, "as --max-np says");
   } else if (facts.discovers && out.max > out.min) {
     out.np = out.min;

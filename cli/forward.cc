@@ -113,6 +113,16 @@ Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& part
   auto forwarded =
       core::forward_environment(inputs.environment, policy, this_host_alone, exports(for_all, notes), *file);
   job.env = std::move(forwarded.env);
+  // What horovodrun passes on without being told is all but these.
+  const auto* const all = settings.get(Option::env);
+  if (all != nullptr && all->origin == "as horovodrun does" && !this_host_alone)
+    std::erase_if(job.env, [&](const EnvVar& var) {
+      return core::names_devices(var.first) &&
+             std::none_of(for_all.begin(), for_all.end(), [&](const Setting& one) {
+               return one.option == Option::export_name &&
+                      one.value.substr(0, one.value.find('=')) == var.first;
+             });
+    });
   job.not_forwarded = std::move(forwarded.left_behind);
   job.inherit_all = this_host_alone && policy != EnvPolicy::none;
   say_missing(forwarded.missing, for_all, notes);

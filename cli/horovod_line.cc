@@ -135,6 +135,7 @@ class Reader {
   Result<void> finish() {
     if (auto ok = read_config(); !ok) return ok;
     const bool tunes = value("HOROVOD_AUTOTUNE") == "1", has_timeline = !value("HOROVOD_TIMELINE").empty();
+    obey_rather_than_environment();
     for (const auto& [variable, setting] : variables_) {
       // As horovodrun does: without --autotune, or a timeline, what belongs to it says nothing.
       if (variable.starts_with("HOROVOD_AUTOTUNE") && !tunes) continue;
@@ -145,15 +146,30 @@ class Reader {
       put(Option::network_interface, networks_.front().value, networks_.front().origin);
       std::vector<std::string> names;
       for (const auto& network : networks_) names.push_back(network.value);
-      if (names.size() > 1)
+      if (names.size() > 1 || is_set("NCCL_SOCKET_IFNAME"))
         put(Option::export_name, fmt::format("NCCL_SOCKET_IFNAME={}", fmt::join(names, ",")),
             networks_.front().origin);
+      for (const std::string variable : {"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME"})
+        if (is_set(variable))
+          put(Option::export_name, variable + "=" + networks_.front().value, networks_.front().origin);
     }
     add_defaults();
     return read_environment();
   }
 
  private:
+  [[nodiscard]] bool is_set(std::string_view name) const {
+    return !cli::variable(inputs_.environment, name).empty();
+  }
+
+  // Variables that are left over from another run choose no other controller than the line does.
+  void obey_rather_than_environment() {
+    if (value("HOROVOD_CONTROLLER") == "mpi") return;
+    for (const std::string name : {"HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS"})
+      if (is_set(name))
+        variables_.insert_or_assign(name, Setting{Option::export_name, "gloo", "as horovodrun does"});
+  }
+
   // As horovodrun's argparse does, in its words.
   Result<void> choose(const HorovodFlag& row, const std::string& spelled) {
     const bool controller = row.option == Option::compat || row.how == HorovodHow::mpi;
@@ -176,9 +192,9 @@ class Reader {
     for (const auto& [name, option] : all) {
       auto seconds = variable(inputs_.environment, name);
       if (seconds.empty() || given(option)) continue;
+      if (seconds == "0") continue;
       if (parse_unsigned<std::uint32_t>(seconds).value_or(0) == 0)
-        return fail(Code::config,
-                    fmt::format("{}: {} is not a number of seconds above zero", name, quoted(seconds, 40)),
+        return fail(Code::config, fmt::format("{}: {} is not a number of seconds", name, quoted(seconds, 40)),
                     fmt::format("unset it, or write {} SECONDS", info(option).name));
       out_.line.environment.push_back({option, std::move(seconds), std::string(name)});
     }

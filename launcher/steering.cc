@@ -101,8 +101,11 @@ Steering::Steering(io::Loop& loop, const JobSpec& job, Controller& controller, S
   if (job.elastic.discovery.kind != DiscoveryKind::none) {
     discovery_ = std::make_unique<Discovery>(
         loop, job.elastic.discovery,
-        Discovery::Context{job.id, job.world_size(), job.elastic.min_np, job.elastic.max_np,
-                           transport::is_this_machine, core::shown_command(job.elastic.discovery.source)},
+        Discovery::Context{
+            job.id, job.world_size(), job.elastic.min_np, job.elastic.max_np,
+            // To Horovod localhost and 127.0.0.1 are two hosts.
+            job.compat == Compat::horovod ? hosts::IsThisMachine() : transport::is_this_machine,
+            core::shown_command(job.elastic.discovery.source)},
         std::move(surroundings.environment),
         Discovery::Handlers{
             [this](const HostSet& hosts) { controller_.event(core::HostsDiscovered{hosts.hosts}); },

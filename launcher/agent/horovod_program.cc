@@ -44,6 +44,16 @@ std::vector<std::string> files_of(std::string module, const std::vector<std::str
   return files;
 }
 
+// What `python -m MODULE` or `python DIRECTORY` runs of a package.
+std::vector<std::string> mains_of(const std::string& module, const std::vector<std::string>& tops) {
+  std::vector<std::string> files;
+  for (auto path : tops) {
+    for (const auto& part : cut(module, ".")) path += "/" + part;
+    if (auto file = path + "/__main__.py"; is_file(file)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
 // How sure it is that a program uses Horovod. `named`: some of its text has the word or chooses modules while
 // it runs, or a shell's script alone knows what runs.
 enum class Use : std::uint8_t { none, named, imported };
@@ -68,6 +78,17 @@ Use use_by(Source first, const std::vector<std::string>& tops) {
   return use;
 }
 
+bool is_python(const std::string& word) { return name_of(word).starts_with("python"); }
+
+// The place of what the Python at `i` of these words runs; 0: something for its -m or -c, or nothing.
+std::size_t script_behind(const std::vector<std::string>& words, std::size_t i) {
+  for (++i; i < words.size() && words[i].starts_with('-'); ++i) {
+    if (words[i] == "-m" || words[i] == "-c") return 0;
+    if (words[i] == "-W" || words[i] == "-X") ++i;
+  }
+  return i < words.size() ? i : 0;
+}
+
 bool is_python_script(const std::string& file) {
   if (file.ends_with(".py")) return is_file(file);
   const auto line = first_line(file);
@@ -89,8 +110,7 @@ bool links_horovod(const std::string& file) {
 
 // A shell's words that start a Python, and nothing that could be looked at.
 bool hides_a_script(const std::vector<std::string>& words, const std::string& directory) {
-  const auto starts_python = [](const std::string& word) { return name_of(word).starts_with("python"); };
-  return std::any_of(words.begin(), words.end(), starts_python) &&
+  return std::any_of(words.begin(), words.end(), is_python) &&
          std::none_of(words.begin(), words.end(), [&](const std::string& word) {
            return word == "-m" || word == "-c" ||
                   is_python_script(word.starts_with('/') ? word : directory + "/" + word);
@@ -105,10 +125,17 @@ class Reader {
   // The first of a command's words that is a script of Python's or something for its -m or -c decides.
   [[nodiscard]] Use use(const std::vector<std::string>& words, int depth = 0) const {
     auto best = Use::none;
+    std::size_t script = 0;
     for (std::size_t i = 0; i < std::min(words.size(), most_words); ++i) {
       const auto& word = words[i];
       if (is_launcher(word)) return Use::none;
       const auto path = word.starts_with('/') ? word : directory_ + "/" + word;
+      if (is_python(word)) {
+        script = script_behind(words, i);
+        if (depth > 0 && python_.empty()) python_ = word;
+      } else if (script > 0 && i == script) {
+        return std::max(best, by_script(path));
+      }
       const auto text = depth <= deepest_script ? text_for_shell(words, i, "", directory_) : std::nullopt;
       if (text) best = std::max(best, by_text(*text, depth));
       if (!text && i > 0 && words[i - 1] == "-c")
@@ -116,6 +143,8 @@ class Reader {
       if (i > 0 && words[i - 1] == "-m") {
         // numactl has a -m as well.
         for (const auto& file : files_of(word, tops(directory_), directory_))
+          best = std::max(best, by_file(file, directory_));
+        for (const auto& file : mains_of(word, tops(directory_)))
           best = std::max(best, by_file(file, directory_));
       }
       if (best == Use::imported) return best;
@@ -125,8 +154,16 @@ class Reader {
     }
     return best;
   }
+  // That a shell's text names, if it does.
+  [[nodiscard]] const std::string& python() const { return python_; }
 
  private:
+  // Of whatever name: a package's folder, an archive of modules, a text.
+  [[nodiscard]] Use by_script(const std::string& path) const {
+    if (const auto main = path + "/__main__.py"; is_file(main)) return by_file(main, path);
+    if (!is_file(path)) return Use::none;
+    return first_line(path).starts_with("PK") ? Use::named : by_file(path, folder_of(path));
+  }
   // Where the interpreter looks for modules, without what is installed with it.
   [[nodiscard]] std::vector<std::string> tops(const std::string& first) const {
     std::vector<std::string> all{first};
@@ -146,6 +183,7 @@ class Reader {
 
   const std::string& directory_;
   const std::vector<std::string> paths_;
+  mutable std::string python_;
 };
 
 // A Horovod that is installed with this interpreter: whether it has Gloo, or nothing.
@@ -182,9 +220,10 @@ bool uses_horovod(const std::vector<std::string>& words, const std::string& dire
   const Reader reader(directory, env);
   const auto use = reader.use(all);
   if (use == Use::none) return false;
-  const bool is_python = name_of(program.path).starts_with("python");
-  if (use == Use::imported) return !is_python || installed_with(program.path, env) != Installed::mpi_alone;
-  const auto python = is_python ? program : io::find_program("python3", path, directory);
+  const bool by_python = is_python(program.path);
+  if (use == Use::imported) return !by_python || installed_with(program.path, env) != Installed::mpi_alone;
+  const auto named = reader.python().empty() ? std::string("python3") : reader.python();
+  const auto python = by_python ? program : io::find_program(named, path, directory);
   return python.error == 0 && installed_with(python.path, env) == Installed::with_gloo;
 }
 

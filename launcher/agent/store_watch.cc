@@ -17,6 +17,7 @@ namespace {
 
 // A script that is short has loaded PyTorch within seconds, and may be done before ten have passed.
 constexpr Duration quick_pause = seconds(1), pause = seconds(10), long_pause = seconds(30);
+constexpr Duration too_long = seconds(20);  // without a connection to any rank, for the ranks of a group
 constexpr int quick_looks = 10, looks_of_minutes = 21;
 constexpr int most_looks = 79;  // half an hour, after which PyTorch gives up by itself
 constexpr std::size_t most_of_maps = 4u << 20, most_of_environment = 4u << 20, most_ports = 16;
@@ -41,6 +42,18 @@ bool is_told_of_cpu(pid_t process) {
   return text.find("ACCELERATE_USE_CPU=") != std::string::npos;
 }
 
+std::set<std::uint64_t> sockets_of_all(const std::vector<pid_t>& processes) {
+  std::set<std::uint64_t> inodes;
+  for (const auto process : processes) inodes.merge(sockets_of(std::to_string(process)));
+  return inodes;
+}
+
+std::vector<pid_t> processes_of(pid_t leader, const ProcessTree& tree) {
+  auto processes = tree.descendants(leader);
+  processes.insert(processes.begin(), leader);
+  return processes;
+}
+
 std::vector<std::uint16_t> some(const std::set<std::uint16_t>& ports) {
   std::vector<std::uint16_t> out(ports.begin(), ports.end());
   out.resize(std::min(out.size(), most_ports));
@@ -61,12 +74,15 @@ StoreWatch::StoreWatch(io::Loop& loop, io::FrameStream& link,
 
 void StoreWatch::ordered(const wire::Start& order) {
   const auto port = parse_unsigned<std::uint16_t>(wire::value_of(order.env, "MASTER_PORT"));
-  const bool alone = wire::value_of(order.env, "WORLD_SIZE") == "1";
+  const auto size = parse_unsigned<std::uint32_t>(wire::value_of(order.env, "WORLD_SIZE")).value_or(0);
+  const bool alone = size == 1;
   const bool ours = wire::value_of(order.env, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   if (!port || *port == 0 || alone || ours) return;
   if (std::exchange(generation_, order.generation) != order.generation) {
     for (auto* const some : {&expected_, &loaded_, &ours_, &met_, &hosts_, &unasking_}) some->clear();
-    traces_ = false;
+    traces_ = host_is_known_ = false;
+    idle_since_.reset();
+    size_ = size;
     looks_ = 0;
     last_known_ = {};
     port_ = *port;
@@ -80,8 +96,7 @@ void StoreWatch::ordered(const wire::Start& order) {
 void StoreWatch::look_at(const Supervisor::Leader& rank, const ProcessTree& tree,
                          const std::vector<TcpSocket>& sockets, wire::StoreSeen& seen) {
   const auto worker = rank.worker;
-  auto processes = tree.descendants(rank.pid);
-  processes.insert(processes.begin(), rank.pid);
+  const auto processes = processes_of(rank.pid, tree);
   if (!ours_.contains(worker)) {
     // A script may load ours long after PyTorch.
     const auto [torch, ours] = libraries_of(processes);
@@ -90,9 +105,7 @@ void StoreWatch::look_at(const Supervisor::Leader& rank, const ProcessTree& tree
   }
   if (!loaded_.contains(worker)) return seen.away.push_back(worker);
   if (unasking_.contains(worker) && !is_told_of_cpu(rank.pid)) seen.unasked = true;
-  std::set<std::uint64_t> inodes;
-  for (const auto process : processes) inodes.merge(sockets_of(std::to_string(process)));
-  const auto ports = ports_of(sockets, inodes, port_);
+  const auto ports = ports_of(sockets, sockets_of_all(processes), port_);
   if (ports.hosts) hosts_.insert(worker);
   if (ports.meets) {
     met_.insert(worker);
@@ -102,6 +115,26 @@ void StoreWatch::look_at(const Supervisor::Leader& rank, const ProcessTree& tree
   seen.apart.push_back(worker);
   if (!ports.listens.empty() || !ports.reaches.empty())
     seen.others.push_back({worker, some(ports.listens), some(ports.reaches)});
+}
+
+// Ranks of NCCL connect later than in init_process_group, so of GPUs nothing follows.
+void StoreWatch::look_at_host(const ProcessTree& tree, const std::vector<TcpSocket>& sockets) {
+  const auto all = ranks_here_();
+  const auto host =
+      std::find_if(all.begin(), all.end(), [this](const auto& rank) { return hosts_.contains(rank.worker); });
+  host_is_known_ = host == all.end() || has_accelerator();
+  if (host_is_known_) return;
+  const auto ports = ports_of(sockets, sockets_of_all(processes_of(host->pid, tree)), port_);
+  host_is_known_ = !ports.listens.empty() || !ports.reaches.empty();
+  if (host_is_known_ || ports.clients < size_) return idle_since_.reset();
+  const auto now = io::Loop::now();
+  if (!idle_since_) idle_since_ = now;
+  if (now - *idle_since_ < too_long) return;
+  host_is_known_ = true;
+  link_.send(wire::Note{fmt::format(
+      "all {} ranks have come to MASTER_PORT {} and have waited there for {}, as for more than there are "
+      "(try: leave WORLD_SIZE as it is set)",
+      size_, port_, format_duration(now - *idle_since_))});
 }
 
 void StoreWatch::look() {
@@ -118,7 +151,9 @@ void StoreWatch::look() {
   const auto known = std::tuple(loaded_.size(), ours_.size(), met_.size(), seen.others.size(), traces_);
   // The launcher counts by tens of seconds, and need not hear each second that nothing is new.
   if (std::exchange(last_known_, known) != known || looks_ >= quick_looks) link_.send(seen);
-  if (const auto wait = next_look(looks_, met_.size() == expected_.size(), !loaded_.empty()))
+  if (!hosts_.empty() && !host_is_known_) look_at_host(tree, sockets);
+  const bool settled = met_.size() == expected_.size() && (hosts_.empty() || host_is_known_);
+  if (const auto wait = next_look(looks_, settled, !loaded_.empty()))
     timer_.arm(io::Loop::now() + *wait, [this] { look(); });
 }
 

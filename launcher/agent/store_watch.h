@@ -2,6 +2,9 @@
 // port is theirs and we see no byte of it: the kernel's table of connections tells, looked at every second,
 // then every ten and every thirty, until all have met, or for half an hour; for two minutes where no rank has
 // loaded PyTorch. Who is quick may meet between two looks, and leaves traces.
+//
+// Where all have met and rank 0 still has no connection but those of the store, they wait in
+// init_process_group for more ranks than there are: the script has set WORLD_SIZE.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +40,19 @@ class StoreWatch {
   void look();
   void look_at(const Supervisor::Leader& rank, const ProcessTree& tree, const std::vector<TcpSocket>& sockets,
                wire::StoreSeen& seen);
+  void look_at_host(const ProcessTree& tree, const std::vector<TcpSocket>& sockets);
 
   io::FrameStream& link_;
   std::function<std::vector<Supervisor::Leader>()> ranks_here_;
   Generation generation_{};
   std::uint16_t port_ = 0;
+  std::size_t size_ = 0;  // of the world
   std::set<WorkerId> expected_, loaded_, met_, hosts_;
   std::set<WorkerId> ours_;  // have loaded trainrun's library: hvd.init() of trainrun.torch needs no store
   std::set<WorkerId> unasking_;  // whose script leaves it unasked to use the CPU
   bool traces_ = false;
+  std::optional<Instant> idle_since_;  // all have met, and rank 0 is connected to nobody
+  bool host_is_known_ = false;         // it is connected to others as well, or all was said
   int looks_ = 0;
   std::tuple<std::size_t, std::size_t, std::size_t, std::size_t, bool> last_known_{};
   io::Timer timer_;

@@ -67,6 +67,8 @@ TcpPorts ports_of(const std::vector<TcpSocket>& sockets, const std::set<std::uin
     if (socket.inode == 0 || !inodes.contains(socket.inode)) continue;
     if (socket.state == State::listening) {
       found.listens.insert(socket.local);
+    } else if (socket.state == State::established && socket.local == port) {
+      ++found.clients;
     } else if (socket.state == State::established) {
       found.reaches.insert(socket.remote);
     }

@@ -1,6 +1,7 @@
 // The kernel's table of TCP connections, /proc/net/tcp and tcp6, of which anybody sees all ports.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string_view>
@@ -26,8 +27,9 @@ bool leaves_traces(const std::vector<TcpSocket>& sockets, std::uint16_t port);
 
 // What a process with these inodes has to do with `port`, and with which others.
 struct TcpPorts {
-  bool hosts = false;  // listens on it
-  bool meets = false;  // that, or is connected to it
+  bool hosts = false;       // listens on it
+  bool meets = false;       // that, or is connected to it
+  std::size_t clients = 0;  // connections to it, of others and its own
   std::set<std::uint16_t> listens, reaches;
 };
 TcpPorts ports_of(const std::vector<TcpSocket>& sockets, const std::set<std::uint64_t>& inodes,

@@ -141,6 +141,8 @@ int order_of(const EnvVar& var) {
 
 }  // namespace
 
+bool names_devices(std::string_view variable) { return in(devices, variable); }
+
 bool is_secret_name(std::string_view name) {
   std::string upper(name);
   for (auto& c : upper) {

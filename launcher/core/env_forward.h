@@ -36,6 +36,9 @@ ForwardedEnv forward_environment(const std::vector<EnvVar>& mine, EnvPolicy poli
                                  const std::vector<std::string>& exports,
                                  const std::vector<EnvVar>& env_file);
 
+// Of lists of devices, whose numbers mean others on other hosts: CUDA_VISIBLE_DEVICES and its like.
+bool names_devices(std::string_view variable);
+
 // Whether the value is a credential, to judge by the name: API_KEY, HF_TOKEN, AWS_..., but not
 // TOKENIZERS_PARALLELISM.
 bool is_secret_name(std::string_view name);

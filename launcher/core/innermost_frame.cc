@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -32,21 +33,44 @@ std::string_view name_in(std::string_view line) {
   return line.starts_with("    ") && line.ends_with(")") ? trim(line) : std::string_view{};
 }
 
+// Of gdb: the library of a frame without a name.
+std::string_view library_in(std::string_view line) {
+  const auto from = line.find(" from ");
+  if (!line.starts_with("#") || from == line.npos) return {};
+  const auto library = line.substr(std::max(line.rfind('/') + 1, from + 6));
+  return library.starts_with("libc.so") || library.starts_with("libpthread") ? std::string_view{} : library;
+}
+
+// What every thread is in that waits for another tells nothing; who called it does.
+bool is_a_lock(std::string_view name) {
+  constexpr std::string_view parts[] = {"futex",     "pthread_cond", "condition_variable", "sem_wait",
+                                        "sem_timed", "sem_clock",    "lll_lock",           "mutex_lock"};
+  return std::any_of(std::begin(parts), std::end(parts),
+                     [&](std::string_view part) { return name.find(part) != name.npos; });
+}
+
 }  // namespace
 
 InnermostFrame innermost_frame(std::string_view stack) {
   InnermostFrame found;
-  bool in_main = false;
+  bool in_main = false, locked = false;
+  std::string lock;
   for (const auto line : split(stack, '\n')) {
     if (line.starts_with("kernel, thread ")) break;
     if (line.starts_with("Thread ") && std::exchange(in_main, true)) break;
     const auto name = name_in(line);
+    if (name.empty() && locked && found.name.empty()) found.name = library_in(line).substr(0, longest_name);
     if (name.empty()) continue;
     found.seen = true;
-    if (found.name.empty()) found.name = name.substr(0, longest_name);
+    if (is_a_lock(name)) {
+      if (!std::exchange(locked, true)) lock = name.substr(0, longest_name);
+    } else if (found.name.empty()) {
+      found.name = name.substr(0, longest_name);
+    }
     // The outermost is what the program has called; MPI may call itself.
     if (auto mpi = mpi_function(name); !mpi.empty()) found.mpi = std::move(mpi);
   }
+  if (found.name.empty()) found.name = std::move(lock);
   return found;
 }
 

@@ -8,7 +8,8 @@ namespace trainrun::core {
 
 struct InnermostFrame {
   std::string mpi{};   // the MPI function that the program has called: "MPI_Recv"
-  std::string name{};  // else, of the frames that have a name: "wait (threading.py:320)"
+  std::string name{};  // else, of the frames that have a name: "wait (threading.py:320)"; of those in a lock
+                       // who called that, or its library
   bool seen = false;   // the stack holds frames of the program at all
 };
 

@@ -3,6 +3,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import unittest
 
 import harness
@@ -55,6 +56,12 @@ class TorchStore(SshTest):
                           r"rank 1 on node2 and rank 2 on node2",
             r"trainrun: not at MASTER_PORT \d+: rank 1 on node2 listens on port 29611; rank 2 on node2 is "
             r"connected to port 29611 \(try: ")
+
+    def test_ranks_that_wait_for_more_than_there_are_are_told(self):
+        job = self.start(*RANK_0, "-H", "node1:1,node2:1", PYTHON, WORKER, "more", 4)
+        job.wait_for(r"all 2 ranks have come to MASTER_PORT \d+ and have waited there for .*leave WORLD_SIZE", "err", timeout=LONG)
+        job.signal(signal.SIGTERM)
+        self.assertEqual(job.wait(LONG).err.count("have waited there"), 1)
 
     def opened_once_told(self, job, gate, size, *told):
         """The job's ranks meet when the gate opens, after all of this was said."""

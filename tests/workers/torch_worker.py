@@ -7,6 +7,7 @@ elsewhere PORT FILE   all but rank 0 use a store of their own at PORT until ther
 first          each takes itself for the first of a world of one, for four seconds
 alone          computes for four seconds, and meets nobody
 library FILE   the same, with this library
+more N         takes the world to be of so many ranks
 """
 import ctypes
 import os
@@ -53,6 +54,8 @@ def main(command, *words):
         ctypes.CDLL(words[0])
     if command in ("alone", "library"):
         return compute(4)
+    if command == "more":
+        os.environ["WORLD_SIZE"] = words[0]
     rank, size = meet()
     if command == "first":
         compute(4)

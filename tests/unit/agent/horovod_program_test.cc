@@ -48,6 +48,23 @@ TEST_CASE("modules that are imported in a line with others, over several lines, 
         Words{"a.b"});
 }
 
+TEST_CASE("a package, a folder, an archive and a script of any name are looked at as Python runs them") {
+  const Folder folder;
+  folder.write("venv/bin/python3", "");
+  folder.write("trainer/__init__.py", "");
+  folder.write("trainer/__main__.py", "import horovod.torch as hvd\n");
+  folder.write("other/__main__.py", "import torch\n");
+  folder.write("train", "import horovod.torch as hvd\n");
+  CHECK(folder.is_horovod({"python3", "-m", "trainer"}));
+  CHECK(folder.is_horovod({"python3", "trainer"}));
+  CHECK(folder.is_horovod({"python3", "-u", "-W", "ignore", "train", "--lr", "1"}));
+  CHECK_FALSE(folder.is_horovod({"python3", "-m", "other"}));
+  CHECK_FALSE(folder.is_horovod({"python3", "other", "train"}));
+  folder.write("venv/lib/python3.11/site-packages/horovod/__init__.py", "");
+  folder.write("app.pyz", "PK\x03\x04");
+  CHECK(folder.is_horovod({"python3", "app.pyz"}));
+}
+
 TEST_CASE("a script of Horovod's is known by its imports") {
   const Folder folder;
   folder.write("venv/bin/python3", "");

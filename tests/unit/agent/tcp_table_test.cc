@@ -28,6 +28,9 @@ TEST_CASE("a process has to do with the port if it is connected to it, or listen
   CHECK(sockets.size() == 6);
   CHECK(ports_of(sockets, {101, 103}, 29500).hosts);
   CHECK(ports_of(sockets, {101}, 29500).meets);
+  CHECK(ports_of(sockets, {101, 103}, 29500).clients == 1);
+  CHECK(ports_of(sockets, {101, 103}, 29500).reaches.empty());
+  CHECK(ports_of(sockets, {102}, 29500).clients == 0);
   CHECK(ports_of(sockets, {102}, 29500).meets);
   CHECK_FALSE(ports_of(sockets, {102}, 29500).hosts);
   CHECK_FALSE(ports_of(sockets, {103, 104}, 29500).meets);

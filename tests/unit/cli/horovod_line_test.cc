@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/horovod_flags.h"
+#include "cli/program.h"
 #include "tests/unit/cli/world.h"
 
 using namespace trainrun;
@@ -258,6 +259,33 @@ TEST_CASE("--check-build is answered by the Horovod of the program's Python") {
   CHECK(command({"-cb", "/venv/bin/python", "train.py"}).front() == "/venv/bin/python");
 }
 
+TEST_CASE("what the line says goes before variables that are left over from another run") {
+  auto world = called("horovodrun", {{"HOROVOD_CONTROLLER", "mpi"},
+                                     {"HOROVOD_CPU_OPERATIONS", "mpi"},
+                                     {"HOROVOD_GLOO_IFACE", "foo"},
+                                     {"NCCL_SOCKET_IFNAME", "foo"},
+                                     {"HOROVOD_START_TIMEOUT", "0"},
+                                     {"CUDA_VISIBLE_DEVICES", "7"}});
+  const auto told = [&](const Words& words, const char* name) {
+    return variable(job_of(world, words).env, name);
+  };
+  const Words plain{"-np", "1", "-H", "a", "./train"};
+  CHECK(told(plain, "HOROVOD_CONTROLLER") == "gloo");
+  CHECK(told(plain, "HOROVOD_CPU_OPERATIONS") == "gloo");
+  CHECK(told(plain, "NCCL_SOCKET_IFNAME") == "foo");
+  CHECK(told({"-np", "1", "--mpi", "-H", "a", "./train"}, "HOROVOD_CONTROLLER") == "mpi");
+  const Words network{"-np", "1", "-H", "a", "--network-interface", "ib0", "./train"};
+  CHECK(told(network, "HOROVOD_GLOO_IFACE") == "ib0");
+  CHECK(told(network, "NCCL_SOCKET_IFNAME") == "ib0");
+  CHECK(told(plain, "CUDA_VISIBLE_DEVICES").empty());  // its numbers are others there
+  CHECK(told({"-np", "1", "-H", "a", "-x", "CUDA_VISIBLE_DEVICES", "./train"}, "CUDA_VISIBLE_DEVICES") ==
+        "7");
+}
+
+TEST_CASE("without -np and hosts an elastic job has as many ranks as it needs") {
+  CHECK(job({"--min-np", "2", "./train"}).world_size() == 2);
+}
+
 TEST_CASE("variables that stand for time-outs hold where no flag does, and a bad one is named") {
   const auto world = [](const char* name, const char* value) {
     return called("horovodrun", {{name, value}});
@@ -270,7 +298,7 @@ TEST_CASE("variables that stand for time-outs hold where no flag does, and a bad
   CHECK(job_of(waits, {"-np", "2", "--min-np", "1", "-H", "a:2", "--elastic-timeout", "8", "./train"})
             .elastic.timeout == seconds(8));
   for (const char* name : {"HOROVOD_START_TIMEOUT", "HOROVOD_ELASTIC_TIMEOUT"}) {
-    for (const char* bad : {"soon", "90s", "-1", "0", "1.5"}) {
+    for (const char* bad : {"soon", "90s", "-1", "1.5"}) {
       auto wrong = world(name, bad);
       CHECK(error_of(wrong, {"-np", "1", "./train"}).find(std::string(name) + ": '" + bad + "' is not ") ==
             0);

@@ -32,6 +32,19 @@ TEST_SUITE("innermost frame") {
               .name == "wait (threading.py:320)");
   }
 
+  TEST_CASE("of a thread that waits for another who called the lock, or its library") {
+    const std::string waits =
+        "#0 __futex_abstimed_wait_common64 from /lib/libc.so.6\n#1 ?? from /lib/libc.so.6\n#2 "
+        "___pthread_cond_wait from "
+        "/lib/libc.so.6\n";
+    CHECK(innermost_frame(waits + "#2 std::condition_variable::wait from /lib/libstdc++.so.6\n"
+                                  "#3 ?? from /opt/torch/lib/libtorch_cpu.so\n#4 main at a.c:3\n")
+              .name == "libtorch_cpu.so");
+    CHECK(innermost_frame(waits + "#2 PyThread_acquire_lock_timed\n#3 main at a.c:3\n").name ==
+          "PyThread_acquire_lock_timed");
+    CHECK(innermost_frame(waits).name == "__futex_abstimed_wait_common64");
+  }
+
   TEST_CASE("without a frame of the program nothing") {
     for (const char* text : {"", "gdb on process 7:\nptrace: Operation not permitted.\n",
                              "kernel, thread 7:\n[<0>] hrtimer_nanosleep+0xb3/0x140\n"}) {

@@ -11,11 +11,11 @@ from trainrun._library import Error, Invalid, Unsupported, timed_out
 _torchs = Work.is_completed
 _asked = threading.local()  # .answers: while _is_completed asks, the Pending that has heard it
 
-ends = []  # how the world has ended, as calls and futures were told: of a future torch keeps the words alone
+ends = []  # how the world has ended, if it has, as calls and futures were told: of a future torch keeps the words alone
 
 
 def _remember(error):
-    if isinstance(error, Error) and not isinstance(error, (Invalid, Unsupported)):
+    if not ends and isinstance(error, Error) and not isinstance(error, (Invalid, Unsupported)):
         ends.append(error)
 
 
