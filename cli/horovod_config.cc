@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <utility>
+
 namespace trainrun::cli {
 
 namespace {
@@ -17,6 +19,35 @@ Error not_a_mapping(std::string_view name, const YAML::Node& node) {
           "logging:, each with its settings indented below"};
 }
 
+bool is_group(std::string_view key) {
+  for (const std::string_view ours :
+       {"params", "autotune", "timeline", "stall_check", "library_options", "logging"})
+    if (key == ours) return true;
+  return false;
+}
+
+// Of a name that stands there twice the last counts, as where horovodrun reads it.
+void put(std::vector<YamlValue>& values, YamlValue value) {
+  std::erase_if(values, [&](const YamlValue& one) { return one.key == value.key; });
+  values.push_back(std::move(value));
+}
+
+Result<void> read_group(const std::string& key, const YAML::Node& group, std::string_view name,
+                        std::vector<YamlValue>& values) {
+  // "<<" takes in what another mapping has, beneath the group's own.
+  if (const auto others = group["<<"]; others && others.IsMap())
+    if (auto ok = read_group(key, others, name, values); !ok) return ok;
+  for (const auto& entry : group) {
+    const auto inner = entry.first.as<std::string>();
+    if (inner == "<<" && entry.second.IsMap()) continue;
+    if (entry.second.IsScalar())
+      put(values, {key + "." + inner, entry.second.Scalar(), place(name, entry.second.Mark())});
+    else if (!entry.second.IsNull())  // what is not said holds as if the line were not there
+      return fail(Code::config, fmt::format("{}: one value is expected", place(name, entry.second.Mark())));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<YamlValue>> read_yaml(const std::string& text, std::string_view name) {
@@ -27,18 +58,11 @@ Result<std::vector<YamlValue>> read_yaml(const std::string& text, std::string_vi
     if (!top.IsMap()) return tl::unexpected(not_a_mapping(name, top));
     for (const auto& group : top) {
       const auto key = group.first.as<std::string>();
-      if (group.second.IsScalar()) {
-        values.push_back({key, group.second.Scalar(), place(name, group.second.Mark())});
+      if (group.second.IsScalar() || (!is_group(key) && !group.second.IsNull())) {
+        const auto value = group.second.IsScalar() ? group.second.Scalar() : std::string();
+        put(values, {key, value, place(name, group.second.Mark())});
       } else if (group.second.IsMap()) {
-        for (const auto& entry : group.second) {
-          // What is not said holds as if the line were not there.
-          if (entry.second.IsScalar())
-            values.push_back({key + "." + entry.first.as<std::string>(), entry.second.Scalar(),
-                              place(name, entry.second.Mark())});
-          else if (!entry.second.IsNull())
-            return fail(Code::config,
-                        fmt::format("{}: one value is expected", place(name, entry.second.Mark())));
-        }
+        if (auto ok = read_group(key, group.second, name, values); !ok) return tl::unexpected(ok.error());
       } else if (!group.second.IsNull()) {
         return tl::unexpected(not_a_mapping(name, group.second));
       }

@@ -53,11 +53,15 @@ SWAPS = {
         ("job_machine_members.cc", "world_.doom(id, Fate::condemned);", "late.push_back(who(worker));"),
         ("job_machine_worlds.cc", "had_not_finished_.push_back(who(world_.at(id)));", "world_.change(id, [](Worker& worker) { worker.member = false; });"),
     ],
+    "By when a worker must have left and its fate are two fields, and neither change reads the other.": [
+        ("job_machine_leavers.cc", "world_.doom(id, Fate::condemned);", "give_time_to_leave(id, spec_.grace);"),
+    ],
     "The slot is the host's and the fate the worker's; the worker's place is read by both and changed by none.": [
         ("job_machine_members.cc", "roster_.change(worker->seat.host, [](HostEntry& it) { ++it.stopped_slots; });", "world_.doom(worker->id, Fate::condemned);"),
     ],
     "An id is put on a list, and its fate is another thing.": [
         ("job_machine_disruption.cc", "doomed.push_back(id);", "world_.doom(id, Fate::killed);"),
+        ("job_machine_newcomers.cc", "late.push_back(id);", "world_.doom(id, Fate::killed);"),
         ("job_machine_disruption.cc", "world_.doom(id, Fate::killed);", "late.push_back(id);"),
         ("job_machine_worlds.cc", "world_.doom(id, Fate::asked_to_leave);", "announce.leaving.push_back(id);"),
         ("job_machine_worlds.cc", "world_.doom(id, Fate::condemned);", "act(Dismiss{id});"),

@@ -230,6 +230,11 @@ TEST_CASE("the configuration file holds where no flag does") {
   CHECK(tuned(world, {"--config-file", "h.yaml", "--no-autotune", "--stall-check"})
             .contains("STALL_CHECK_DISABLE=0"));
 
+  world.files["/home/u/h.yaml"] =
+      "hosts: [a, b]\nmine: &mine {cycle_time_ms: 7, cache_capacity: 1}\n"
+      "params:\n  <<: *mine\n  cache_capacity: 2\n  cache_capacity: 3\n";
+  CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"CYCLE_TIME=7", "CACHE_CAPACITY=3"});
+
   const auto wrong = [&](const std::string& text) {
     world.files["/home/u/h.yaml"] = text;
     return error_of(world, {"--config-file", "h.yaml", "./train"});
