@@ -294,6 +294,12 @@ def sync_batch_norm():
     ours.eval()
     one.eval()
     equal(ours(mine).detach(), one(mine).detach(), "SyncBatchNorm, evaluated")
+    half, single = hvd.SyncBatchNorm(3), torch.nn.BatchNorm1d(3)
+    halves = [batch.bfloat16() for batch in batches]
+    equal(half(halves[rank]).detach(), single(torch.cat(halves).float()).bfloat16().detach().split(rows)[rank], "SyncBatchNorm of halves")
+    equal(half.running_var, single.running_var, "its running variance")
+    alone = torch.ones(1 if rank == 0 else 0, 3)
+    refused(ValueError, "more than 1 value per channel", lambda: hvd.SyncBatchNorm(3)(alone))
 
 
 def refusals():
