@@ -11,9 +11,9 @@ namespace trainrun::core {
 namespace {
 
 // What tokens of well-known services begin with, before at least so many letters and digits.
-constexpr std::string_view tokens[] = {"hf_",         "ghp_",   "gho_", "ghu_",  "ghs_",
-                                       "github_pat_", "glpat-", "sk-",  "xoxb-", "xoxp-",
-                                       "AKIA",        "ASIA",   "AIza", "npm_",  "pypi-"};
+constexpr std::string_view tokens[] = {
+    "hf_",  "ghp_", "gho_", "ghu_", "ghs_",  "github_pat_", "glpat-", "sk-", "xoxb-",    "xoxp-",
+    "AKIA", "ASIA", "AIza", "npm_", "pypi-", "nvapi-",      "gsk_",   "r8_", "dckr_pat_"};
 constexpr std::size_t least_of_token = 16;
 
 bool is_number(std::string_view text) {
@@ -24,8 +24,15 @@ bool is_of_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
 }
 
+// Three parts with dots between them, of which the first begins as JSON does in base64.
+bool is_web_token(std::string_view text) {
+  constexpr std::size_t least = 32;
+  return text.starts_with("eyJ") && text.size() >= least && std::count(text.begin(), text.end(), '.') == 2;
+}
+
 // A name that people give has no such mixture: hf_transformer_training, sk-learn-pipeline.
 bool is_token(std::string_view text) {
+  if (is_web_token(text)) return true;
   const auto* const begin = std::find_if(std::begin(tokens), std::end(tokens),
                                          [&](std::string_view it) { return text.starts_with(it); });
   if (begin == std::end(tokens)) return false;

@@ -50,6 +50,8 @@ TEST_SUITE("core.shown_words") {
         {"--hub=ghp_0123456789abcdefghij0123456789abcdef", "--hub=<redacted>"},
         {"sk-proj-abc0123456789_abcdefghi", "<redacted>"},
         {"AKIAIOSFODNN7EXAMPLE", "<redacted>"},
+        {"nvapi-iK2ZWeqhFWCEPyYngFb51yBMWXaSCrUZ", "<redacted>"},
+        {"--jwt-like=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "--jwt-like=<redacted>"},
         {"./t.sh --password hunter2", "./t.sh --password <redacted>"},
         {"python3 train.py --wandb-key 'hunter2' --lr 1", "python3 train.py --wandb-key '<redacted>' --lr 1"},
         {"./a --password hunter2 --token=abc", "./a --password <redacted> --token=<redacted>"},
