@@ -207,6 +207,7 @@ void Console::worker_output(WorkerId worker, wire::Output stream, std::string_vi
   std::string shown;
   mux_.feed(lane.number, stream, bytes, shown);
   show(stream, shown);
+  if (mux_.has_split() && !std::exchange(told_split_, true)) say(split_line(lane.rank));
   if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
   held_up_ = held_up_ || is_behind();
   if (mux_.begun_is_held() && !begun_.armed())

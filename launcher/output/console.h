@@ -118,7 +118,7 @@ class Console {
   std::optional<std::uint32_t> asking_;  // the lane whose unfinished line is on the terminal, for an answer
   Instant started_, last_output_;
   core::JobMachine::Progress progress_;
-  bool logs_full_ = false;
+  bool logs_full_ = false, told_split_ = false;
   FileThread::Left left_{};  // what a stalled file did not get
 };
 

@@ -92,7 +92,10 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
       end_line(rank, stream, std::exchange(state.held, {}), shown);
     }
   }
-  if (state.held.size() > longest_line) finish(rank, stream, shown);
+  if (state.held.size() > longest_line) {
+    has_split_ = has_split_ || !hidden(rank, stream);
+    finish(rank, stream, shown);
+  }
   if (held_ > most_held) cut_longest(shown);
 }
 

@@ -54,6 +54,8 @@ class Mux {
 
   // Appends what is to be shown now to `shown`.
   void feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown);
+  // A line that somebody sees was too long, and has ends where the rank wrote none.
+  [[nodiscard]] bool has_split() const { return has_split_; }
   // The stream ended, or a pause is long enough that a last line without newline should be seen.
   void finish(std::uint32_t rank, wire::Output stream, std::string& shown);
   // On a terminal "\r" ends a state of a progress bar, and so does a step up of the cursor: what redraw()
@@ -128,6 +130,7 @@ class Mux {
   std::vector<Stream> streams_;  // two a rank
   std::vector<LastWords> tails_;
   std::vector<LastLines> said_;  // on stdout
+  bool has_split_ = false;
   std::size_t held_ = 0;
   std::size_t bars_waiting_ = 0, begun_held_ = 0;  // streams
   std::optional<Open> open_out_, open_err_;        // whose line was shown, and has not ended: open_line()

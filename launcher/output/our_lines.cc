@@ -13,6 +13,12 @@ std::string our_line(std::string_view text) { return printable(text) + "\n"; }
 
 void print_line(std::FILE* to, std::string_view text) { std::fputs(our_line(text).c_str(), to); }
 
+std::string split_line(Rank rank) {
+  return fmt::format(
+      "a line of rank {} is longer than 1 MiB: it is shown in pieces (--output-filename keeps lines whole)",
+      rank.value);
+}
+
 std::string unread_line(std::size_t bytes, Duration time_limit) {
   return fmt::format("{} of output wait for their reader, {} at most (^C drops them)",
                      counted(static_cast<std::int64_t>(bytes), "byte"), format_duration(time_limit));

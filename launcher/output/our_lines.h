@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/base/error.h"
+#include "launcher/base/id.h"
 #include "launcher/base/time.h"
 
 namespace trainrun::output {
@@ -17,6 +18,9 @@ namespace trainrun::output {
 // With its end; nothing in it does anything to a terminal, or makes a line of its own.
 std::string our_line(std::string_view text);
 void print_line(std::FILE* to, std::string_view text);
+
+// Of a line that Mux has cut.
+std::string split_line(Rank rank);
 
 // How much output waits, and for how long at most.
 std::string unread_line(std::size_t bytes, Duration time_limit);

@@ -88,8 +88,10 @@ TEST_SUITE("mux") {
   TEST_CASE("a line above the limit is cut, and no byte of it is lost") {
     Mux mux(plain_style(1), no_clock);
     std::string shown, piece(50'000, 'x');
+    CHECK_FALSE(mux.has_split());
     for (int i = 0; i < 50; ++i) mux.feed(0, Output::out, piece, shown);
     CHECK(std::count(shown.begin(), shown.end(), '\n') == 2);
+    CHECK(mux.has_split());
     mux.finish(0, Output::out, shown);
     CHECK(std::count(shown.begin(), shown.end(), 'x') == 50 * 50'000);
   }
