@@ -6,6 +6,7 @@
 
 #include "cli/allocation.h"
 #include "cli/env_file.h"
+#include "cli/horovod_line.h"
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -115,7 +116,7 @@ Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& part
   job.env = std::move(forwarded.env);
   // What horovodrun passes on without being told is all but these.
   const auto* const all = settings.get(Option::env);
-  if (all != nullptr && all->origin == "as horovodrun does" && !this_host_alone)
+  if (all != nullptr && all->origin == as_horovodrun && !this_host_alone)
     std::erase_if(job.env, [&](const EnvVar& var) {
       return core::names_devices(var.first) &&
              std::none_of(for_all.begin(), for_all.end(), [&](const Setting& one) {

@@ -32,11 +32,8 @@ void put(std::vector<YamlValue>& values, YamlValue value) {
   values.push_back(std::move(value));
 }
 
-Result<void> read_group(const std::string& key, const YAML::Node& group, std::string_view name,
-                        std::vector<YamlValue>& values) {
-  // "<<" takes in what another mapping has, beneath the group's own.
-  if (const auto others = group["<<"]; others && others.IsMap())
-    if (auto ok = read_group(key, others, name, values); !ok) return ok;
+Result<void> read_entries(const std::string& key, const YAML::Node& group, std::string_view name,
+                          std::vector<YamlValue>& values) {
   for (const auto& entry : group) {
     const auto inner = entry.first.as<std::string>();
     if (inner == "<<" && entry.second.IsMap()) continue;
@@ -46,6 +43,14 @@ Result<void> read_group(const std::string& key, const YAML::Node& group, std::st
       return fail(Code::config, fmt::format("{}: one value is expected", place(name, entry.second.Mark())));
   }
   return {};
+}
+
+// "<<" takes in what another mapping has, beneath the group's own. One step: a mapping may hold itself.
+Result<void> read_group(const std::string& key, const YAML::Node& group, std::string_view name,
+                        std::vector<YamlValue>& values) {
+  if (const auto others = group["<<"]; others && others.IsMap())
+    if (auto ok = read_entries(key, others, name, values); !ok) return ok;
+  return read_entries(key, group, name, values);
 }
 
 }  // namespace

@@ -158,8 +158,12 @@ class Reader {
   }
 
  private:
+  // In the environment alone: -x is a part of the line.
   [[nodiscard]] bool is_set(std::string_view name) const {
-    return !cli::variable(inputs_.environment, name).empty();
+    return !cli::variable(inputs_.environment, name).empty() &&
+           std::none_of(part_.settings.begin(), part_.settings.end(), [&](const Setting& it) {
+             return it.option == Option::export_name && it.value.substr(0, it.value.find('=')) == name;
+           });
   }
 
   // Variables that are left over from another run choose no other controller than the line does.
@@ -167,7 +171,7 @@ class Reader {
     if (value("HOROVOD_CONTROLLER") == "mpi") return;
     for (const std::string name : {"HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS"})
       if (is_set(name))
-        variables_.insert_or_assign(name, Setting{Option::export_name, "gloo", "as horovodrun does"});
+        variables_.insert_or_assign(name, Setting{Option::export_name, "gloo", std::string(as_horovodrun)});
   }
 
   // As horovodrun's argparse does, in its words.
@@ -191,8 +195,7 @@ class Reader {
         {"HOROVOD_ELASTIC_TIMEOUT", Option::elastic_timeout}};
     for (const auto& [name, option] : all) {
       auto seconds = variable(inputs_.environment, name);
-      if (seconds.empty() || given(option)) continue;
-      if (seconds == "0") continue;
+      if (seconds.empty() || seconds == "0" || given(option)) continue;
       if (parse_unsigned<std::uint32_t>(seconds).value_or(0) == 0)
         return fail(Code::config, fmt::format("{}: {} is not a number of seconds", name, quoted(seconds, 40)),
                     fmt::format("unset it, or write {} SECONDS", info(option).name));
@@ -208,7 +211,7 @@ class Reader {
 
   // The weakest layer. Whoever is started by horovodrun is one of Horovod's, whatever its files tell.
   void add_defaults() {
-    constexpr std::string_view origin = "as horovodrun does";
+    constexpr auto origin = as_horovodrun;
     out_.line.defaults.push_back({Option::env, "all", std::string(origin)});
     if (!given(Option::max_np) && (given(Option::min_np) || given(Option::host_discovery_script)))
       out_.line.defaults.push_back({Option::max_np, std::to_string(unbounded_ranks), std::string(origin)});

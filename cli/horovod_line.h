@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/config.h"
@@ -10,6 +11,9 @@
 #include "launcher/base/error.h"
 
 namespace trainrun::cli {
+
+// The origin of what horovodrun does without being told.
+constexpr std::string_view as_horovodrun = "as horovodrun does";
 
 struct HorovodLine {
   MpiLine line;

@@ -234,6 +234,8 @@ TEST_CASE("the configuration file holds where no flag does") {
       "hosts: [a, b]\nmine: &mine {cycle_time_ms: 7, cache_capacity: 1}\n"
       "params:\n  <<: *mine\n  cache_capacity: 2\n  cache_capacity: 3\n";
   CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"CYCLE_TIME=7", "CACHE_CAPACITY=3"});
+  world.files["/home/u/h.yaml"] = "params: &p\n  <<: *p\n  cache_capacity: 2\n";
+  CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"CACHE_CAPACITY=2"});
 
   const auto wrong = [&](const std::string& text) {
     world.files["/home/u/h.yaml"] = text;
@@ -279,6 +281,8 @@ TEST_CASE("what the line says goes before variables that are left over from anot
   CHECK(told(plain, "HOROVOD_CPU_OPERATIONS") == "gloo");
   CHECK(told(plain, "NCCL_SOCKET_IFNAME") == "foo");
   CHECK(told({"-np", "1", "--mpi", "-H", "a", "./train"}, "HOROVOD_CONTROLLER") == "mpi");
+  CHECK(told({"-np", "1", "-x", "HOROVOD_CONTROLLER=other", "-H", "a", "./train"}, "HOROVOD_CONTROLLER") ==
+        "other");
   const Words network{"-np", "1", "-H", "a", "--network-interface", "ib0", "./train"};
   CHECK(told(network, "HOROVOD_GLOO_IFACE") == "ib0");
   CHECK(told(network, "NCCL_SOCKET_IFNAME") == "ib0");
