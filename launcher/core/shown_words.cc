@@ -145,10 +145,8 @@ std::vector<std::string> shown_words(const std::vector<std::string>& argv) {
       out.emplace_back(redacted);
     } else if (secret && equals != std::string::npos && !is_number(word.substr(equals + 1))) {
       out.push_back(word.substr(0, equals + 1) + std::string(redacted));
-    } else if (user_next) {
-      out.push_back(without_password(word));
     } else {
-      out.push_back(without_secrets(word));
+      out.push_back(without_secrets(user_next ? without_password(word) : word));
     }
     user_next = names_user(word);
     secret_next = secret && equals == std::string::npos && word.starts_with('-');
