@@ -53,8 +53,10 @@ bool is_secret(std::string name) {
   return is_secret_name(name) || (option && (name == "pwd" || name.ends_with("_pwd")));
 }
 
-// What curl and wget take: `-u user:password`. Not numbers, as of containers (`-u 1000:1000`).
+// What curl and wget take: `-u user:password`, also as one word. Not numbers, as of containers (`-u
+// 1000:1000`).
 bool names_user(std::string_view option) { return option == "-u" || option == "--user"; }
+bool holds_user(std::string_view word) { return word.starts_with("-u"); }
 std::string without_password(const std::string& word) {
   const auto colon = word.find(':');
   const bool password = colon != std::string::npos && colon > 0 && colon + 1 < word.size() &&
@@ -146,7 +148,7 @@ std::vector<std::string> shown_words(const std::vector<std::string>& argv) {
     } else if (secret && equals != std::string::npos && !is_number(word.substr(equals + 1))) {
       out.push_back(word.substr(0, equals + 1) + std::string(redacted));
     } else {
-      out.push_back(without_secrets(user_next ? without_password(word) : word));
+      out.push_back(without_secrets(user_next || holds_user(word) ? without_password(word) : word));
     }
     user_next = names_user(word);
     secret_next = secret && equals == std::string::npos && word.starts_with('-');

@@ -37,13 +37,6 @@ std::string wall_clock() {
                      now.tv_nsec / 1'000'000);
 }
 
-// The largest world that the job may have.
-int max_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
-
-Tag tag_of(const JobSpec& job) {
-  return job.tag != Tag::automatic ? job.tag : (max_ranks(job) > 1 ? Tag::rank : Tag::none);
-}
-
 bool same_file(int one, int other) {
   struct stat of[2] = {};
   if (::fstat(one, &of[0]) != 0 || ::fstat(other, &of[1]) != 0) return false;
@@ -57,7 +50,7 @@ MuxStyle style_of(const JobSpec& job, const TerminalFacts& terminal) {
   style.colour = terminal.colour;
   style.timestamp = job.timestamp;
   style.one_file = same_file(STDOUT_FILENO, STDERR_FILENO);
-  style.raw = max_ranks(job) == 1 && tag_of(job) == Tag::none && !job.timestamp;
+  style.raw = passes_bytes(job);
   return style;
 }
 
@@ -207,7 +200,8 @@ void Console::worker_output(WorkerId worker, wire::Output stream, std::string_vi
   std::string shown;
   mux_.feed(lane.number, stream, bytes, shown);
   show(stream, shown);
-  if (mux_.has_split() && !std::exchange(told_split_, true)) say(split_line(lane.rank));
+  if (const auto rank = mux_.split_rank(); rank && !std::exchange(told_split_, true))
+    say(split_line(Rank{*rank}));
   if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
   held_up_ = held_up_ || is_behind();
   if (mux_.begun_is_held() && !begun_.armed())

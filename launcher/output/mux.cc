@@ -67,9 +67,12 @@ void Mux::open(std::uint32_t lane, bool fresh, std::string label, std::uint32_t 
 
 void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown) {
   if (style_.raw) {
-    // One rank alone: its output is ours, byte for byte. Its last words are still worth keeping.
-    if (!hidden(rank, stream)) shown += bytes;
-    if (stream == wire::Output::out) return;
+    // One rank alone: its output is ours, byte for byte. Its last words are still worth keeping, and those of
+    // ranks that nobody sees.
+    if (!hidden(rank, stream)) {
+      shown += bytes;
+      if (stream == wire::Output::out) return;
+    }
   }
   auto& state = stream_of(rank, stream);
   while (!bytes.empty()) {
@@ -92,10 +95,7 @@ void Mux::feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, 
       end_line(rank, stream, std::exchange(state.held, {}), shown);
     }
   }
-  if (state.held.size() > longest_line) {
-    has_split_ = has_split_ || !hidden(rank, stream);
-    finish(rank, stream, shown);
-  }
+  if (state.held.size() > longest_line) show_too_long(rank, stream, shown);
   if (held_ > most_held) cut_longest(shown);
 }
 
@@ -109,8 +109,18 @@ void Mux::cut_longest(std::string& shown) {
     std::pop_heap(longest.begin(), longest.end());
     const auto index = longest.back().second;
     longest.pop_back();
-    finish(index / 2, index % 2 == 1 ? wire::Output::err : wire::Output::out, shown);
+    show_too_long(index / 2, index % 2 == 1 ? wire::Output::err : wire::Output::out, shown);
   }
+}
+
+void Mux::show_too_long(std::uint32_t rank, wire::Output stream, std::string& shown) {
+  if (hidden(rank, stream) || style_.raw) return finish(rank, stream, shown);
+  if (terminal(stream)) {
+    split_rank_ = ranks_[rank];
+    return finish(rank, stream, shown);
+  }
+  stream_of(rank, stream).too_long = true;
+  show_begin(rank, stream, shown);
 }
 
 void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
@@ -221,14 +231,20 @@ void Mux::show_begin(std::uint32_t rank, wire::Output stream, std::string& shown
 bool Mux::goes_on(std::uint32_t rank, wire::Output stream, std::string& shown) {
   auto& open = open_line(stream);
   if (!open) return false;
-  const bool own = std::exchange(open, std::nullopt) == Open{rank, stream};
-  if (!own) shown += '\n';
-  return own;
+  const auto last = *std::exchange(open, std::nullopt);
+  if (last == Open{rank, stream}) return true;
+  interrupt(last, shown);
+  return false;
+}
+
+void Mux::interrupt(const Open& open, std::string& shown) {
+  shown += '\n';
+  if (stream_of(open.first, open.second).too_long) split_rank_ = ranks_[open.first];
 }
 
 void Mux::end_open_lines(std::string& shown_out, std::string& shown_err) {
-  if (std::exchange(open_out_, std::nullopt)) shown_out += '\n';
-  if (std::exchange(open_err_, std::nullopt)) shown_err += '\n';
+  if (const auto open = std::exchange(open_out_, std::nullopt)) interrupt(*open, shown_out);
+  if (const auto open = std::exchange(open_err_, std::nullopt)) interrupt(*open, shown_err);
 }
 
 // Not for the last words: a bar says nothing of an end.
@@ -253,13 +269,15 @@ void Mux::prompt(std::uint32_t rank, std::string& shown_out, std::string& shown_
 }
 
 void Mux::emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
-  const auto begin = std::exchange(stream_of(rank, stream).shown_begin, {});
+  auto& state = stream_of(rank, stream);
+  const auto begin = std::exchange(state.shown_begin, {});
   const auto add = [&](auto& lines) {
     begin.empty() ? lines.add(line) : lines.add(begin + std::string(line));
   };
   stream == wire::Output::err ? add(tails_[rank]) : add(said_[rank]);
   const bool is_open = open_line(stream) == Open{rank, stream};
   if (begin.empty() || !line.empty() || is_open) show_line(rank, stream, line, shown);  // else it has ended
+  state.too_long = false;
 }
 
 void Mux::show_label(std::uint32_t rank, wire::Output stream, std::string& shown) {

@@ -3,7 +3,8 @@
 //
 // A line is held back until its end is there, so lines of different ranks never mix; any bytes are legal in
 // it. A line longer than `longest_line`, or the longest ones when more than `most_held` bytes are held in
-// all, are cut with a newline.
+// all, are shown before their end: what follows joins them, unless somebody else writes first. On a terminal
+// they are cut with a newline.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct MuxStyle {
   bool terminal_out = false, terminal_err = false;  // neutralise escape sequences on these
   bool timestamp = false;
   bool one_file = false;  // stdout and stderr: what is shown of both is in the order of `shown_out`
-  bool raw = false;  // a job of one rank, without labels: its bytes pass as they are, whatever worker it has
+  bool raw = false;  // one rank is shown, without a label: its bytes pass as they are, whatever worker it has
   std::vector<Hidden> hidden;  // by rank; empty: all are shown
 };
 
@@ -54,8 +55,8 @@ class Mux {
 
   // Appends what is to be shown now to `shown`.
   void feed(std::uint32_t rank, wire::Output stream, std::string_view bytes, std::string& shown);
-  // A line that somebody sees was too long, and has ends where the rank wrote none.
-  [[nodiscard]] bool has_split() const { return has_split_; }
+  // The rank of a line that was too long, and has ends where the rank wrote none; none was yet.
+  [[nodiscard]] std::optional<std::uint32_t> split_rank() const { return split_rank_; }
   // The stream ended, or a pause is long enough that a last line without newline should be seen.
   void finish(std::uint32_t rank, wire::Output stream, std::string& shown);
   // On a terminal "\r" ends a state of a progress bar, and so does a step up of the cursor: what redraw()
@@ -92,11 +93,13 @@ class Mux {
     bool waits_long = false;  // since before the last show_begun()
     std::size_t held_before = 0;  // then, of a bar
     std::string shown_begin;      // of a line that was shown before its end, for the last words
+    bool too_long = false;        // that line
   };
   void emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void show_label(std::uint32_t rank, wire::Output stream, std::string& shown);
   void show_begin(std::uint32_t rank, wire::Output stream, std::string& shown);
+  void show_too_long(std::uint32_t rank, wire::Output stream, std::string& shown);
   bool goes_on(std::uint32_t rank, wire::Output stream, std::string& shown);
   void cut_longest(std::string& shown);
   void end_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
@@ -114,6 +117,7 @@ class Mux {
     return stream == wire::Output::err ? style_.hidden[rank].err : style_.hidden[rank].out;
   }
   using Open = std::pair<std::uint32_t, wire::Output>;
+  void interrupt(const Open& open, std::string& shown);
   std::optional<Open>& open_line(wire::Output stream) {
     return stream == wire::Output::err && !style_.one_file ? open_err_ : open_out_;
   }
@@ -130,7 +134,7 @@ class Mux {
   std::vector<Stream> streams_;  // two a rank
   std::vector<LastWords> tails_;
   std::vector<LastLines> said_;  // on stdout
-  bool has_split_ = false;
+  std::optional<std::uint32_t> split_rank_;
   std::size_t held_ = 0;
   std::size_t bars_waiting_ = 0, begun_held_ = 0;  // streams
   std::optional<Open> open_out_, open_err_;        // whose line was shown, and has not ended: open_line()

@@ -12,6 +12,16 @@ bool lacks(const std::vector<int>& wanted, std::uint32_t number) {
 
 }  // namespace
 
+int max_ranks(const JobSpec& job) { return std::max(job.world_size(), job.elastic.max_np); }
+
+Tag tag_of(const JobSpec& job) {
+  return job.tag != Tag::automatic ? job.tag : (max_ranks(job) > 1 ? Tag::rank : Tag::none);
+}
+
+bool passes_bytes(const JobSpec& job) {
+  return (max_ranks(job) == 1 || job.only_ranks.size() == 1) && tag_of(job) == Tag::none && !job.timestamp;
+}
+
 Hidden hidden_streams(const JobSpec& job, std::uint32_t rank, std::uint32_t local_rank) {
   if (lacks(job.only_ranks, rank) || lacks(job.only_local_ranks, local_rank)) return {true, true};
   Hidden hidden;

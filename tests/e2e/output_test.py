@@ -180,6 +180,16 @@ class Output(LocalTest):
         self.assertNotIn("0:0:", done.out)
         self.assertNotIn("2:0:", done.out)
 
+    def test_one_rank_that_is_shown_without_tags_passes_byte_for_byte(self):
+        program = r"import sys; sys.stdout.buffer.write(b'\0\xff\r\n' + b'x' * 3000000 + b'\r\ny' * 9)"
+        done = self.assertEnds(self.run_job("-np", 2, "--only-rank", 1, "--tag", "none", "/usr/bin/python3", "-c", program), 0)
+        self.assertEqual(done.raw_out, b"\0\xff\r\n" + b"x" * 3000000 + b"\r\ny" * 9)
+
+    def test_a_long_line_is_split_only_where_another_rank_writes(self):
+        program = "head -c 3000000 /dev/zero | tr '\\0' x; echo"
+        done = self.assertEnds(self.run_job("-np", 2, "--only-rank", 0, "sh", "-c", program), 0)
+        self.assertEqual((done.out, done.err), ("[0] " + "x" * 3000000 + "\n", ""))
+
     def test_a_stalled_reader_loses_nothing(self):
         job = self.start("-np", 4, "--tag", "none", WORKER, "lines", 200000, 100)
         job.stop_reading()

@@ -33,6 +33,7 @@ TEST_SUITE("core.shown_words") {
               {"./a", "--pwd", "hunter2", "--config.wandb.key=hunter2", "--cfg.db.password", "hunter2"}) ==
           "./a --pwd <redacted> --config.wandb.key=<redacted> --cfg.db.password <redacted>");
     CHECK(shown_line({"curl", "-u", "me:hunter2", "--user", "me"}) == "curl -u me:<redacted> --user me");
+    CHECK(shown_line({"curl", "-ume:hunter2", "-u1000:1000", "-u"}) == "curl -ume:<redacted> -u1000:1000 -u");
     CHECK(shown_line({"curl", "-u", "ghp_0123456789abcdefghij0123456789abcdef"}) == "curl -u <redacted>");
     CHECK(shown_line({"docker", "run", "-u", "1000:1000", "PWD=/x"}) == "docker run -u 1000:1000 PWD=/x");
   }

@@ -36,3 +36,22 @@ TEST_CASE("streams that are redirected are hidden, by the local rank's own word 
   CHECK(hidden(job, 5, 1) == "e");
   CHECK(hidden(job, 6, 2).empty());
 }
+
+TEST_CASE("the bytes of one rank pass where it alone is shown, and nothing is written around them") {
+  JobSpec job;
+  job.programs = {{.np = 4}};
+  CHECK(output::tag_of(job) == Tag::rank);
+  CHECK_FALSE(output::passes_bytes(job));
+  job.tag = Tag::none;
+  CHECK_FALSE(output::passes_bytes(job));
+  job.only_ranks = {2};
+  CHECK(output::passes_bytes(job));
+  job.timestamp = true;
+  CHECK_FALSE(output::passes_bytes(job));
+  job = {};
+  job.programs = {{.np = 1}};
+  CHECK(output::tag_of(job) == Tag::none);
+  CHECK(output::passes_bytes(job));
+  job.elastic.max_np = 2;
+  CHECK_FALSE(output::passes_bytes(job));
+}
