@@ -61,6 +61,13 @@ class HorovodApi(TorchJobs):
         done = self.assertEnds(self.program(2, WORKERS + "horovod_names.py", "same"), 0)
         self.assertEqual(done.out.count("has heard nothing"), 2, done)
 
+    def test_ranks_that_give_other_shapes_hear_of_it(self):
+        for kind in ("allreduce", "in_place", "grouped", "broadcast", "parameters", "allgather", "grouped_allgather", "alltoall",
+                     "reducescatter", "scaled", "scattered", "set"):
+            with self.subTest(kind=kind):
+                done = self.program(2, WORKERS + "horovod_names.py", "shapes", kind)
+                self.assertEqual(sorted(re.findall(r"rank ([01]): .* of the name [0-9a-f]{6} as operation ", done.out)), ["0", "1"], done)
+
     def test_a_death_is_told_by_rank(self):
         done = self.program(3, WORKERS + "horovod_api.py", "dies")
         self.assertEqual(sorted(re.findall(r"rank (\d): lost rank 1", done.out)), ["0", "2"], done)

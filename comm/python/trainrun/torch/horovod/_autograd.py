@@ -55,7 +55,7 @@ class _Allgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         reduced = grouped_allreduce([gradient.contiguous() for gradient in gradients], op=Average, process_set=ctx.process_set)
-        told = ops.told_by_all(_sets.group_of(ctx.process_set), ctx.rows)
+        told = ops.told_by_all(_sets.group_of(ctx.process_set), ctx.rows, "the rows that a gradient is of")
         before = told[:ctx.process_set.rank()]
         return (None, None, *(gradient.narrow(0, sum(rows[i] for rows in before), ctx.rows[i]) for i, gradient in enumerate(reduced)))
 

@@ -6,11 +6,12 @@ from trainrun.torch.horovod import _names, _timeline
 
 
 class Handle:
-    """`outputs` is what wait() gives, once `plan` has been carried out: at once if `now`."""
+    """`outputs` is what wait() gives, once `plan` has been carried out: at once if `now`. `words`: what all ranks must call
+    alike (_names.described)."""
 
-    def __init__(self, group, plan, outputs, kind, name, now=False):
-        self._outputs, self._started, self._name = outputs, None, name
-        if number := _names.number_of(name):
+    def __init__(self, group, plan, outputs, kind, name, words="", now=False):
+        self._outputs, self._started, self._words = outputs, None, words
+        if number := _names.number_of(words):
             for call in plan.calls:
                 call.name = number
         timeline, since = _timeline.recording(), time.monotonic_ns()
@@ -19,7 +20,7 @@ class Handle:
             timeline.operation(name, kind, since, begun, ended)
 
         if now:
-            with _names.told(name):
+            with _names.told(words):
                 _work.run(group._group, plan.calls)
             ended = time.monotonic_ns()
             plan.finish()
@@ -38,6 +39,6 @@ class Handle:
 
     def wait(self):
         if self._started is not None:
-            with _names.told(self._name):
+            with _names.told(self._words):
                 self._started.wait()
         return self._outputs

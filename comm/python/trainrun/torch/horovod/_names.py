@@ -1,5 +1,6 @@
-"""Names of operations. Those that the program gives travel along as numbers, so that ranks which call different things of equal
-kind, type and size at the same time hear of it; those that are made here for the timeline do not."""
+"""What ranks must call alike: the name that the program gives an operation, and the shapes of its tensors. Both travel along as
+one number, so that ranks which call different things of equal kind, type and size at the same time hear of it. Names that are
+made here are for the timeline alone."""
 import contextlib
 import itertools
 import zlib
@@ -7,6 +8,7 @@ import zlib
 from trainrun._library import Mismatch
 
 _numbers = itertools.count()
+_LONGEST = 200  # characters that a message says
 
 
 class _Made(str):
@@ -17,19 +19,29 @@ def named(name, kind):
     return _Made(f"{kind}.noname.{next(_numbers)}") if name is None else name
 
 
-def number_of(name):
-    """0: of no name that the program gave."""
-    return 0 if name is None or isinstance(name, _Made) else zlib.crc32(str(name).encode()) & 0xffffff or 1
+def described(name, tensors=(), rows=True, more=""):
+    """In words. `rows`: the first dimension counts, too. `more`: what else must be alike."""
+    words = [] if name is None or isinstance(name, _Made) else [repr(str(name))]
+    shapes = [tuple(tensor.shape if rows else tensor.shape[1:]) for tensor in tensors]
+    if shapes:
+        words.append(f"{'of' if rows else 'of rows of'} shape{'s' * (len(shapes) > 1)} {', '.join(map(str, shapes))}")
+    return ", ".join(words + [more] * bool(more))
+
+
+def number_of(words):
+    """0: there are none."""
+    return words and (zlib.crc32(words.encode()) & 0xffffff or 1) or 0
 
 
 @contextlib.contextmanager
-def told(*names):
-    """Within it, a failure that speaks of a name's number says the name too: other ranks may not know it."""
+def told(*every):
+    """Within it, a failure that speaks of such a number says its words too: other ranks may not know them."""
     try:
         yield
     except Mismatch as error:
-        for name in names:
-            words = f"{number_of(name):06x} is {str(name)!r} on this rank"
-            if f"name {number_of(name):06x} " in error.args[0] and words not in error.args[0]:
-                error.args = (f"{error.args[0]}; {words}",)
+        for words in every:
+            short = words if len(words) <= _LONGEST else words[:_LONGEST] + "..."
+            meaning = f"{number_of(words):06x} is {short} on this rank"
+            if f"name {number_of(words):06x} " in error.args[0] and meaning not in error.args[0]:
+                error.args = (f"{error.args[0]}; {meaning}",)
         raise

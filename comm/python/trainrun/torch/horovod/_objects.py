@@ -12,7 +12,7 @@ from trainrun.torch._pack import as_bytes, memory_of, pack, room_for, unpack
 from trainrun.torch._plan import Plan
 from trainrun.torch.horovod import _place, _sets
 from trainrun.torch.horovod._handle import Handle
-from trainrun.torch.horovod._names import named, number_of, told
+from trainrun.torch.horovod._names import described, named, number_of, told
 from trainrun.torch.horovod._operations import allgather_async, synchronize, told_by_all
 
 
@@ -41,11 +41,11 @@ def _value(blob):
     return unpack(packed, tensors)
 
 
-def _broadcast(group, tensor, root, name):
+def _broadcast(group, tensor, root, words):
     plan = Plan(group.size)
     plan.move(_work.BROADCAST, None, tensor, tensor.numel(), root)
-    plan.calls[0].name = number_of(name)
-    with told(name):
+    plan.calls[0].name = number_of(words)
+    with told(words):
         _work.run(group._group, plan.calls)
     return tensor
 
@@ -53,9 +53,9 @@ def _broadcast(group, tensor, root, name):
 def broadcast_object(obj=None, root_rank=0, name=None, process_set=_sets.global_process_set):
     """The object of `root_rank`, on all ranks."""
     group, root = _sets.group_of(process_set), _sets.member(process_set, root_rank)
-    blob = _blob(obj, name or "the object") if group.rank == root else None
-    length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()]), root, name)[0])
-    blob = _broadcast(group, torch.empty(length, dtype=torch.uint8) if blob is None else blob, root, name)
+    blob, words = _blob(obj, name or "the object") if group.rank == root else None, described(name)
+    length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()]), root, words)[0])
+    blob = _broadcast(group, torch.empty(length, dtype=torch.uint8) if blob is None else blob, root, words)
     value = _value(blob)  # also where it came from, which may have been refused
     return obj if group.rank == root else value
 
@@ -63,7 +63,7 @@ def broadcast_object(obj=None, root_rank=0, name=None, process_set=_sets.global_
 def allgather_object(obj, name=None, process_set=_sets.global_process_set):
     """A list of the objects of all ranks."""
     blob = _blob(obj, name or "the object")
-    lengths = [numbers[0] for numbers in told_by_all(_sets.group_of(process_set), [blob.numel()], name)]
+    lengths = [numbers[0] for numbers in told_by_all(_sets.group_of(process_set), [blob.numel()], described(name))]
     blobs = synchronize(allgather_async(blob, name, process_set))
     return [_value(part) for part in blobs.split(lengths)]
 
@@ -85,7 +85,7 @@ def broadcast_parameters(params, root_rank, process_set=_sets.global_process_set
             params = sorted(params, key=lambda item: item[0])
     else:
         raise ValueError(f"invalid params of type: {type(params)}")
-    group, plan = _sets.group_of(process_set), Plan(_sets.group_of(process_set).size)
+    group, plan, every = _sets.group_of(process_set), Plan(_sets.group_of(process_set).size), []
     for name, tensor in params:
         if tensor is None:
             continue
@@ -93,7 +93,8 @@ def broadcast_parameters(params, root_rank, process_set=_sets.global_process_set
             raise ValueError(f"{name} is no tensor but a {type(tensor).__name__}; try: hvd.broadcast_object()")
         own = plan.got(tensor)
         plan.move(_work.BROADCAST, None, own, own.numel(), _sets.member(process_set, root_rank))
-        plan.calls[-1].name = number_of(name)
+        every.append(described(name, [tensor]))
+        plan.calls[-1].name = number_of(every[-1])
     if plan.calls:
-        with told(*[name for name, _ in params]):
-            Handle(group, plan, [], "BROADCAST", named(None, "broadcast_parameters"), True)
+        with told(*every):
+            Handle(group, plan, [], "BROADCAST", named(None, "broadcast_parameters"), now=True)

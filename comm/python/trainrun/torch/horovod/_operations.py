@@ -2,7 +2,7 @@
 
 All ranks of a process set call the same operations in the same order: names do not bring together what ranks call in
 different orders, as Horovod's do. Where they differ, all ranks raise trainrun.Mismatch; operations without names that are of equal
-kind, type and size are not told apart. Operations of different sets have no order.
+kind, type and shape are not told apart. Operations of different sets have no order.
 """
 import math
 import warnings
@@ -14,7 +14,7 @@ from trainrun.torch._foreign import unsupported
 from trainrun.torch._plan import Plan
 from trainrun.torch.horovod import _sets
 from trainrun.torch.horovod._handle import Handle
-from trainrun.torch.horovod._names import named, number_of, told
+from trainrun.torch.horovod._names import described, named, number_of, told
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
 _OPS = {Average: 1, Sum: 0, Min: 2, Max: 3, Product: 4}
@@ -47,6 +47,10 @@ def _scaled(tensor, factor):
     return (tensor.to(torch.float64) * factor).to(tensor.dtype)
 
 
+def _scaling(before, after):
+    return "" if before == 1 and after == 1 else f"scaled by {before} before and {after} after"
+
+
 def _reduce(plan, kind, give, get, count, op, before, after):
     """The library multiplies floats; integers are multiplied here, and cut towards zero, as Horovod does."""
     if give.is_floating_point() or (before == 1 and after == 1):
@@ -68,7 +72,7 @@ def start_allreduce(group, tensors, outputs, op, before, after, name, now=False)
     for pairs in small.values():
         flat = plan.apart([output for _, output in pairs])
         _reduce(plan, _work.ALLREDUCE, plan.joined([tensor for tensor, _ in pairs]), flat, flat.numel(), op, before, after)
-    return Handle(group, plan, outputs, "ALLREDUCE", name, now)
+    return Handle(group, plan, outputs, "ALLREDUCE", name, described(name, tensors, more=_scaling(before, after)), now)
 
 
 def _like(tensor):
@@ -107,13 +111,13 @@ def sparse_allreduce_async(tensor, name=None, op=None, process_set=_sets.global_
                       "sparse_as_dense=True")
 
 
-def told_by_all(group, numbers, name=None):
+def told_by_all(group, numbers, words):
     """The same numbers of each rank, after all operations that were started before."""
     own, every = torch.tensor(numbers, dtype=torch.int64), torch.empty(group.size * len(numbers), dtype=torch.int64)
     plan = Plan(group.size)
     plan.move(_work.ALLGATHER, own, every, len(numbers))
-    plan.calls[0].name = number_of(name)
-    with told(name):
+    plan.calls[0].name = number_of(words)
+    with told(words):
         _work.run(group._group, plan.calls)
     return every.view(group.size, len(numbers)).tolist()
 
@@ -143,7 +147,7 @@ def allgather_async(tensor, name=None, process_set=_sets.global_process_set):
 
 def grouped_allgather_async(tensors, name=None, process_set=_sets.global_process_set, now=False):
     group, tensors = _sets.group_of(process_set), list(tensors)
-    sizes = told_by_all(group, [number for tensor in tensors for number in (_rows(tensor, "allgather"), _row(tensor))], name)
+    sizes = told_by_all(group, [number for tensor in tensors for number in (_rows(tensor, "allgather"), _row(tensor))], described(name))
     plan, outputs = Plan(group.size), []
     for i, tensor in enumerate(tensors):
         _must_have_rows_of([numbers[2 * i + 1] for numbers in sizes], group, "allgather")
@@ -151,7 +155,7 @@ def grouped_allgather_async(tensors, name=None, process_set=_sets.global_process
         output = torch.empty((sum(counts), *tensor.shape[1:]), dtype=tensor.dtype)
         plan.move(_work.ALLGATHERV, plan.given(tensor), plan.got(output), 0, out_counts=[count * _row(tensor) for count in counts])
         outputs.append(output)
-    return Handle(group, plan, outputs, "ALLGATHER", named(name, "grouped_allgather"), now)
+    return Handle(group, plan, outputs, "ALLGATHER", named(name, "grouped_allgather"), described(name, tensors, rows=False), now)
 
 
 def _broadcast(tensor, output, root_rank, name, process_set, now=False):
@@ -161,7 +165,7 @@ def _broadcast(tensor, output, root_rank, name, process_set, now=False):
         output.copy_(tensor.detach())
     own = plan.got(output)
     plan.move(_work.BROADCAST, None, own, own.numel(), root)
-    return Handle(group, plan, [output], "BROADCAST", named(name, "broadcast"), now).only()
+    return Handle(group, plan, [output], "BROADCAST", named(name, "broadcast"), described(name, [tensor]), now).only()
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=_sets.global_process_set):
@@ -186,14 +190,15 @@ def alltoall_async(tensor, splits=None, name=None, process_set=_sets.global_proc
     gives = [int(split) for split in splits]
     if len(gives) != group.size or sum(gives) != rows or min(gives) < 0:
         raise ValueError(f"alltoall: splits {gives} of {rows} rows among {group.size} ranks")
-    sizes = told_by_all(group, [*gives, _row(tensor)], name)
+    sizes = told_by_all(group, [*gives, _row(tensor)], described(name))
     _must_have_rows_of([numbers[-1] for numbers in sizes], group, "alltoall")
     gets = [numbers[group.rank] for numbers in sizes]
     output = torch.empty((sum(gets), *tensor.shape[1:]), dtype=tensor.dtype)
     plan = Plan(group.size)
     plan.move(_work.ALLTOALLV, plan.given(tensor), plan.got(output), 0, in_counts=[n * _row(tensor) for n in gives],
               out_counts=[n * _row(tensor) for n in gets])
-    return Handle(group, plan, (output, torch.tensor(gets, dtype=like.dtype)), "ALLTOALL", named(name, "alltoall"), now)
+    return Handle(group, plan, (output, torch.tensor(gets, dtype=like.dtype)), "ALLTOALL", named(name, "alltoall"),
+                  described(name, [tensor], rows=False), now)
 
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=_sets.global_process_set, prescale_factor=1.0,
@@ -204,7 +209,7 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=_sets.global_
 
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=_sets.global_process_set, prescale_factor=1.0,
                                 postscale_factor=1.0, now=False):
-    group, op = _sets.group_of(process_set), op_of(op)
+    group, op, tensors = _sets.group_of(process_set), op_of(op), list(tensors)
     plan, outputs = Plan(group.size), []
     for tensor in tensors:
         rows, size = _rows(tensor, "reducescatter"), group.size
@@ -220,13 +225,14 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=_set
         if postscale_factor != 1:
             plan.then(lambda whole=whole: whole.copy_(_scaled(whole, postscale_factor)))
         outputs.append(whole[:mine])
-    return Handle(group, plan, outputs, "REDUCESCATTER", named(name, "grouped_reducescatter"), now)
+    return Handle(group, plan, outputs, "REDUCESCATTER", named(name, "grouped_reducescatter"),
+                  described(name, tensors, more=_scaling(prescale_factor, postscale_factor)), now)
 
 
 def barrier(process_set=_sets.global_process_set):
     group, plan = _sets.group_of(process_set), Plan(1)
     plan.calls.append(_work.call(_work.BARRIER))
-    Handle(group, plan, [None], "BARRIER", named(None, "barrier"), True)
+    Handle(group, plan, [None], "BARRIER", named(None, "barrier"), now=True)
 
 
 def poll(handle):

@@ -1,5 +1,6 @@
 """Process sets: some of the ranks, with operations of their own."""
-from trainrun.torch.horovod import _place
+from trainrun import _work
+from trainrun.torch.horovod import _names, _place
 
 _sets = {}  # by number, those that were added
 _count = 0  # how many there were in this world
@@ -83,11 +84,23 @@ def add_process_set(process_set):
         raise ValueError(f"Attempted to add a duplicate process set: {process_set}")
     if any(not 0 <= rank < world.size for rank in process_set.ranks) or not process_set.ranks:
         raise ValueError(f"the ranks of a process set are some of 0 to {world.size - 1}, not {process_set.ranks}")
+    _agree(world, f"a process set of the ranks {process_set.ranks}")
     process_set._group = world.group(process_set.ranks)
     _count += 1
     process_set.process_set_id = _count
     _sets[_count] = process_set
     return process_set
+
+
+def _agree(world, words):
+    """Ranks that would give one number to different sets hear of it. Not in an elastic job, where ranks that come later would
+    call what those that were here have called."""
+    if _place.elastic_job():
+        return
+    call = _work.call(_work.BARRIER)
+    call.name = _names.number_of(words)
+    with _names.told(words):
+        _work.run(world._group, [call])
 
 
 def add_all(process_sets):
