@@ -34,6 +34,20 @@ const void* gift_of(const Descriptor& what, const Transfer& data, int rank) {
   return from_root && rank != what.root ? nullptr : data.in;
 }
 
+// Where it gets no socket Gloo says that it finds no address, and where it cannot accept a neighbour both
+// wait in silence.
+Moved enough_descriptors(std::size_t neighbours) {
+  constexpr std::size_t of_device = 4;  // its loop, its wake-up, a listener, who is being accepted
+  std::vector<Fd> probes;
+  for (std::size_t i = 0; i < neighbours + of_device; ++i) {
+    if (!probes.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)))
+      return tl::unexpected(
+          Broken{fmt::format("no socket: {}; {} more are needed than this process may open; try: ulimit -n",
+                             errno_text(errno), neighbours + of_device - i)});
+  }
+  return {};
+}
+
 }  // namespace
 
 GlooBackend::GlooBackend(std::shared_ptr<GlooMesh> mesh)
@@ -42,9 +56,8 @@ GlooBackend::~GlooBackend() = default;
 
 tl::expected<std::unique_ptr<GlooBackend>, Broken> GlooBackend::listen(int rank, int size,
                                                                        const std::string& address) {
-  // Where it gets no socket Gloo says that it finds no address.
-  if (const Fd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); !probe)
-    return tl::unexpected(Broken{fmt::format("no socket: {}; try: ulimit -n", errno_text(errno))});
+  if (auto enough = enough_descriptors(neighbours_of(rank, size).size()); !enough)
+    return tl::unexpected(enough.error());
   std::unique_ptr<GlooBackend> backend;
   const auto made = guarded([&] {
     auto mesh = std::make_shared<GlooMesh>(rank, size);
