@@ -53,7 +53,7 @@ def shapes(kind):
         "scattered": lambda: hvd.reducescatter(torch.ones(2), postscale_factor=shape[0]),
         "set": lambda: hvd.add_process_set([0] if first else [1]),
     }
-    words = {"scaled": f"scaled by {shape[0]} before", "scattered": f"{shape[0]} after", "set": f"the ranks [{hvd.rank()}]",
+    words = {"scaled": f"scaled by {shape[0]}.0 before", "scattered": f"{shape[0]}.0 after", "set": f"the ranks [{hvd.rank()}]",
              "grouped": f"of shapes ({shape[0]},), ({shape[1]},)"}
     try:
         calls[kind]()

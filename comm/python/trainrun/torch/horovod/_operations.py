@@ -48,7 +48,7 @@ def _scaled(tensor, factor):
 
 
 def _scaling(before, after):
-    return "" if before == 1 and after == 1 else f"scaled by {before} before and {after} after"
+    return "" if before == 1 and after == 1 else f"scaled by {float(before)} before and {float(after)} after"
 
 
 def _reduce(plan, kind, give, get, count, op, before, after):
