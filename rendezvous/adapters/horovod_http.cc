@@ -27,6 +27,10 @@ std::size_t cost(const std::string& scope, const std::string& key, const std::st
   return value_cost + scope.size() + key.size() + value.size();
 }
 
+std::string too_much() {
+  return fmt::format("its ranks have put {} MiB, and no more is kept", HorovodHttp::most_bytes >> 20);
+}
+
 }  // namespace
 
 HorovodHttp::HorovodHttp(Callbacks callbacks)
@@ -74,6 +78,13 @@ void HorovodHttp::closed(std::uint32_t connection) {
     if (scope->second.unused()) scopes.erase(scope);
   }
   if (it->second.asks) rounds_.closed(connection);
+  forget(connection);
+}
+
+void HorovodHttp::forget(std::uint32_t connection) {
+  const auto it = clients_.find(connection);
+  if (it == clients_.end()) return;
+  held_ -= it->second.held;
   clients_.erase(it);
 }
 
@@ -89,9 +100,15 @@ void HorovodHttp::received(std::uint32_t connection, std::string_view bytes) {
   if (it == clients_.end() || !it->second.waits_in.empty() || it->second.asks) return;
   auto& client = it->second;
   client.reader.add(bytes);
+  client.held += bytes.size();
+  held_ += bytes.size();
   auto request = client.reader.take();
   if (!request) return answer(connection, bad, {}, request.error().message);
-  if (!request->has_value()) return;
+  if (!request->has_value()) {
+    if (client.space->bytes + held_ > most_bytes) answer(connection, full, {}, too_much());
+    return;
+  }
+  held_ -= std::exchange(client.held, 0);
   const auto space = client.space;
   switch ((*request)->verb) {
     case Verb::get:
@@ -130,9 +147,7 @@ void HorovodHttp::get(std::uint32_t connection, Client& client, const HorovodReq
 void HorovodHttp::put(std::uint32_t connection, Space& space, HorovodRequest request) {
   // As if nothing were replaced: then there is nothing to undo.
   const auto price = cost(request.scope, request.key, request.value);
-  if (space.bytes + price > most_bytes)
-    return answer(connection, full, {},
-                  fmt::format("its ranks have put {} MiB, and no more is kept", most_bytes >> 20));
+  if (space.bytes + price > most_bytes) return answer(connection, full, {}, too_much());
   auto& scope = space.scopes[request.scope];
   const auto before = scope.values.find(request.key);
   const bool is_new = before == scope.values.end();
@@ -223,7 +238,7 @@ void HorovodHttp::answer_from(const Scope& scope, const std::string& key, std::u
 // The C++ client knows the length by this spelling alone, takes no 1xx, and keeps surplus bytes.
 void HorovodHttp::answer(std::uint32_t connection, std::string_view status, const std::string& value,
                          std::string why) {
-  clients_.erase(connection);
+  forget(connection);
   callbacks_.send(connection,
                   fmt::format("HTTP/1.0 {}\r\nContent-Length: {}\r\n\r\n{}", status, value.size(), value));
   callbacks_.close(connection, std::move(why));

@@ -48,7 +48,7 @@ class HorovodHttp {
     std::function<void(std::uint32_t connection, const std::string& value)> meets = nullptr;
   };
   using Seat = HorovodSeat;
-  // Of one generation: keys and values together.
+  // Of one generation: keys and values together, and what has come of requests that have not ended.
   static constexpr std::size_t most_bytes = std::size_t{512} << 20;
 
   explicit HorovodHttp(Callbacks callbacks);
@@ -88,6 +88,7 @@ class HorovodHttp {
   struct Client {
     std::shared_ptr<Space> space;
     HorovodRequestReader reader{};
+    std::size_t held = 0;    // bytes of a request that has not ended
     std::string waits_in{};  // scope; empty: it does not wait, or for its place
     bool asks = false;       // for its place
   };
@@ -98,6 +99,7 @@ class HorovodHttp {
   void release(Scope& scope);
   void wake(Scope& scope, const std::string& key);
   void tell_deserters();
+  void forget(std::uint32_t connection);
   void answer(std::uint32_t connection, std::string_view status, const std::string& value = {},
               std::string why = {});
   void answer_from(const Scope& scope, const std::string& key, std::uint32_t connection);
@@ -108,6 +110,7 @@ class HorovodHttp {
   std::set<Rank> arrivals_, gone_;
   bool any_came_ = false;  // or has asked for another place
   std::map<std::uint32_t, Client> clients_;
+  std::size_t held_ = 0;  // by all of them
   HorovodRounds rounds_;
 };
 

@@ -273,5 +273,24 @@ TEST_CASE("values have a limit in all, and room comes back") {
   CHECK(server.put("/any/last", large) == ok());
 }
 
+TEST_CASE("requests that have not ended count towards the limit, and room comes back") {
+  Server server;
+  const std::string head =
+      "PUT /any/key HTTP/1.1\r\nContent-Length: " + std::to_string(HorovodRequestReader::most_value) +
+      "\r\n\r\n";
+  const std::string most(HorovodRequestReader::most_value - 1, 'x');
+  std::uint32_t begun = 0;
+  while (server.sent[server.begin(head + most)].empty()) ++begun;
+  CHECK(begun == HorovodHttp::most_bytes / HorovodRequestReader::most_value - 1);
+  CHECK(server.closed[server.last] == "its ranks have put 512 MiB, and no more is kept");
+  server.http.received(1, "y");  // ends it
+  CHECK(server.sent[1] == ok());
+  server.http.closed(2);
+  const auto next = server.begin(head + most);
+  CHECK(server.sent[next].empty());
+  server.http.received(next, "y");
+  CHECK(server.sent[next] == ok());
+}
+
 }  // namespace
 }  // namespace trainrun::rendezvous
