@@ -13,6 +13,12 @@ std::string hidden(const JobSpec& job, std::uint32_t rank, std::uint32_t local_r
   return std::string(out ? "o" : "") + (err ? "e" : "");
 }
 
+Program of(int np) {
+  Program program;
+  program.np = np;
+  return program;
+}
+
 }  // namespace
 
 TEST_CASE("all is shown that nothing hides") { CHECK(hidden({}, 0, 0).empty()); }
@@ -39,7 +45,7 @@ TEST_CASE("streams that are redirected are hidden, by the local rank's own word 
 
 TEST_CASE("the bytes of one rank pass where it alone is shown, and nothing is written around them") {
   JobSpec job;
-  job.programs = {{.np = 4}};
+  job.programs = {of(4)};
   CHECK(output::tag_of(job) == Tag::rank);
   CHECK_FALSE(output::passes_bytes(job));
   job.tag = Tag::none;
@@ -49,7 +55,7 @@ TEST_CASE("the bytes of one rank pass where it alone is shown, and nothing is wr
   job.timestamp = true;
   CHECK_FALSE(output::passes_bytes(job));
   job = {};
-  job.programs = {{.np = 1}};
+  job.programs = {of(1)};
   CHECK(output::tag_of(job) == Tag::none);
   CHECK(output::passes_bytes(job));
   job.elastic.max_np = 2;
