@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -166,9 +167,13 @@ std::optional<std::string> note_on_lost_list(const std::vector<EnvVar>& environm
       in->name, in->job, lists);
 }
 
-int slurm_threads(const std::vector<EnvVar>& environment) {
+int slurm_threads(const std::vector<EnvVar>& environment, int ranks_of_task) {
   if (variable(environment, "SLURM_JOB_ID").empty() && variable(environment, "SLURM_JOBID").empty()) return 0;
-  return parse_unsigned<std::uint16_t>(variable(environment, "SLURM_CPUS_PER_TASK")).value_or(0);
+  const int cpus = parse_unsigned<std::uint16_t>(variable(environment, "SLURM_CPUS_PER_TASK")).value_or(0);
+  const auto tasks = variable(environment, "SLURM_TASKS_PER_NODE");
+  const bool one_task =
+      tasks == "1" || (tasks.starts_with("1(x") && tasks.ends_with(')') && tasks.find(',') == tasks.npos);
+  return one_task && cpus > 0 ? std::max(1, cpus / ranks_of_task) : cpus;
 }
 
 }  // namespace trainrun::cli

@@ -38,7 +38,8 @@ std::optional<std::string> note_on_hosts_outside(const std::vector<Host>& named,
 // shell that sudo, cron or a container made: for somebody who named no hosts.
 std::optional<std::string> note_on_lost_list(const std::vector<EnvVar>& environment);
 
-// The threads that each rank of a Slurm job with `-c` may run: its CPUs. 0: nobody said.
-int slurm_threads(const std::vector<EnvVar>& environment);
+// The threads that each rank of a Slurm job with `-c` may run: its CPUs. Where each host has one task, which
+// is then the launcher of `ranks_of_task` ranks, they share its CPUs. 0: nobody said.
+int slurm_threads(const std::vector<EnvVar>& environment, int ranks_of_task);
 
 }  // namespace trainrun::cli

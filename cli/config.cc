@@ -306,6 +306,7 @@ Result<Request> read(const Inputs& inputs) {
   resolved->job.as_mpirun =
       *call ? !(*call)->horovod && line->ways == Ways::open_mpi
             : out.action != Action::print_config && names_open_mpi(resolved->job.programs, inputs);
+  resolved->job.as_mpi_launcher = resolved->job.as_mpirun || (*call && !(*call)->horovod);
   if (!settings->has(Option::hosts_from) &&
       (settings->has(Option::host) || settings->has(Option::hostfile))) {
     auto note = note_on_hosts_outside(resolved->job.hosts.hosts, resolved->hosts_origin, inputs,

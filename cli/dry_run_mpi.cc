@@ -34,7 +34,7 @@ std::string mpi_text(const JobSpec& job, const core::Placement& placement, const
     else if (family == wire::MpiFamily::open_mpi)
       line(fmt::format("Open MPI, by PMIx of {}, which adds variables of its own{}", printable(library),
                        guess));
-    else if (interpreter && job.as_mpirun)
+    else if (interpreter && job.as_mpi_launcher)
       line(
           "none that is known; PMIx is offered where there is a libpmix, since what it runs may load an Open "
           "MPI");

@@ -89,9 +89,9 @@ Result<std::vector<EnvVar>> from_file(const Settings& settings, const Inputs& in
 
 // The share of cores that ranks get otherwise knows nothing of `-c`. Where they are bound to one
 // core each, or --cpus-per-rank says how many they have, that counts.
-void add_slurm_threads(const std::vector<EnvVar>& environment, JobSpec& job) {
+void add_slurm_threads(const std::vector<EnvVar>& environment, int ranks_of_task, JobSpec& job) {
   constexpr std::string_view name = "OMP_NUM_THREADS";
-  const int threads = slurm_threads(environment);
+  const int threads = slurm_threads(environment, ranks_of_task);
   if (threads == 0 || job.cpus_per_rank > 0 || job.bind_to == BindTo::core) return;
   const auto place =
       std::lower_bound(job.env.begin(), job.env.end(), name,
@@ -127,7 +127,9 @@ Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& part
   job.not_forwarded = std::move(forwarded.left_behind);
   job.inherit_all = this_host_alone && policy != EnvPolicy::none;
   say_missing(forwarded.missing, for_all, notes);
-  if (settings.text(Option::hosts_from, "") != "none") add_slurm_threads(inputs.environment, job);
+  const int on_each_host = settings.number(Option::slots_per_host, settings.number(Option::ppn, 1));
+  if (settings.text(Option::hosts_from, "") != "none")
+    add_slurm_threads(inputs.environment, on_each_host, job);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto own = exports(parts[i].settings, notes);
     if (own.empty()) continue;

@@ -26,6 +26,12 @@ Result<std::vector<Host>> listed(const Settings& settings) {
   return all;
 }
 
+// node1 is no misspelling of node3.
+std::string without_digits(std::string name) {
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  return name;
+}
+
 // The hosts of `defined` that `wanted` names, in the order of `wanted`; a count in `wanted` lowers the slots,
 // a user or port in it replaces the other.
 Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::vector<Host>& wanted,
@@ -40,10 +46,11 @@ Result<std::vector<Host>> filtered(const std::vector<Host>& defined, const std::
       std::vector<std::string> names;
       for (const auto& host : defined) names.push_back(host.name);
       const auto near = nearest(want.name, names);
+      const bool typo = near && without_digits(*near) != without_digits(want.name);
       return fail(
           Code::usage,
           fmt::format("{}: host {} is not among the hosts of {}", filter, quoted(want.name), source),
-          near ? fmt::format("did you mean {}?", *near) : fmt::format("they are {}", list_names(names)));
+          typo ? fmt::format("did you mean {}?", *near) : fmt::format("they are {}", list_names(names)));
     }
     if (want.slots_given && want.slots > found->slots) {
       return fail(Code::usage, fmt::format("{} asks for {} on {}, and {} gives it {}", filter,
@@ -72,6 +79,14 @@ Result<void> no_ports(const std::vector<Host>& hosts, const Settings& settings) 
                     host.name, host.slots, host.slots));
   }
   return {};
+}
+
+// A batch script for torchrun asks for one task a node, which is the launcher: how many ranks that starts
+// there, the flag says.
+void forget_single_slots(std::vector<Host>& hosts) {
+  const bool single = std::all_of(hosts.begin(), hosts.end(),
+                                  [](const Host& host) { return host.slots_given && host.slots == 1; });
+  for (auto& host : hosts) host.slots_given = host.slots_given && !single;
 }
 
 }  // namespace
@@ -117,6 +132,7 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
     choice.origin = given->origin;
     choice.batch_system = given->system;
     hosts = std::move(given->hosts);
+    if (settings.has(Option::slots_per_host) || settings.has(Option::ppn)) forget_single_slots(*hosts);
   } else if (!wanted->empty()) {
     choice.origin = settings.get(Option::host)->origin;
     hosts = *wanted;

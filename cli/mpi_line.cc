@@ -327,7 +327,10 @@ void find_in_directory(MpiLine& line, const Inputs& inputs) {
 }  // namespace
 
 Result<MpiLine> read_mpi_line(const ForeignLine& call, const Inputs& inputs) {
-  auto given = split_parts(mpi_line(), call.words);
+  auto words = call.words;
+  if (words.size() > 1 && words.back() == ":")
+    words.pop_back();  // what a loop that builds lines leaves behind
+  auto given = split_parts(mpi_line(), words);
   if (given) given = with_files(std::move(*given), inputs);
   if (!given) return tl::unexpected(given.error());
   MpiLine out{.ways = decide(call, *given, inputs)};

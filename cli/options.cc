@@ -120,6 +120,8 @@ std::string hint_for_unknown_flag(std::string_view spelled) {
   }
   if (spelled.starts_with("-x") && spelled.find('=', 3) != std::string_view::npos)
     return "write -x NAME=VALUE";
+  if (spelled.size() == 3 && spelled.starts_with("--") && find_option(spelled.substr(1)) != nullptr)
+    return fmt::format("did you mean {}?", spelled.substr(1));
   std::vector<std::string> candidates;
   for (const auto& row : option_table()) {
     if (row.hidden) continue;

@@ -31,6 +31,7 @@ class Search {
     std::size_t at = 0;
     while (const auto next = program_behind(at)) {
       at = next;
+      if (argv[at].find('/') != std::string::npos) must_be_there(argv[at]);
       if (!look_up(argv[at])) return;
     }
     follow_script(at);
@@ -77,6 +78,19 @@ class Search {
     return true;
   }
 
+  // Of what stands behind a wrapper hosts would not look at a path by themselves. One that is not here may be
+  // another thing: they are not asked for it.
+  void must_be_there(const std::string& name) {
+    const auto path = path_under(program_.directory, name);
+    if (inputs_.is_file(path) && inputs_.is_executable(path)) need(path);
+  }
+
+  void need(const std::string& path) {
+    auto& all = program_.found;
+    if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return one.path == path; }))
+      all.push_back({"", path, ""});
+  }
+
   void follow_script(std::size_t at) {
     auto& argv = program_.argv;
     const auto script = path_under(program_.directory, argv[at]);
@@ -87,7 +101,7 @@ class Search {
       return;
     }
     if (!look_up(words.front())) return;
-    program_.found.push_back({"", script, ""});  // it must still be a program there
+    need(script);  // it must still be a program there
     words.push_back(script);
     argv.erase(argv.begin() + static_cast<std::ptrdiff_t>(at));
     argv.insert(argv.begin() + static_cast<std::ptrdiff_t>(at), words.begin(), words.end());

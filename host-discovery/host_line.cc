@@ -248,7 +248,8 @@ Result<std::string_view> take_line(std::string_view& text) {
   text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.size() > longest_line) return bad(fmt::format("a line of more than {} bytes", longest_line));
-  if (line.find('\0') != std::string_view::npos) return bad("a NUL byte", "the text must be in UTF-8");
+  if (line.find('\0') != std::string_view::npos)
+    return bad("a NUL byte", "the text must be in UTF-8: is this a host file?");
   return line;
 }
 

@@ -233,7 +233,7 @@ Session::Opening Fleet::opening_for(HostIndex host) const {
   // The world that is formed later may put any part here.
   order.pmix = job_.compat == Compat::open_mpi    ? wire::OfferPmix::always
                : job_.compat != Compat::automatic ? wire::OfferPmix::never
-               : job_.as_mpirun                   ? wire::OfferPmix::interpreters_too
+               : job_.as_mpi_launcher             ? wire::OfferPmix::interpreters_too
                                                   : wire::OfferPmix::by_program;
   order.pmix_library = job_.pmix_library;
   if (job_.compat != Compat::none && job_.compat != Compat::horovod)

@@ -168,8 +168,9 @@ struct JobSpec {
   int gpus_per_rank = 0;  // 0: all visible to every rank
 
   Compat compat = Compat::automatic;
-  std::string pmix_library{};  // --pmix-lib; empty: each host's own choice
-  bool as_mpirun = false;      // called as Open MPI's mpirun: scripts look for the variables that it sets
+  std::string pmix_library{};    // --pmix-lib; empty: each host's own choice
+  bool as_mpirun = false;        // called as Open MPI's mpirun: scripts look for the variables that it sets
+  bool as_mpi_launcher = false;  // as that, or as mpiexec: what a program starts or loads may be of any MPI
 
   TorchStore torch_store = TorchStore::rank0;
   PreloadSpec preload;

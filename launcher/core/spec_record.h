@@ -98,18 +98,18 @@ template <class V>
 void fields_of(JobSpec& it, V& v) {
   auto& [id, hosts, slots_from, programs, env, inherit_all, not_forwarded, map_by, rank_by, ppr, per_part,
          rank_file, oversubscribe, bind_to, report_bindings, cpus_per_rank, gpus_per_rank, compat,
-         pmix_library, as_mpirun, torch_store, preload, role, run_id, virtual_local_rank, scheduling,
-         transport, ssh, network_interface, master_port, ports, timeout, start_timeout, grace, host_timeout,
-         tag, timestamp, output_directory, only_ranks, only_local_ranks, redirects, events, journal, elastic,
-         pty, stdin_to, stdin_rank, quiet, start_timeout_given, verbose] = it;
+         pmix_library, as_mpirun, as_mpi_launcher, torch_store, preload, role, run_id, virtual_local_rank,
+         scheduling, transport, ssh, network_interface, master_port, ports, timeout, start_timeout, grace,
+         host_timeout, tag, timestamp, output_directory, only_ranks, only_local_ranks, redirects, events,
+         journal, elastic, pty, stdin_to, stdin_rank, quiet, start_timeout_given, verbose] = it;
   v("id", id), v("hosts", hosts), v("slots_from", slots_from), v("programs", programs), v("env", env);
   v("inherit_all", inherit_all), v("not_forwarded", not_forwarded), v("map_by", map_by),
       v("rank_by", rank_by), v("ppr", ppr);
   v("per_part", per_part), v("rank_file", rank_file);
   v("oversubscribe", oversubscribe), v("bind_to", bind_to), v("report_bindings", report_bindings);
   v("cpus_per_rank", cpus_per_rank), v("gpus_per_rank", gpus_per_rank), v("compat", compat);
-  v("pmix_library", pmix_library), v("as_mpirun", as_mpirun), v("torch_store", torch_store),
-      v("preload", preload);
+  v("pmix_library", pmix_library), v("as_mpirun", as_mpirun), v("as_mpi_launcher", as_mpi_launcher),
+      v("torch_store", torch_store), v("preload", preload);
   v("role", role), v("run_id", run_id), v("virtual_local_rank", virtual_local_rank),
       v("scheduling", scheduling);
   v("transport", transport), v("ssh", ssh);

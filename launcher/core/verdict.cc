@@ -39,7 +39,8 @@ void count_others(const World& world, Outcome& verdict) {
 }
 
 bool ended_for_lack_of_exchange(const Failure& failure, Instant exchange_lost) {
-  return failure.status.kind == ExitStatus::Kind::exited &&
+  using Kind = ExitStatus::Kind;
+  return (failure.status.kind == Kind::exited || failure.status.kind == Kind::aborted) &&
          failure.at - failure.error <= exchange_lost + soon;
 }
 

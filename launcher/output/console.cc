@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "launcher/base/strings.h"
+#include "launcher/base/utf8.h"
 #include "launcher/output/our_lines.h"
 #include "launcher/output/shown.h"
 #include "launcher/output/status_line.h"
@@ -301,8 +302,9 @@ void Console::draw() {
     drawn_ = false;  // the shell has written since
     return;
   }
-  err_.write(
-      fmt::format("\r\x1b[K\x1b[2m{}\x1b[0m", status_line(progress_, io::Loop::now(), elapsed, job_.grace)));
+  const auto line = status_line(progress_, io::Loop::now(), elapsed, job_.grace);
+  // A line that is wrapped cannot be wiped.
+  err_.write(fmt::format("\r\x1b[K\x1b[2m{}\x1b[0m", first_bytes(line, columns_of(STDERR_FILENO) - 1)));
   drawn_ = true;
 }
 

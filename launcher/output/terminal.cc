@@ -1,5 +1,6 @@
 #include "launcher/output/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -20,6 +21,12 @@ TerminalFacts look_at_terminal() {
   // we its lines.
   facts.redraw = facts.out && facts.err && knows_sequences && std::getenv("CI") == nullptr;
   return facts;
+}
+
+std::size_t columns_of(int fd) {
+  constexpr std::size_t usual = 80;
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : usual;
 }
 
 }  // namespace trainrun::output

@@ -1,6 +1,8 @@
 // What our own stdin, stdout and stderr are, and what the user's environment wants of them. Read once at the
-// start; everything else is told.
+// start, but for the width; everything else is told.
 #pragma once
+
+#include <cstddef>
 
 namespace trainrun::output {
 
@@ -11,5 +13,8 @@ struct TerminalFacts {
 };
 
 TerminalFacts look_at_terminal();
+
+// Of the terminal behind it, now: windows change.
+std::size_t columns_of(int fd);
 
 }  // namespace trainrun::output

@@ -75,12 +75,13 @@ class Meeting(MpiTest):
         self.assertQuietOn(done, "trainrun")
         self.assertIn("AssertionError", self.assertEnds(self.run_job(*words), 1).err)
 
-    def test_under_mpiruns_name_a_compiled_program_may_run_one_that_it_reads_of(self):
+    def test_under_the_name_of_either_launcher_a_compiled_program_may_run_one_that_it_reads_of(self):
         named = os.path.join(self.folder, "named")
         with open(named, "w", encoding="utf-8") as file:
             file.write(f"{client()} meet\n")
-        words = ("-np", 2, "--oversubscribe", "xargs", "-a", named, "env")
-        self.assertQuietOn(self.assertEnds(self.run_job("--compat-cli", "openmpi", *words), 0), "trainrun")
+        for words in (("openmpi", "--oversubscribe"), ("hydra",)):
+            done = self.run_job("--compat-cli", *words, "-n", 2, "xargs", "-a", named, "env")
+            self.assertQuietOn(self.assertEnds(done, 0), "trainrun")
 
     def test_under_mpiruns_name_every_program_finds_its_variables_and_under_ours_who_names_them(self):
         shown = ("sh", "-c", "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK")

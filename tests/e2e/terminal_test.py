@@ -2,6 +2,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import termios
 import time
@@ -16,9 +17,10 @@ def take_terminal():
 
 
 class StatusLine(LocalTest):
-    def shown_on_a_terminal(self, both):
+    def shown_on_a_terminal(self, both, columns=80):
         """What a job of a second draws on stderr, a terminal."""
         leader, follower = pty.openpty()
+        termios.tcsetwinsize(follower, (24, columns))
         try:
             job = self.start("-np", 2, "sh", "-c", "sleep 1", env={"TERM": "xterm"}, stderr=follower,
                              **({"stdout": follower} if both else {}))
@@ -36,6 +38,10 @@ class StatusLine(LocalTest):
 
     def test_it_is_drawn_when_all_goes_to_a_terminal(self):
         self.assertIn(b"2 of 2 ranks running", self.shown_on_a_terminal(both=True))
+
+    def test_it_is_cut_to_the_width_of_the_terminal(self):
+        shown = self.shown_on_a_terminal(both=True, columns=12)
+        self.assertEqual(set(re.findall(rb"\x1b\[2m(.*?)\x1b\[0m", shown)), {b"2 of 2 rank"})
 
     def test_it_is_not_drawn_where_another_program_shows_our_stdout(self):
         self.assertEqual(self.shown_on_a_terminal(both=False), b"")

@@ -118,11 +118,11 @@ TEST_CASE("--hosts-from a system that has no job here is an error") {
 
 namespace {
 
-World in_slurm() {
+World in_slurm(const std::string& tasks = "2(x2)") {
   World world;
   world.environment.insert(world.environment.end(), {{"SLURM_JOB_ID", "7"},
                                                      {"SLURM_JOB_NODELIST", "n[1-2]"},
-                                                     {"SLURM_TASKS_PER_NODE", "2(x2)"},
+                                                     {"SLURM_TASKS_PER_NODE", tasks},
                                                      {"SLURM_CPUS_PER_TASK", "6"}});
   return world;
 }
@@ -139,11 +139,33 @@ std::string threads(World& world, Words words) {
 
 }  // namespace
 
+TEST_CASE("where each host of an allocation has one task, flags say how many ranks that starts") {
+  for (const std::string tasks : {"1(x2)", "1,1"}) {
+    CAPTURE(tasks);
+    auto world = in_slurm(tasks);
+    const auto hosts = [&](Words words) {
+      words.emplace_back("./train");
+      return shown(job_of(world, std::move(words)));
+    };
+    CHECK(hosts({}) == "n1:1 n2:1 np 2");
+    CHECK(hosts({"--nproc-per-node", "8"}) == "n1:8 n2:8 np 16");
+    CHECK(hosts({"--slots-per-host", "4", "-np", "6"}) == "n1:4 n2:4 np 6");
+    CHECK(hosts({"--hosts-from", "slurm", "--nproc-per-node", "2", "-H", "n2"}) == "n2:2 np 2");
+  }
+  auto world = in_slurm();
+  CHECK(
+      error_of(world, {"--nproc-per-node", "3", "./train"}).starts_with("3 ranks on n1, which has 2 slots"));
+}
+
 TEST_CASE("ranks of a Slurm job with -c have as many threads, unless somebody says otherwise") {
   auto world = in_slurm();
   CHECK(threads(world, {}) == "6");
   CHECK(threads(world, {"-H", "n1"}) == "6");
   CHECK(threads(world, {"-x", "OMP_NUM_THREADS=2"}) == "2");
+  auto one_task = in_slurm("1(x2)");
+  CHECK(threads(one_task, {}) == "6");
+  CHECK(threads(one_task, {"--nproc-per-node", "3"}) == "2");
+  CHECK(threads(one_task, {"--nproc-per-node", "8"}) == "1");
   for (const Words& words :
        {Words{"--cpus-per-rank", "3"}, Words{"--bind-to", "core"}, Words{"--hosts-from", "none"}})
     CHECK(threads(world, words) == "a share of the cores");

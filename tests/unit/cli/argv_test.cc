@@ -189,6 +189,7 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
        "unknown flag '--standalone'",
        "trainrun --help all lists every option; if it is the program's own, put it after the program"},
       {{"-F", "h", "./t"}, "unknown flag '-F'", "did you mean -f?"},
+      {{"--x", "A=1", "./t"}, "unknown flag '--x'", "did you mean -x?"},
       {{"-y", "./t"},
        "unknown flag '-y'",
        "trainrun --help all lists every option; if it is the program's own, put it after the program"},

@@ -283,7 +283,7 @@ TEST_CASE("several programs: what is for all may stand before any, and what conf
   auto job = job_of(world, {"-np", "1", "./server", ":", "-np", "2", "--mca", "btl", "tcp,self", "./client"});
   for (const auto& program : job.programs)
     CHECK(program.env == std::vector<EnvVar>{{"OMPI_MCA_btl", "tcp,self"}});
-  job = job_of(world, {"-np", "1", "-x", "A=1", "./server", ":", "-np", "2", "./client"});
+  job = job_of(world, {"-np", "1", "-x", "A=1", "./server", ":", "-np", "2", "./client", ":"});
   CHECK(job.programs[0].env == std::vector<EnvVar>{{"A", "1"}});
   CHECK(job.programs[1].env.empty());
   const auto error = error_of(world, {"-np", "1", "--bind-to", "core", "./server", ":", "-np", "1",

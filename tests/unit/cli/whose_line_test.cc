@@ -124,7 +124,9 @@ TEST_CASE("under our own name an option that only mpirun or mpiexec has says who
   CHECK(job.as_mpirun);
   CHECK(std::find(job.env.begin(), job.env.end(), EnvVar{"OMPI_MCA_btl", "self,tcp"}) != job.env.end());
   CHECK_FALSE(job_of(plain, {"-genv", "A", "1", "-n", "2", "./train"}).as_mpirun);  // Hydra's
+  CHECK(job_of(plain, {"-genv", "A", "1", "-n", "2", "./train"}).as_mpi_launcher);
   CHECK_FALSE(job_of(plain, {"-np", "2", "./train", "--mca", "a", "b"}).as_mpirun);
+  CHECK_FALSE(job_of(plain, {"-np", "2", "./train", "--mca", "a", "b"}).as_mpi_launcher);
   const auto each =
       job_of(plain, {"-n", "1", "-env", "A", "1", "./train", ":", "-n", "1", "-env", "A", "2", "./train"});
   CHECK(each.programs[1].env == std::vector<EnvVar>{{"A", "2"}});

@@ -132,6 +132,8 @@ TEST_SUITE("verdict") {
     CHECK_FALSE(ended_for_lack_of_exchange(failure, broken));
     failure.error = milliseconds(1);
     CHECK(ended_for_lack_of_exchange(failure, broken));
+    failure.status = ExitStatus::aborted(1);
+    CHECK(ended_for_lack_of_exchange(failure, broken));
     failure.status = ExitStatus::killed(SIGSEGV, false);
     CHECK_FALSE(ended_for_lack_of_exchange(failure, broken));
   }
