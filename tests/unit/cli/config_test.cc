@@ -329,7 +329,7 @@ TEST_CASE("what is wrong is said with its cause and a cure") {
        "--local-ranks-filter: there is no local rank 5; the job has ranks 0 to 1"},
       {{"--hostfile", "nope", "./train"}, "--hostfile: /home/u/nope: No such file or directory"},
       {{"--hostfile", "hosts.txt", "-H", "gpu3", "./train"},
-       "-H: host 'gpu3' is not among the hosts of hosts.txt | they are gpu1, gpu2"},
+       "-H: host 'gpu3' is not among the hosts of hosts.txt | they are gpu1 and gpu2"},
       {{"--hostfile", "hosts.txt", "-H", "gpi1", "./train"},
        "-H: host 'gpi1' is not among the hosts of hosts.txt | did you mean gpu1?"},
       {{"--hostfile", "hosts.txt", "-H", "gpu1:3", "./train"},

@@ -58,7 +58,7 @@ TEST_CASE("with other hosts a name is looked up here, and all hosts run what was
        "python3=/venv/bin/python3 =/home/u/by_env"},
       {{"shim", "x"},
        {"/venv/bin/python3", "-u", "/usr/bin/shim", "x"},
-       "shim=/usr/bin/shim python3=/venv/bin/python3 =/usr/bin/shim"},
+       "shim=/usr/bin/shim python3=/venv/bin/python3"},
       {{"env", "A=1", "./by_env"},
        {"/usr/bin/env", "A=1", "/venv/bin/python3", "/home/u/by_env"},
        "env=/usr/bin/env =/home/u/by_env python3=/venv/bin/python3"},
