@@ -4,13 +4,16 @@
 #include <gloo/broadcast.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 namespace trainrun::comm {
 namespace {
 
 // Slots that no collective of Gloo uses (its prefixes are small numbers in the top byte), nor agreement.
 constexpr std::uint64_t move_slot = std::uint64_t{0x41} << 56;
+constexpr std::uint64_t widened_at_once = std::uint64_t{1} << 20;  // elements
 
 void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
@@ -49,12 +52,20 @@ void GlooMove::ring_allreduce(void* wide, std::size_t count) const {
 
 void GlooMove::allreduce() const {
   const auto reduction = reduction_of(what, size());
-  const bool same_type = wide_type(what.dtype, what.op) == what.dtype;
-  std::vector<double> room(same_type ? 0 : what.count);
-  void* const wide = same_type ? data.out : room.data();
-  begin_reduction(reduction, wide, data.in, what.count);
-  ring_allreduce(wide, what.count);
-  end_reduction(reduction, data.out, wide, what.count);
+  if (wide_type(what.dtype, what.op) == what.dtype) {
+    begin_reduction(reduction, data.out, data.in, what.count);
+    ring_allreduce(data.out, what.count);
+    return end_reduction(reduction, data.out, data.out, what.count);
+  }
+  // New memory of twice the data's size costs several times what the ring does.
+  const auto piece = std::min(what.count, widened_at_once);
+  const auto room = std::make_unique_for_overwrite<double[]>(piece);
+  for (std::size_t first = 0; first < what.count; first += piece) {
+    const auto count = std::min(piece, what.count - first);
+    begin_reduction(reduction, room.get(), in() + first * width(), count);
+    ring_allreduce(room.get(), count);
+    end_reduction(reduction, out() + first * width(), room.get(), count);
+  }
 }
 
 void GlooMove::reduce() const {
@@ -70,17 +81,19 @@ void GlooMove::reduce_scatter() const {
   const auto type = wide_type(what.dtype, what.op);
   const auto combine = reduce_kernel(type, what.op);
   const auto bytes = what.count * size_of(type);
-  std::vector<double> own(what.count), sent(what.count), heard(what.count);
+  const auto own = std::make_unique_for_overwrite<double[]>(what.count);
+  const auto sent = std::make_unique_for_overwrite<double[]>(what.count);
+  const auto heard = std::make_unique_for_overwrite<double[]>(what.count);
   const auto load = [&](int of, void* to) {
     begin_reduction(reduction, to, in() + static_cast<std::size_t>(of) * block(), what.count);
   };
-  load(after(-1), sent.data());
+  load(after(-1), sent.get());
   for (int step = 1; step < size(); ++step) {
-    exchange(after(1), sent.data(), bytes, after(-1), heard.data(), bytes, static_cast<std::uint64_t>(step));
-    load(after(-1 - step), own.data());
-    combine(sent.data(), own.data(), heard.data(), what.count);
+    exchange(after(1), sent.get(), bytes, after(-1), heard.get(), bytes, static_cast<std::uint64_t>(step));
+    load(after(-1 - step), own.get());
+    combine(sent.get(), own.get(), heard.get(), what.count);
   }
-  end_reduction(reduction, data.out, sent.data(), what.count);
+  end_reduction(reduction, data.out, sent.get(), what.count);
 }
 
 void GlooMove::broadcast() const {
