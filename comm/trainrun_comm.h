@@ -80,12 +80,13 @@ typedef enum trc_dtype {
       0x7fffffff /* no type: gives the enum the range of an int, so that any number is defined */
 } trc_dtype;
 
-/* Of integers: sums and products wrap, the mean is cut towards zero and does not wrap. Of f16 and bf16:
- * formed in f32, and rounded once at the end (nearest, halfway to even). Of bool: sum, max and bor tell
- * whether any is true, min, product and band whether all are, bxor whether an odd number is; there is no
- * mean. Bitwise operations are for integers and bool. Anything else is TRC_INVALID. Floats are added in the
- * order of the ranks over shm, around a ring over gloo (small buffers in the order of the ranks), host by
- * host over hier: the last bits may differ between them, never between ranks. */
+/* Of integers: sums and products wrap, the mean is cut towards zero and does not wrap, but that of i64 where
+ * the sum does not fit into one. Of f16 and bf16: formed in f32, and rounded once at the end (nearest,
+ * halfway to even). Of bool: sum, max and bor tell whether any is true, min, product and band whether all
+ * are, bxor whether an odd number is; there is no mean. Bitwise operations are for integers and bool.
+ * Anything else is TRC_INVALID. Floats are added in the order of the ranks over shm, around a ring over gloo
+ * (small buffers in the order of the ranks), host by host over hier: the last bits may differ between them,
+ * never between ranks. */
 typedef enum trc_op {
   TRC_SUM = 0,
   TRC_MEAN = 1,

@@ -61,7 +61,7 @@ class Service {
   void begin_generation(Generation generation, World world, Instant now);
   void member_lost(Generation generation, Rank rank, std::string host, std::string how, Instant now);
   void member_failed(Generation generation, Rank rank, std::string host, std::string how);
-  void member_ended_well(Generation generation, Rank rank) { table_.ended_well(generation, rank); }
+  void member_ended_well(Generation generation, Rank rank) { deliver(table_.ended_well(generation, rank)); }
   void end_generation(Generation generation, std::string reason, Instant now,
                       Verdict::Kind kind = Verdict::Kind::ended);
   void dismiss(WorkerId worker);

@@ -95,7 +95,9 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
         waiter, FailureKind::exists,
         fmt::format("all {} members of generation {} are here already", world_.size, world_.generation));
 
-  if (gave_up_ > 0) --gave_up_;  // most likely one that tries again
+  if (!join.rank && gave_up_ > 0) --gave_up_;  // most likely one that tries again
+  if (join.rank) tired_.erase(*join.rank);
+  some_want_this_world_ = some_want_this_world_ || !join.elastic;
   const auto connection = waiter.connection;
   if (join.rank && !described_) world_.members[*join.rank].host = join.host;
   const auto number = add(std::move(waiter), join.wait_ms, now);
@@ -104,6 +106,7 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
     seat_of_[connection] = *join.rank;
     events_.emplace_back(MemberJoined{{world_.generation}, {*join.rank}});
   }
+  end_if_it_cannot_form();
   if (seats_.count(SeatState::waiting) + arrivals_ == world_.size) seat_all();
 }
 
@@ -198,7 +201,8 @@ void Table::time_out(WaiterNumber number) {
     case Waiter::Kind::join:
       missing = absent();
       message = not_joined();
-      if (gave_up_ < world_.size) ++gave_up_;
+      if (!waiter.by_arrival) tired_.insert(waiter.rank);
+      if (waiter.by_arrival && gave_up_ < world_.size) ++gave_up_;
       break;
     case Waiter::Kind::keys: {
       const auto& keys = store_.wanted(number);
@@ -258,23 +262,30 @@ std::optional<std::uint32_t> Table::rank_of(std::uint32_t connection) const {
   return at->second;
 }
 
-// While one waits that has no rank yet, nobody can say which of the free ranks are still to come.
+// While one waits that has no rank yet, nobody can say which of the free ranks are still to come. Who came
+// and gave up is named only if there is nobody else.
 std::vector<std::uint32_t> Table::absent() const {
   std::vector<std::uint32_t> ranks;
   if (arrivals_ > 0) return ranks;
   const auto& empty = seats_.empty();
-  for (auto at = empty.begin(); at != empty.end() && ranks.size() < max_missing; ++at) ranks.push_back(*at);
+  const bool all_tired = tired_.size() >= empty.size();
+  for (auto at = empty.begin(); at != empty.end() && ranks.size() < max_missing; ++at)
+    if (all_tired || !tired_.contains(*at)) ranks.push_back(*at);
   return ranks;
 }
 
 std::string Table::not_joined() const {
-  const auto count = seats_.count(SeatState::empty) - arrivals_;
+  const auto all = seats_.count(SeatState::empty) - arrivals_;
+  const auto others = tired_.size() < all ? tired_.size() : 0;
+  const auto count = all - others;
   const auto names = name_ranks(absent(), arrivals_ > 0 ? 0 : count);
   const auto tired = std::min<std::size_t>(gave_up_, count);
   return fmt::format("{} of {} member{} {} not joined generation {}{}{}", count, world_.size,
                      world_.size == 1 ? "" : "s", count == 1 ? "has" : "have", world_.generation,
                      names.empty() ? "" : ": " + names,
-                     tired == 0 ? "" : fmt::format(" ({} of them came and gave up waiting)", tired));
+                     others > 0   ? fmt::format(" ({} more came and gave up waiting)", others)
+                     : tired == 0 ? ""
+                                  : fmt::format(" ({} of them came and gave up waiting)", tired));
 }
 
 std::string Table::outstanding() const {

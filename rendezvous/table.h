@@ -52,8 +52,8 @@ class Table {
   // The same in a world that goes on: who has left is not missed.
   Outbox failed(Generation generation, Rank rank, std::string host, std::string how);
   // The same of one whose process has ended well. Had it not left, it leaves when its connection closes, or
-  // has left if that has.
-  void ended_well(Generation generation, Rank rank);
+  // has left if that has. Had it not joined, the others of a described world wait in vain.
+  Outbox ended_well(Generation generation, Rank rank);
   // `kind`: ended as planned, or aborted by nobody in particular.
   Outbox end(Generation generation, std::string reason, Verdict::Kind kind = Verdict::Kind::ended);
   // The worker gets no place in any later generation.
@@ -155,6 +155,7 @@ class Table {
   void break_up(Verdict verdict);  // the same, and the launcher is to know
   void depart(std::uint32_t rank);
   void leave_unmet(std::uint32_t rank);  // the same, and the others are to know
+  void end_if_it_cannot_form();
   void tell(Told told);
   [[nodiscard]] Notice notice_for(std::uint32_t rank, std::uint32_t number) const;
   [[nodiscard]] std::optional<std::uint32_t> rank_of(std::uint32_t connection) const;
@@ -173,8 +174,11 @@ class Table {
   std::uint32_t arrivals_ = 0;                                // joins that wait and have no rank yet
   std::unordered_map<std::uint32_t, std::uint32_t> seat_of_;  // connection -> rank, taken or waiting
   std::unordered_map<std::uint32_t, std::uint32_t> rank_of_worker_;
-  std::uint32_t gave_up_ = 0;  // joins whose time has passed and that were not tried again
-  bool elastic_ = true;        // all that have joined are
+  std::uint32_t gave_up_ = 0;  // joins without a rank whose time has passed, and that were not tried again
+  std::set<std::uint32_t> tired_;       // whose time to join has passed, and that have not tried again
+  std::set<std::uint32_t> never_come_;  // ranks whose processes have ended well
+  bool some_want_this_world_ = false;   // have come, and are not elastic
+  bool elastic_ = true;                 // all that have joined are
   std::vector<Told> notices_;
   bool told_of_leaver_ = false;
   std::optional<Verdict> verdict_;

@@ -103,10 +103,21 @@ Outbox Table::failed(Generation generation, Rank rank, std::string host, std::st
   return has_left ? take() : lost(generation, rank, std::move(host), std::move(how));
 }
 
-void Table::ended_well(Generation generation, Rank rank) {
-  if (generation.value == world_.generation && !verdict_ && rank.value < world_.size &&
-      seats_.state(rank.value) == SeatState::taken)
-    seats_.at(rank.value).leaves_at_close = true;
+Outbox Table::ended_well(Generation generation, Rank rank) {
+  if (generation.value != world_.generation || verdict_ || rank.value >= world_.size) return take();
+  const auto state = seats_.state(rank.value);
+  if (state == SeatState::taken) seats_.at(rank.value).leaves_at_close = true;
+  if (state == SeatState::empty && described_) never_come_.insert(rank.value);
+  end_if_it_cannot_form();
+  return take();
+}
+
+// Elastic members get another world.
+void Table::end_if_it_cannot_form() {
+  if (formed_ || never_come_.empty() || !some_want_this_world_) return;
+  const auto rank = *never_come_.begin();
+  finish(
+      {Verdict::Kind::lost, rank, world_.members[rank].host, "it exited with code 0 before it joined", {}});
 }
 
 }  // namespace trainrun::rendezvous

@@ -263,11 +263,12 @@ struct NoticeWords {
                       "want use_cpu=True where there is no GPU)",
                       counted(it.ranks, "rank"), it.waits_in)};
     if (came == 0)
-      return {
-          fmt::format("{} have loaded PyTorch, and none has called {}: each may take "
-                      "itself for a world of one (try: Accelerate and HF Trainer want use_cpu=True where "
-                      "there is no GPU; other scripts call torch.distributed.init_process_group)",
-                      counted(it.ranks, "rank"), it.waits_in)};
+      return {fmt::format(
+          "{} have loaded PyTorch, and none has called {}: each may take "
+          "itself for a world of one (try: Accelerate and HF Trainer want use_cpu=True where "
+          "there is no GPU; Horovod's programs are seen with --compat horovod; other scripts call "
+          "torch.distributed.init_process_group)",
+          counted(it.ranks, "rank"), it.waits_in)};
     return {
         fmt::format("{} of {} wait in {}; not there yet: {}{}", came, counted(it.ranks, "rank"), it.waits_in,
                     list_names(absent, most),

@@ -51,15 +51,16 @@ def shapes(kind):
         "reducescatter": lambda: hvd.reducescatter(torch.ones(shape)),
         "scaled": lambda: hvd.allreduce(torch.ones(3, dtype=torch.int64), op=hvd.Sum, prescale_factor=shape[0]),
         "scattered": lambda: hvd.reducescatter(torch.ones(2), postscale_factor=shape[0]),
+        "optimizer": lambda: hvd.broadcast_optimizer_state((torch.optim.SGD if first else torch.optim.Adam)([torch.ones(1)], 1), 0),
         "set": lambda: hvd.add_process_set([0] if first else [1]),
     }
     words = {"scaled": f"scaled by {shape[0]}.0 before", "scattered": f"{shape[0]}.0 after", "set": f"the ranks [{hvd.rank()}]",
-             "grouped": f"of shapes ({shape[0]},), ({shape[1]},)"}
+             "grouped": f"of shapes ({shape[0]},), ({shape[1]},)", "optimizer": "an optimizer " + ("SGD" if first else "Adam")}
     try:
         calls[kind]()
         print(f"rank {hvd.rank()} has heard nothing", flush=True)
     except Mismatch as error:
-        assert words.get(kind, str(shape)) in str(error) and str(error).count("on this rank") == 1, error
+        assert words.get(kind, str(shape)) in str(error) and str(error).count("[another name or shape]") == 1, error
         print(f"rank {hvd.rank()}: {error}", flush=True)
 
 
@@ -75,7 +76,7 @@ def main():
                 hvd.synchronize(handle)
         print(f"rank {hvd.rank()} has heard nothing", flush=True)
     except Mismatch as error:
-        assert f"is {names[0]!r}" in str(error), error
+        assert f"[{names[0]!r}" in str(error), error
         print(f"rank {hvd.rank()}: {error}", flush=True)
 
 

@@ -49,10 +49,10 @@ TEST_CASE("one whose process has ended well has left, whether its connection clo
   Trio scene;
   SUBCASE("before") {
     scene.take(scene.table.closed(0, scene.now));
-    scene.table.ended_well({1}, {0});
+    scene.take(scene.table.ended_well({1}, {0}));
   }
   SUBCASE("after") {
-    scene.table.ended_well({1}, {0});
+    scene.take(scene.table.ended_well({1}, {0}));
     CHECK(scene.silent(11));
     scene.take(scene.table.closed(0, scene.now));
   }
@@ -61,9 +61,53 @@ TEST_CASE("one whose process has ended well has left, whether its connection clo
   CHECK(scene.only_a<Notice>(11).text == "rank 0 on a has left the world");
 }
 
+TEST_CASE("one whose process has ended well before it joined keeps nobody waiting") {
+  Scene scene(3, {"a", "b", "c"});
+  const auto ends = [&scene] { scene.take(scene.table.ended_well({1}, {1})); };
+  SUBCASE("who waits hears of it") {
+    scene.ask(10, Join{0, "a", "", 120'000});
+    ends();
+    CHECK(scene.only_a<Failure>(10).kind == FailureKind::over);
+    CHECK(scene.only_a<Failure>(10).message ==
+          "rank 1 on b was lost: it exited with code 0 before it joined");
+  }
+  SUBCASE("so does who comes later") {
+    ends();
+    CHECK_FALSE(scene.table.verdict());
+    scene.ask(10, Join{0, "a", "", 120'000});
+    CHECK(scene.only_a<Failure>(10).message ==
+          "rank 1 on b was lost: it exited with code 0 before it joined");
+  }
+  SUBCASE("elastic members get another world") {
+    scene.ask(10, Join{0, "a", "", 120'000, 0, true});
+    ends();
+    CHECK(scene.silent(10));
+    CHECK_FALSE(scene.table.verdict());
+  }
+  SUBCASE("who has come is not missed before its connection closes") {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) scene.ask(10 + rank, Join{rank, "h", "", 120'000});
+    ends();
+    CHECK_FALSE(scene.table.verdict());
+  }
+}
+
+TEST_CASE("whose time to join has passed is not blamed where another has never come") {
+  Scene scene(3, {"a", "b", "c"});
+  scene.ask(10, Join{0, "a", "", 1000});
+  scene.ask(12, Join{2, "c", "", 1500});
+  scene.pass(milliseconds(1000));
+  CHECK(scene.only_a<Failure>(10).missing == std::vector<std::uint32_t>{1});
+  scene.pass(milliseconds(500));
+  CHECK(scene.only_a<Failure>(12).missing == std::vector<std::uint32_t>{1});
+  CHECK(scene.only_a<Failure>(12).message ==
+        "1 of 3 members has not joined generation 1: rank 1 on b (1 more came and gave up waiting)");
+  CHECK(scene.table.outstanding() ==
+        "1 of 3 members has not joined generation 1: rank 1 on b (2 more came and gave up waiting)");
+}
+
 TEST_CASE("a member of this generation that has ended well in another one is lost") {
   Trio scene;
-  scene.table.ended_well({7}, {0});
+  scene.take(scene.table.ended_well({7}, {0}));
   scene.take(scene.table.closed(0, scene.now));
   scene.pass(milliseconds(200));
   REQUIRE(scene.table.verdict());

@@ -3,12 +3,14 @@ one number, so that ranks which call different things of equal kind, type and si
 made here are for the timeline alone."""
 import contextlib
 import itertools
+import re
 import zlib
 
 from trainrun._library import Mismatch
 
 _numbers = itertools.count()
 _LONGEST = 200  # characters that a message says
+_meanings = {}  # of the numbers in failures that this rank has heard of: later calls raise the first one again
 
 
 class _Made(str):
@@ -35,13 +37,13 @@ def number_of(words):
 
 @contextlib.contextmanager
 def told(*every):
-    """Within it, a failure that speaks of such a number says its words too: other ranks may not know them."""
+    """Within it, a failure says in words what this rank has called, where the library has a number. Other ranks' words are not
+    known here."""
     try:
         yield
     except Mismatch as error:
-        for words in every:
-            short = words if len(words) <= _LONGEST else words[:_LONGEST] + "..."
-            meaning = f"{number_of(words):06x} is {short} on this rank"
-            if f"name {number_of(words):06x} " in error.args[0] and meaning not in error.args[0]:
-                error.args = (f"{error.args[0]}; {meaning}",)
+        for words in filter(None, every):
+            _meanings[f"{number_of(words):06x}"] = words if len(words) <= _LONGEST else words[:_LONGEST] + "..."
+        error.args = (re.sub(" of the name ([0-9a-f]{6})", lambda found: f" [{_meanings.get(found[1], 'another name or shape')}]",
+                             error.args[0]),)
         raise

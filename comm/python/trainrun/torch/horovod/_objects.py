@@ -70,7 +70,8 @@ def allgather_object(obj, name=None, process_set=_sets.global_process_set):
 
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
     """All ranks' optimizers get the state of that of `root_rank`, and its options (learning rate, ...)."""
-    state = broadcast_object(optimizer.state_dict() if _place.rank() == root_rank else None, root_rank, "the optimizer's state")
+    kind = f"the state of an optimizer {type(optimizer).__name__}"  # whose name all ranks must give
+    state = broadcast_object(optimizer.state_dict() if _place.rank() == root_rank else None, root_rank, kind)
     if _place.rank() != root_rank:
         optimizer.load_state_dict(state)
 
