@@ -109,12 +109,19 @@ wire::Start WorldStart::start(const StartWorker& order, const Site& site, std::u
   start.stdin_mode = stdin_mode(order, site.can_inherit_stdin);
   start.pmi = offers_pmi(job_, world) && !is_newcomer(order);
   start.pmix = offers_pmix(job_, world) && !is_newcomer(order);
-  start.pty = job_.pty.value_or(start.pmix);
+  start.pty = job_.pty.value_or(start.pmix && !is_a_guess(*site.facts, seat.program));
   start.batch = runs_in_batch(job_, seat, *site.facts);
   if (start.pmi || start.pmix)
     start.place = {seat.rank, static_cast<std::uint32_t>(placement_.seats.size()), seat.local_size,
                    static_cast<std::uint32_t>(seat.program), mapping_};
   return start;
+}
+
+// On a line of Hydra's, whose ranks have pipes, PMIx is offered for what a program may yet load.
+bool WorldStart::is_a_guess(const wire::HostFacts& facts, std::size_t program) const {
+  if (!job_.as_mpi_launcher || job_.as_mpirun || job_.compat != Compat::automatic) return false;
+  const auto& known = facts.programs.mpi;
+  return program >= known.size() || known[program].family != wire::MpiFamily::open_mpi;
 }
 
 std::optional<wire::World> WorldStart::introduction(const StartWorker& order, const wire::HostFacts& facts) {

@@ -69,6 +69,7 @@ class WorldStart {
   [[nodiscard]] std::vector<HostIndex> introduced() const;
 
  private:
+  [[nodiscard]] bool is_a_guess(const wire::HostFacts& facts, std::size_t program) const;
   [[nodiscard]] WorldFacts facts_of(const StartWorker& order, const Site& site,
                                     std::uint16_t master_port) const;
   [[nodiscard]] wire::StdinMode stdin_mode(const StartWorker& order, bool can_inherit) const;
