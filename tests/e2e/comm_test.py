@@ -33,6 +33,12 @@ class Comm(LocalTest):
             self.assertRegex(done.out, r"making a group of ranks: rank 0 on \S+ has left the world")
             self.assertIn("failed Aborted culprit 0", done.out)
 
+    def test_a_rank_that_ends_with_0_before_it_joins_keeps_nobody_waiting(self):
+        program = ("sh", "-c", '[ $RANK != 1 ] || exit 0; exec "$@"', "sh", COMM_WORKER, "ops")
+        done = self.run_job("-np", 3, "--on-failure", "ignore", *program)
+        self.assertEqual(done.out.count("failed PeerLost culprit 1"), 2, done)
+        self.assertEqual(done.out.count("was lost: it exited with code 0 before it joined"), 2, done)
+
     def test_a_limit_for_files_that_forbids_shared_memory_ends_no_rank(self):
         done = self.run_job("-np", 2, "sh", "-c", 'ulimit -f 100 && exec "$@"', "sh", COMM_WORKER, "ops")
         self.assertSays(self.assertEnds(done, 0), r"comm uses TCP on this host, since its ranks cannot share memory: .*File too large")
