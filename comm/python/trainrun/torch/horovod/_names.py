@@ -35,6 +35,11 @@ def number_of(words):
     return words and (zlib.crc32(words.encode()) & 0xffffff or 1) or 0
 
 
+def _said(found, unknown):
+    words = _meanings.get(found[1], unknown)
+    return f" [{words}]" if words else found[0]
+
+
 @contextlib.contextmanager
 def told(*every):
     """Within it, a failure says in words what this rank has called, where the library has a number. Other ranks' words are not
@@ -42,8 +47,9 @@ def told(*every):
     try:
         yield
     except Mismatch as error:
-        for words in filter(None, every):
+        every = list(filter(None, every))
+        for words in every:
             _meanings[f"{number_of(words):06x}"] = words if len(words) <= _LONGEST else words[:_LONGEST] + "..."
-        error.args = (re.sub(" of the name ([0-9a-f]{6})", lambda found: f" [{_meanings.get(found[1], 'another name or shape')}]",
-                             error.args[0]),)
+        unknown = "another name or shape" if every else ""
+        error.args = (re.sub(" of the name ([0-9a-f]{6})", lambda found: _said(found, unknown), error.args[0]),)
         raise
