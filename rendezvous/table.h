@@ -175,10 +175,10 @@ class Table {
   std::unordered_map<std::uint32_t, std::uint32_t> seat_of_;  // connection -> rank, taken or waiting
   std::unordered_map<std::uint32_t, std::uint32_t> rank_of_worker_;
   std::uint32_t gave_up_ = 0;  // joins without a rank whose time has passed, and that were not tried again
-  std::set<std::uint32_t> tired_;       // whose time to join has passed, and that have not tried again
-  std::set<std::uint32_t> never_come_;  // ranks whose processes have ended well
-  bool some_want_this_world_ = false;   // have come, and are not elastic
-  bool elastic_ = true;                 // all that have joined are
+  std::set<std::uint32_t> tired_;             // whose time to join has passed, and that have not tried again
+  std::optional<std::uint32_t> never_comes_;  // the first rank whose process has ended well
+  bool some_want_this_world_ = false;         // have come, and are not elastic
+  bool elastic_ = true;                       // all that have joined are
   std::vector<Told> notices_;
   bool told_of_leaver_ = false;
   std::optional<Verdict> verdict_;

@@ -107,15 +107,15 @@ Outbox Table::ended_well(Generation generation, Rank rank) {
   if (generation.value != world_.generation || verdict_ || rank.value >= world_.size) return take();
   const auto state = seats_.state(rank.value);
   if (state == SeatState::taken) seats_.at(rank.value).leaves_at_close = true;
-  if (state == SeatState::empty && described_) never_come_.insert(rank.value);
+  if (state == SeatState::empty && described_ && !never_comes_) never_comes_ = rank.value;
   end_if_it_cannot_form();
   return take();
 }
 
 // Elastic members get another world.
 void Table::end_if_it_cannot_form() {
-  if (formed_ || never_come_.empty() || !some_want_this_world_) return;
-  const auto rank = *never_come_.begin();
+  if (formed_ || !never_comes_ || !some_want_this_world_) return;
+  const auto rank = *never_comes_;
   finish(
       {Verdict::Kind::lost, rank, world_.members[rank].host, "it exited with code 0 before it joined", {}});
 }
