@@ -1,6 +1,7 @@
 #include "comm/group.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,6 +14,8 @@ namespace {
 
 // For backends, which are told by abort() when the time has come.
 constexpr Duration for_ever = std::chrono::hours(24 * 365 * 20);
+
+constexpr std::size_t most_counts = 16;  // of allgatherv, in words
 
 // One of two has joined, and `what`, which the other does, needs nothing of it but zeros.
 bool can_go_on_without(const Disagreement& disagreement, const Descriptor& what) {
@@ -89,7 +92,8 @@ Outcome<void> Group::run_alone(Descriptor what, const Transfer& data) {
     if (!*attempted) return {};
     // Ranks that have joined have learned now what this is, and take part in it. They can only once, since
     // what they give then is no join.
-    if (!can_go_on_without((**attempted), what)) return tl::unexpected(disagreed(**attempted, what));
+    if (!can_go_on_without((**attempted), what))
+      return tl::unexpected(disagreed(**attempted, what, data.counts));
   }
 }
 
@@ -104,7 +108,7 @@ Outcome<void> Group::join() {
     if (!*attempted) return {};
     const auto& other = **attempted;
     const auto what = other.first.call == Call::join ? other.second : other.first;
-    if (!can_go_on_without(other, what)) return tl::unexpected(disagreed(other, joined));
+    if (!can_go_on_without(other, what)) return tl::unexpected(disagreed(other, joined, {}));
     std::vector<char> zeros(what.count * size_of(what.dtype));
     if (auto helped = run_alone(what, {zeros.data(), zeros.data(), {}}); !helped) return helped;
   }
@@ -144,12 +148,18 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
   return tl::unexpected(finish(explain_(words, timed_out, text), what));
 }
 
-Failure Group::disagreed(const Disagreement& other, const Descriptor& what) {
-  return mismatch(
+Failure Group::disagreed(const Disagreement& other, const Descriptor& what,
+                         std::span<const std::uint64_t> counts) {
+  auto text =
       fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
                   describe(other.first, other.first_rank, links_.world_ranks), world_rank(other.second_rank),
-                  describe(other.second, other.second_rank, links_.world_ranks)),
-      what);
+                  describe(other.second, other.second_rank, links_.world_ranks));
+  // Only a hash of them has travelled.
+  if (what.call == Call::allgatherv && other.first.shape != other.second.shape)
+    text += fmt::format("; their counts a rank differ, rank {} gave {}",
+                        world_rank(static_cast<std::uint32_t>(rank_)),
+                        fmt::join(counts.first(std::min(counts.size(), most_counts)), ", "));
+  return mismatch(text, what);
 }
 
 }  // namespace trainrun::comm

@@ -118,7 +118,8 @@ class Group {
   Outcome<void> run_alone(Descriptor what, const Transfer& data);  // with the mutex
   // Nothing: it is done; else who disagrees.
   Outcome<std::optional<Disagreement>> attempt(const Descriptor& what, const Transfer& data);
-  Failure disagreed(const Disagreement& other, const Descriptor& what);
+  // `counts`: of an allgatherv, what this rank gave.
+  Failure disagreed(const Disagreement& other, const Descriptor& what, std::span<const std::uint64_t> counts);
   Outcome<void> give(Call call, const void* in, void* out, std::size_t count, trc_dtype dtype, int root,
                      std::uint32_t name);
   Outcome<void> hand_over(const void* in, void* out, std::size_t count, trc_dtype dtype, int from, int other);

@@ -164,6 +164,10 @@ Outcome<rendezvous::Client> World::connect(Duration within) const {
 
 Failure World::explain(const std::string& operation, bool timed_out, const std::string& text,
                        const std::vector<std::uint32_t>& among, const std::string& name) {
+  {
+    const std::lock_guard lock(mismatch_mutex_);
+    if (mismatch_) return with_operation(*mismatch_, operation);
+  }
   if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
   const std::lock_guard lock(client_mutex_);
   // Whoever is in trouble comes here. A death is the server's to tell, and answers this at once; else those

@@ -92,8 +92,18 @@ class World {
                   const std::vector<std::uint32_t>& among = {}, const std::string& name = "all");
   // Why an errand failed: if it was interrupted, because the world is over.
   Failure errand_failure(const std::string& operation, Failure failure) const;
-  // Of ranks of which this is one. `name`: the same on all of them, and of no other group.
-  Outcome<Group*> open_group(std::vector<std::uint32_t> ranks, const std::string& name);
+  // Of ranks of which this is one. `name`: the same on all of them, and of no other group. `opening`: what
+  // this is called if it fails.
+  Outcome<Group*> open_group(std::vector<std::uint32_t> ranks, const std::string& name,
+                             const std::string& opening);
+  // Until all of them make the group of this name.
+  Outcome<void> meet_members(const std::vector<std::uint32_t>& ranks, const std::string& name);
+  // After all of `ranks` have come to `meeting`, so that each of them hears of it in words of its own.
+  void end_in_mismatch(const Failure& failure, const std::string& meeting,
+                       const std::vector<std::uint32_t>& ranks, Duration within);
+  // What ends the world when this rank makes `own` and waits for `other`, which makes `others` and waits for
+  // this one.
+  Failure crossed(const std::string& own, std::uint32_t other, const std::string& others);
   // Ascending, if they can be a group.
   Outcome<void> put_in_order(std::vector<std::uint32_t>& ranks) const;
   // Of the next group of these ranks, the same on all of them.
@@ -127,6 +137,8 @@ class World {
   bool ignores_sigpipe_ = false;
   std::mutex client_mutex_;
   std::optional<rendezvous::Client> client_;
+  std::mutex mismatch_mutex_;
+  std::optional<Failure> mismatch_;  // of some of the ranks, of which this is one
   // The watcher aborts the groups, so it goes first.
   Groups groups_;
   Group* group_ = nullptr;  // of all ranks

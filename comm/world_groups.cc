@@ -1,5 +1,6 @@
 // Groups of some of the ranks: they meet as those of the world do, under a name of their own.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -11,12 +12,27 @@ namespace trainrun::comm {
 namespace {
 
 constexpr Duration members_wait = seconds(2);
+// How long a rank waits for the members of a group before it says which group it makes, and looks at what the
+// others say.
+constexpr Duration look_after = seconds(5);
 
 // In which a group is told from others of the same ranks; two with the same number are made in turn.
 std::uint64_t number_of(const std::vector<std::uint32_t>& ranks) {
   const std::vector<std::uint64_t> wide(ranks.begin(), ranks.end());
   return shape_of(wide);
 }
+
+// What a rank says of a group that it waits for: words, and its ranks to look for one.
+std::string announced(const std::vector<std::uint32_t>& ranks) {
+  return fmt::format("a group of ranks {}\n,{},", nccl::list_of(ranks), fmt::join(ranks, ","));
+}
+std::string words_in(const std::string& announcement) {
+  return announcement.substr(0, announcement.find('\n'));
+}
+bool has_rank(const std::string& announcement, std::uint32_t rank) {
+  return announcement.find(fmt::format(",{},", rank)) != std::string::npos;
+}
+std::string making_key(std::uint32_t rank) { return fmt::format("comm/making/{}", rank); }
 
 }  // namespace
 
@@ -26,13 +42,22 @@ Group::Links World::links(std::vector<std::uint32_t> ranks, const std::string& n
   // After it the world is over, on all ranks; but first all members hear of it in words of their own.
   if (!ranks.empty())
     links.disagreed = [this, ranks, name](const Failure& failure) {
-      const std::lock_guard lock(client_mutex_);
-      static_cast<void>(client_->barrier(fmt::format("comm/group/{}/mismatch", name), ranks, members_wait));
-      static_cast<void>(client_->abort(failure.message.substr(0, 1024), {}));
+      end_in_mismatch(failure, fmt::format("comm/group/{}/mismatch", name), ranks, members_wait);
     };
   links.world_ranks = std::move(ranks);
   links.name = name;
   return links;
+}
+
+void World::end_in_mismatch(const Failure& failure, const std::string& meeting,
+                            const std::vector<std::uint32_t>& ranks, Duration within) {
+  {
+    const std::lock_guard lock(mismatch_mutex_);
+    mismatch_ = failure;
+  }
+  const std::lock_guard lock(client_mutex_);
+  static_cast<void>(client_->barrier(meeting, ranks, within));
+  static_cast<void>(client_->abort(failure.message.substr(0, 1024), {}));
 }
 
 Outcome<void> World::put_in_order(std::vector<std::uint32_t>& ranks) const {
@@ -66,14 +91,63 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
         },
         Group::Links{ranks, {}, {}, {}}));
   const auto name = next_name(ranks);
-  auto opened = open_group(std::move(ranks), name);
+  if (auto met = meet_members(ranks, name); !met) return tl::unexpected(met.error());
+  const auto making = "making " + words_in(announced(ranks));
+  auto opened = open_group(std::move(ranks), name, making);
   if (!opened) return opened;
   const std::lock_guard lock(names_mutex_);
   group_names_[*opened] = name;
   return opened;
 }
 
-Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::string& name) {
+// Two that wait for each other in groups of different ranks would do so until their time has passed, and then
+// each would take the other for late.
+Outcome<void> World::meet_members(const std::vector<std::uint32_t>& ranks, const std::string& name) {
+  const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
+  const auto own = announced(ranks), making = "making " + words_in(own);
+  const auto came = [&](std::uint32_t rank) {
+    return fmt::format("comm/group/{}/came/{}", name, std::ranges::find(ranks, rank) - ranks.begin());
+  };
+  auto client = connect(op_timeout_);
+  if (!client) return tl::unexpected(client.error());
+  const Errands::Running running(watcher_->errands(), *client);
+  if (auto put = client->put(came(rank_), {}); !put)
+    return tl::unexpected(errand_failure(making, failure_of(put.error())));
+  for (bool waited = false;; waited = true) {
+    const auto met =
+        client->gather(fmt::format("comm/group/{}/came/", name), static_cast<std::uint32_t>(ranks.size()),
+                       std::min(left_until(deadline), look_after));
+    if (met) {
+      if (waited) static_cast<void>(client->put(making_key(rank_), {}));
+      return {};
+    }
+    const auto failure = failure_of(met.error());
+    if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(making, failure));
+    if (std::chrono::steady_clock::now() >= deadline)
+      return tl::unexpected(explain(making, true, failure.message, ranks, name));
+    static_cast<void>(client->put(making_key(rank_), own));
+    for (const auto other : ranks)
+      if (other != rank_ && !client->get(came(other)))
+        if (const auto others = client->get(making_key(other)); others && has_rank(*others, rank_))
+          return tl::unexpected(crossed(own, other, *others));
+  }
+}
+
+Failure World::crossed(const std::string& own, std::uint32_t other, const std::string& others) {
+  const auto [first, second] = std::minmax(rank_, other);
+  const auto failure =
+      fail(TRC_MISMATCH, fmt::format("rank {} makes {}, rank {} makes {}: each waits for the other", first,
+                                     words_in(first == rank_ ? own : others), second,
+                                     words_in(first == rank_ ? others : own)))
+          .value();
+  // The other finds out by itself, as soon as it looks the next time.
+  end_in_mismatch(failure, fmt::format("comm/crossed/{}-{}", first, second), {first, second},
+                  look_after + members_wait);
+  return failure;
+}
+
+Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::string& name,
+                                  const std::string& opening) {
   const auto broke = [&](const std::string& operation, bool timed_out, const std::string& text) {
     return explain(operation, timed_out, text, ranks, name);
   };
@@ -89,9 +163,8 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
        environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
        environment_.key_file, deadline});
   const auto why = [&](const Failure& failure) {
-    const std::string operation = "making a group of ranks";
-    return failure.status == TRC_TIMEOUT ? broke(operation, true, failure.message)
-                                         : errand_failure(operation, failure);
+    return failure.status == TRC_TIMEOUT ? broke(opening, true, failure.message)
+                                         : errand_failure(opening, failure);
   };
   if (!draft) return tl::unexpected(why(draft.error()));
   auto& group = groups_.add(std::make_unique<Group>(
@@ -104,8 +177,8 @@ Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::s
   const auto connected = draft->connect();
   if (!connected) return tl::unexpected(why(connected.error()));
   if (!*connected)
-    return tl::unexpected(broke("connecting a group of ranks", std::chrono::steady_clock::now() >= deadline,
-                                connected->error().text));
+    return tl::unexpected(
+        broke(opening, std::chrono::steady_clock::now() >= deadline, connected->error().text));
   return &group;
 }
 
@@ -116,7 +189,9 @@ Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const 
   };
   const auto [gives, gets] = std::pair(in_world(from), in_world(to));
   return open_group({std::min(gives, gets), std::max(gives, gets)},
-                    fmt::format("{}/{}-{}", name, gives, gets));
+                    fmt::format("{}/{}-{}", name, gives, gets),
+                    gives == rank_ ? fmt::format("the first send to rank {}", gets)
+                                   : fmt::format("the first receive from rank {}", gives));
 }
 
 // When all have come here nobody reads from another's connections any more.

@@ -27,10 +27,9 @@ std::string detail_of(const Descriptor& what, std::span<const std::uint32_t> ran
     case Call::gather:
       return fmt::format("({} to rank {})", elements, root_rank);
     case Call::allgather:
+    case Call::allgatherv:
     case Call::alltoall:
       return fmt::format("({})", elements);
-    case Call::allgatherv:
-      return fmt::format("({} in parts {:x})", elements, what.shape);
     case Call::alltoallv_plan:
     case Call::alltoallv:
       return fmt::format("({})", name_of(what.dtype));

@@ -7,7 +7,8 @@
 //   send_late       rank 0 receives from rank 2, which does not send
 //   group_crossed   rank 0 reduces in one of two groups of the same ranks, the others in the other one
 //   group_lists     rank 0 makes a group with rank 1, the others one of all ranks
-//   send_mismatch   rank 0 sends to rank 1, which receives another number of elements
+//   send_mismatch   rank 0 sends to rank 1, which receives another number of elements; then a barrier
+//   counts_mismatch the ranks give other counts to an allgatherv, of as many elements in all
 //   all_operations            one after the other, small and large, until something fails
 //   all_operations_and_child  the same, and the last rank forks a child that lives until the input ends
 //   leaks           makes and ends groups, and a world; "nothing left", or what there is more of
@@ -146,9 +147,23 @@ int group_lists() {
 int send_mismatch() {
   auto world = World::init();
   std::vector<float> data(world.rank() == 0 ? 8 : 9);
-  if (world.rank() == 0) world.group().send(std::span<const float>(data), 1);
-  if (world.rank() == 1) world.group().receive(std::span(data), 0);
+  try {
+    if (world.rank() == 0) world.group().send(std::span<const float>(data), 1);
+    if (world.rank() == 1) world.group().receive(std::span(data), 0);
+  } catch (const Mismatch& error) {
+    say(error.what());
+  }
   world.group().barrier();
+  return 0;
+}
+
+int counts_mismatch() {
+  auto world = World::init();
+  std::vector<std::uint64_t> counts{4, 4};
+  if (world.rank() == 1) counts = {3, 5};
+  const std::vector<float> own(counts[static_cast<std::size_t>(world.rank())]);
+  std::vector<float> all(8);
+  world.group().allgatherv(std::span<const float>(own), std::span(all), counts);
   return 0;
 }
 
@@ -240,6 +255,7 @@ std::optional<int> group_mode(const std::string& mode) {
   if (mode == "group_lists") return group_lists();
   if (mode == "send_late") return send_late();
   if (mode == "send_mismatch") return send_mismatch();
+  if (mode == "counts_mismatch") return counts_mismatch();
   if (mode == "all_operations") return all_operations(false);
   if (mode == "all_operations_and_child") return all_operations(true);
   if (mode == "leaks") return leaks();

@@ -287,6 +287,26 @@ TEST_CASE("ranks that wait in different groups hear who has not come to the one 
     }
 }
 
+TEST_CASE("ranks that wait for each other in groups of different ranks disagree, and do not wait for ever") {
+  Job job(3, "shm", "group_lists", {}, "1h");
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const auto said = job.all(rank);
+    CHECK_MESSAGE(said.find(rank < 2 ? "failed Mismatch" : "failed Aborted") == 0, said);
+    CHECK_MESSAGE(
+        said.find("rank 0 makes a group of ranks 0, 1, rank 1 makes a group of ranks 0-2: each waits "
+                  "for the other") != std::string::npos,
+        said);
+  }
+}
+
+TEST_CASE("counts of an allgatherv that differ are said") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(2, backend, "counts_mismatch");
+    CHECK_MESSAGE(job.all(0).find("rank 0 gave 4, 4") != std::string::npos, job.all(0));
+    CHECK_MESSAGE(job.all(1).find("rank 1 gave 3, 5") != std::string::npos, job.all(1));
+  }
+}
+
 TEST_CASE("a rank that receives another number of elements than the other sends is told to have received") {
   for (const std::string backend : {"shm", "gloo"}) {
     Job job(2, backend, "send_mismatch");
@@ -294,6 +314,7 @@ TEST_CASE("a rank that receives another number of elements than the other sends 
       const auto said = job.all(rank);
       CHECK_MESSAGE(said.find("rank 0 called send(8 f32 from rank 0)") != std::string::npos, said);
       CHECK_MESSAGE(said.find("rank 1 called receive(9 f32 from rank 0)") != std::string::npos, said);
+      CHECK_MESSAGE(said.find("failed Mismatch") != std::string::npos, said);  // the barrier after it
     }
   }
 }
