@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -75,6 +76,14 @@ bool is_level(std::string_view text) {
   return std::find(std::begin(levels), std::end(levels), text) != std::end(levels);
 }
 
+// Files have 32.0, too, where a whole number is meant.
+std::optional<std::uint64_t> whole(std::string_view given) {
+  const auto dot = given.find('.');
+  if (dot != std::string_view::npos && given.find_first_not_of('0', dot + 1) != std::string_view::npos)
+    return std::nullopt;
+  return parse_unsigned<std::uint64_t>(given.substr(0, dot));
+}
+
 // What the variable is set to; an Error's message ends a sentence that begins with whose value it is.
 Result<std::string> value_of_variable(Knob knob, const std::string& given) {
   const auto refuse = [&](std::string_view wanted) {
@@ -84,11 +93,14 @@ Result<std::string> value_of_variable(Knob knob, const std::string& given) {
     case Knob::none:
     case Knob::text:
       return given;
-    case Knob::count:
-      if (!parse_unsigned<std::uint32_t>(given)) return refuse("a number of 0 or more");
-      return given;
+    case Knob::count: {
+      const auto count = whole(given);
+      if (!count || *count > std::numeric_limits<std::uint32_t>::max())
+        return refuse("a number of 0 or more");
+      return std::to_string(*count);
+    }
     case Knob::megabytes: {
-      const auto count = parse_unsigned<std::uint64_t>(given);
+      const auto count = whole(given);
       if (!count || *count > most_megabytes) return refuse("a number of megabytes");
       return std::to_string(*count * megabyte);
     }

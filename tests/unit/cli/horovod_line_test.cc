@@ -237,11 +237,14 @@ TEST_CASE("the configuration file holds where no flag does") {
   world.files["/home/u/h.yaml"] = "params: &p\n  <<: *p\n  cache_capacity: 2\n";
   CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"CACHE_CAPACITY=2"});
 
+  world.files["/home/u/h.yaml"] = "params:\n  fusion_threshold_mb: 32.0\n  cache_capacity: 7.\n";
+  CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"FUSION_THRESHOLD=33554432", "CACHE_CAPACITY=7"});
   const auto wrong = [&](const std::string& text) {
     world.files["/home/u/h.yaml"] = text;
     return error_of(world, {"--config-file", "h.yaml", "./train"});
   };
   CHECK(wrong("params:\n  cycle_time_ms: fast\n") == "h.yaml:2:18: 'fast' is not a number of 0 or more");
+  CHECK(wrong("params:\n  cache_capacity: 7.5\n") == "h.yaml:2:19: '7.5' is not a number of 0 or more");
   CHECK(wrong("controller: jsrun\n") == "h.yaml:1:13: 'jsrun' is not gloo or mpi");
   CHECK(wrong("params:\n  torus_allreduce: maybe\n") == "h.yaml:2:20: 'maybe' is not true or false");
   CHECK(wrong("params: [1]\n").find("h.yaml:1:9: no mapping of names to values") == 0);
