@@ -40,6 +40,8 @@ void count_others(const World& world, Outcome& verdict) {
 
 bool ended_for_lack_of_exchange(const Failure& failure, Instant exchange_lost) {
   using Kind = ExitStatus::Kind;
+  // Nobody has heard since whether it called MPI_Finalize.
+  if (failure.status.kind == Kind::deserted) return true;
   return (failure.status.kind == Kind::exited || failure.status.kind == Kind::aborted) &&
          failure.at - failure.error <= exchange_lost + soon;
 }

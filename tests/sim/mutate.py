@@ -12,8 +12,8 @@ The default seed is the month, so that each month tries others. tests/sim/mutant
 import argparse
 import concurrent.futures
 import datetime
+import hashlib
 import os
-import random
 import re
 import shlex
 import subprocess
@@ -77,8 +77,21 @@ def of_line(text, code):
         yield "constant", text[:found.start()] + str(2 * int(found[1]) + 1) + text[found.end():]
 
 
+INTO = re.compile(r"\s*([\w.]*?(\w+))\.(?:push_back|emplace_back|insert|emplace)\(([^()]*)\);")
+COUNT = re.compile(r"\s*add\(counts\.(\w+),")
+
+
+def only_puts_into_a_local(one, other):
+    """What is put in is no state of ours; the other statement neither sees where nor takes it away."""
+    found = INTO.match(one)
+    root = found and found[1].split(".")[0]
+    return found and not root.endswith("_") and not re.search(r"_\b", found[3]) and not re.search(rf"\b{root}\b|\.erase\(", other)
+
+
 def may_depend(one, other):
     """Two statements of which one uses what the other one sets; a call of ours may do either."""
+    if only_puts_into_a_local(one, other) or only_puts_into_a_local(other, one) or (COUNT.match(one) and COUNT.match(other)):
+        return False
     sets = [re.match(r"\s*((?:[\w.>()\-]|\[\w+\])+) (?:=|\+=|-=) ", it) for it in (one, other)]
     if one.strip() == other.strip() or any(re.match(r"\s*(dis)?arm\(", it) for it in (one, other)):
         return False
@@ -116,13 +129,14 @@ def candidates(source_dir):
 
 
 def drawn(source_dir, seed):
-    """All of them in an order of their own: the kinds take turns, and a line comes once before any comes twice."""
-    chance = random.Random(seed)
+    """All of them in an order of their own: the kinds take turns, and a line comes once before any comes twice. Each
+    has its place by what it is, so that a change of one line does not draw others for all."""
     kinds = {}
     for mutant in candidates(source_dir):
         kinds.setdefault(mutant.kind, []).append(mutant)
+    kinds = dict(sorted(kinds.items()))
     for some in kinds.values():
-        chance.shuffle(some)
+        some.sort(key=lambda mutant: (hashlib.sha256(repr((seed, mutant.key())).encode()).digest(), mutant.line))
     order, seen, later = [], set(), []
     while any(kinds.values()):
         for some in kinds.values():
@@ -154,13 +168,15 @@ class Program:
     def build(self, file, mutated, into):
         """The path of the program, or None when it does not compile."""
         words = shlex.split(self.compile[file])
-        source = next(word for word in words if word.endswith(f"/{CORE}/{file}"))
-        given = re.sub(r" -MF \S+", " -MF " + into + ".d", self.compile[file]).replace(source, mutated)
-        given = re.sub(r" -o \S+", f" -o {into}.o", given) + " -w"
-        if subprocess.run(given, shell=True, cwd=self.build_dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        for option, path in (("-MF", into + ".d"), ("-o", into + ".o")):
+            words[words.index(option) + 1] = path
+        words = [mutated if word.endswith(f"/{CORE}/{file}") else word for word in words]
+        if subprocess.run([*words, "-w"], cwd=self.build_dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
             return None
-        link = re.sub(r"(\S+\.o )", rf"{into}.o \1", self.link, count=1).replace(f" -o {self.path} ", f" -o {into} ")
-        subprocess.run(link, shell=True, cwd=self.build_dir, check=True, stdout=subprocess.PIPE)
+        words = shlex.split(self.link)
+        words[words.index("-o") + 1] = into
+        words.insert(next(i for i, word in enumerate(words) if word.endswith(".o")), into + ".o")
+        subprocess.run(words, cwd=self.build_dir, check=True, stdout=subprocess.PIPE)
         return into
 
 

@@ -80,6 +80,12 @@ SWAPS = {
     "A worker that is finished counts nowhere by which a host is released.": [
         ("job_machine_workers.cc", "world_.forget(event.worker);", "release_unused();"),
     ],
+    "One says how it is to end, and the other until when.": [
+        ("job_machine_worlds.cc", "world_.doom(id, Fate::asked_to_leave);", "give_time_to_leave(id, spec_.grace);"),
+    ],
+    "What a world that runs makes of its hosts releases those that serve nobody, too, and one is released once.": [
+        ("job_machine.cc", "release_unused();", "after_worker_change();"),
+    ],
     "What has just been added is not older than the window.": [
         ("host_ledger.cc", "std::erase_if(entry.workers, [now](Instant at) { return now - at > window; });", "entry.workers.push_back(now);"),
     ],
@@ -114,6 +120,7 @@ SWAPS = {
 
 # Other lines, by (file, the line, the line with its fault): why it is the same.
 LINES = {
+    ("roster.cc", "if (belongs && by < 0) in.erase(index);", "if (belongs && by < 1) in.erase(index);"): "It is -1 or 1.",
 }
 
 EQUIVALENT = {(file, f"{first} {second}", f"{second} {first}"): why

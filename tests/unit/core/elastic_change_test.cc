@@ -67,7 +67,9 @@ TEST_SUITE("core.elastic_change") {
     Bench bench(2, OnFailure::in_place);
     bench.all_running(true);
     bench.tell(HostLeaving{HostIndex{0}, "preempted"});
-    CHECK(bench.count<Announce>([](const auto& it) { return it.leaving.size() == 2; }) == 1);
+    CHECK(bench.count<Announce>([](const auto& it) {
+      return it.leaving.size() == 2 && it.hosts_leave && !it.hosts_come;
+    }) == 1);
     const auto stays = bench.at(2);
     bench.end(bench.at(0), ExitStatus::exited(0));
     REQUIRE(bench.port);

@@ -194,6 +194,18 @@ TEST_SUITE("mpi") {
     }
   }
 
+  TEST_CASE("a rank that leaves MPI in silence, since its helper is gone, is not to blame") {
+    JobBench bench(2);
+    bench.all_running();
+    bench.tell(ExchangeBroken{Generation{1}, {}, "the helper for PMIx on gpu0 was killed by SIGKILL"});
+    bench.now += seconds(60);
+    bench.end(2, ExitStatus::deserted("within MPI"));
+    for (std::uint32_t id : {1u, 3u, 4u}) bench.end(id, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->exit_code == 70);
+  }
+
   TEST_CASE("a rank that others wait for in hvd.init is the cause") {
     JobBench bench(2);
     bench.all_running();

@@ -137,4 +137,12 @@ TEST_SUITE("verdict") {
     failure.status = ExitStatus::killed(SIGSEGV, false);
     CHECK_FALSE(ended_for_lack_of_exchange(failure, broken));
   }
+
+  TEST_CASE(
+      "who exits with 0 after the exchange broke, and could not say that it left MPI, is not to blame") {
+    Failure failure;
+    failure.status = ExitStatus::deserted("within MPI");
+    failure.at = Instant{} + seconds(200);
+    CHECK(ended_for_lack_of_exchange(failure, Instant{} + seconds(100)));
+  }
 }
