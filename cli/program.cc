@@ -65,7 +65,13 @@ Result<void> dangling(const std::string& what, const std::string& link, const st
 // The interpreter of a script: the kernel says of a missing one that the script does not exist.
 Result<void> check_interpreter(const std::string& script, const Inputs& inputs) {
   if (!inputs.first_line) return {};
-  const auto words = core::interpreter_of(inputs.first_line(script));
+  const auto line = inputs.first_line(script);
+  const auto words = core::interpreter_of(line);
+  // env does not find the name that ends so; the kernel does not find what is asked about below.
+  if (!words.empty() && line.ends_with('\r') && !words.front().starts_with('/'))
+    return fail(Code::not_found,
+                fmt::format("program {} cannot run: its lines end as in Windows", trainrun::quoted(script)),
+                fmt::format("convert it: sed -i 's/\\r$//' {}", printable(script)));
   if (words.empty() || !words.front().starts_with('/') || inputs.is_file(words.front())) return {};
   const auto what = fmt::format("program {} cannot run: its interpreter", trainrun::quoted(script));
   if (const auto target = lost_target(words.front(), inputs); !target.empty())

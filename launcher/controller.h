@@ -113,6 +113,7 @@ class Controller {
   void go_on_without(Rank rank, const std::string& how);
   void perform(rendezvous::Exchange::Effects effects);
   void aborted(HostIndex host, const wire::Aborted& abort);
+  void take_for_users(int number, bool by_ctl);
   void asked_to_end();
   void last_report();
   std::vector<std::string> report_lines();
@@ -130,6 +131,7 @@ class Controller {
   core::JobMachine machine_;
   output::Console console_;
   std::optional<output::EventsFile> events_;
+  bool reported_ = false;  // the report is made, and may not be read yet
   bool told_end_ = false;  // to events_
   std::optional<output::JournalFile> journal_;
   RendezvousHub rendezvous_;

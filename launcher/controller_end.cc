@@ -36,8 +36,24 @@ std::string wall_clock_of(Instant at) {
 
 void Controller::user_signal(int number, bool by_ctl) {
   ++user_signals_;
+  if (finish_) take_for_users(number, by_ctl);
   asked_to_end();
   if (!finish_) event(core::UserSignal{number, by_ctl});
+}
+
+// All ranks have ended well, and their last output waits: a shell's loop around us is to stop all the same.
+void Controller::take_for_users(int number, bool by_ctl) {
+  auto& outcome = finish_->outcome;
+  if (outcome.kind != core::Outcome::Kind::success || reported_) return;
+  const auto now = io::Loop::now();
+  outcome.kind = core::Outcome::Kind::user_signal;
+  outcome.signal = number;
+  outcome.by_ctl = by_ctl;
+  outcome.after = finished_at_ - began_;
+  outcome.took = finished_at_ - now;  // what is waited from now on is added
+  exit_code_ = core::exit_code_of(outcome);
+  console_.say(fmt::format("{}: waiting {} for output to be read (again to leave now)",
+                           core::who_asked(number, by_ctl), format_duration(job_.grace)));
 }
 
 // Once asked the user waits for --grace, as for the ranks. Asked again, nothing is waited for.
@@ -96,6 +112,7 @@ std::vector<std::string> Controller::report_lines() {
 }
 
 void Controller::last_report() {
+  reported_ = true;
   auto& outcome = finish_->outcome;
   const auto waited = io::Loop::now() - finished_at_;
   outcome.after += outcome.kind == core::Outcome::Kind::user_signal ? waited : Duration::zero();

@@ -96,6 +96,13 @@ RendezvousHub::Events Controller::members() {
         // Of connections that are nobody's each may be a rank's: then nobody can be named.
         if (came.unknown == 0) ranks_wait(generation, came.ranks, "init_process_group");
       },
+      [this](Generation generation, const rendezvous::TorchClash& clash) {
+        if (generation == world_.generation()) console_.say(clash_line(clash));
+      },
+      [this](Generation generation, std::uint32_t member) {
+        if (generation == world_.generation())
+          console_.say(beyond_line(world_.placement().seats.size(), member));
+      },
       [this](HostIndex host, const std::string& why) {
         tell_refused(host,
                      fmt::format("PyTorch's store was turned away: {} (try: --torch-store rank0)", why));

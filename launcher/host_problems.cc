@@ -29,6 +29,8 @@ std::string advice_for_program(const wire::Problem& problem, bool missing,
                                const std::vector<FoundProgram>& found_here) {
   const auto found = std::find_if(found_here.begin(), found_here.end(),
                                   [&](const FoundProgram& one) { return one.path == problem.what; });
+  if (problem.what.ends_with('\r'))
+    return "its script's lines end as in Windows: convert it, as by sed -i 's/\\r$//' FILE";
   const std::string install = missing ? "install it there under the same path" : "chmod +x there";
   if (found != found_here.end() && !found->name.empty()) {
     return fmt::format("{}, or let each host look for {} in its own PATH: --resolve each", install,

@@ -62,11 +62,13 @@ RendezvousHub::RendezvousHub(io::Loop& loop, const std::string& key, Send send, 
                   });
                 },
                 [this](std::uint32_t connection) { return unsent(connection); }}),
-      torch_store_({[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
-                    [this](std::uint32_t connection, const std::string& why) {
-                      turn_away(connection, why, &Events::torch_refused);
-                    },
-                    [this](std::uint32_t connection) { return unsent(connection); }}),
+      torch_store_(
+          {[this](std::uint32_t connection, const std::string& bytes) { reply(connection, bytes); },
+           [this](std::uint32_t connection, const std::string& why) {
+             turn_away(connection, why, &Events::torch_refused);
+           },
+           [this](std::uint32_t connection) { return unsent(connection); },
+           [this](const rendezvous::TorchClash& clash) { post(&Events::torch_clash, generation_, clash); }}),
       horovod_({[this](std::uint32_t connection, const std::string& bytes) {
                   // The one reply; it goes with the end.
                   if (const auto it = streams_.find(connection); it != streams_.end())
@@ -158,8 +160,13 @@ void RendezvousHub::watch_arrivals() {
   if (torch_timer_.armed()) return;
   torch_timer_.arm(io::Loop::now() + arrival_limit, [this] {
     const auto& came = torch_store_.arrivals();
-    if (came.ranks.size() + came.unknown < size_ && events_->torch_waits)
+    const bool all = came.ranks.size() + came.unknown >= size_;
+    if (!all && !std::exchange(torch_told_, true) && events_->torch_waits)
       events_->torch_waits(generation_, came);
+    if (!all) return watch_arrivals();
+    if (const auto member = torch_store_.awaits_beyond(static_cast<std::uint32_t>(size_));
+        member && events_->torch_awaits_beyond)
+      events_->torch_awaits_beyond(generation_, *member);
   });
 }
 
@@ -230,7 +237,7 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   torch_timer_.disarm();
   torch_store_.begin(generation);
   horovod_timer_.disarm();
-  horovod_told_ = horovod_elastic_ = false;
+  torch_told_ = horovod_told_ = horovod_elastic_ = false;
   meshes_ = {};
   survivors_.reset();
   std::vector<rendezvous::HorovodHttp::Seat> horovod_world;

@@ -54,6 +54,10 @@ class RendezvousHub {
     std::function<void(Generation, WorkerId, const rendezvous::Pulse&)> pulse;
     // Some ranks have come to torch's store, and `arrival_limit` later others have not.
     std::function<void(Generation, const rendezvous::TorchStore::Arrivals&)> torch_waits;
+    // Two ranks have come there as the same one; once a generation.
+    std::function<void(Generation, const rendezvous::TorchClash&)> torch_clash;
+    // All have come, and `arrival_limit` later some wait for a member that the world does not have.
+    std::function<void(Generation, std::uint32_t member)> torch_awaits_beyond;
     // A client of torch's store was turned away.
     std::function<void(HostIndex, const std::string& why)> torch_refused;
     // The same of Horovod's ranks and their rendezvous.
@@ -149,6 +153,7 @@ class RendezvousHub {
   io::Loop& loop_;
   Generation generation_{};
   std::size_t size_ = 0;       // of that generation
+  bool torch_told_ = false;    // that some have not come, in this generation
   bool horovod_told_ = false;  // or will be, of that generation
   bool horovod_elastic_ = false;
   GlooMeshes meshes_;                        // of that one

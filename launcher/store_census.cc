@@ -81,6 +81,8 @@ void StoreCensus::learn(const wire::StoreSeen& by_agent, Instant now) {
     ports_[ports.worker] = ports;
   }
   traces_ = traces_ || by_agent.traces;
+  // A group that lives for a moment is seen by nobody.
+  listened_ = listened_ || by_agent.own_meeting;
 }
 
 // None has come to the store.

@@ -73,7 +73,7 @@ class StoreCensus {
   bool told_so_far_ = false;  // that none has come yet
   bool told_alone_ = false;   // or nothing of it is to be told
   bool traces_ = false;       // somebody met, and nobody was looked at meanwhile
-  bool listened_ = false;     // somebody did, at another port: others may have come and gone
+  bool listened_ = false;     // somebody did, or may have, at another port: others may have come and gone
 };
 
 }  // namespace trainrun

@@ -52,4 +52,19 @@ std::vector<std::string> store_lines(const StoreFindings& found, std::uint16_t p
   return lines;
 }
 
+std::string clash_line(const rendezvous::TorchClash& clash) {
+  return fmt::format(
+      "ranks {} and {} have both called init_process_group as rank {}: not all ranks are in one world (try: "
+      "leave RANK, LOCAL_RANK and WORLD_SIZE as they are set)",
+      clash.one.value, clash.other.value, clash.number);
+}
+
+std::string beyond_line(std::size_t size, std::uint32_t rank) {
+  return fmt::format(
+      "all of {} called init_process_group, and some wait there for rank {}, which there is not (try: leave "
+      "WORLD_SIZE as "
+      "it is set)",
+      counted(static_cast<std::int64_t>(size), "rank"), rank);
+}
+
 }  // namespace trainrun

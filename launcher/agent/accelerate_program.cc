@@ -36,19 +36,35 @@ bool trains_with_accelerate(const std::string& text) {
   });
 }
 
-}  // namespace
+using Words = std::vector<std::string>;
 
-bool leaves_cpu_unasked(const std::vector<std::string>& words, const std::string& directory) {
+Words::const_iterator script_in(const Words& words) {
   const auto script =
       std::find_if(words.begin(), words.end(), [](const auto& word) { return word.ends_with(".py"); });
-  if (script == words.end() || (script != words.begin() && !name_of(words.front()).starts_with("python")))
-    return false;
+  const bool is_run =
+      script == words.begin() || (!words.empty() && name_of(words.front()).starts_with("python"));
+  return is_run ? script : words.end();
+}
+
+std::string text_of(const std::string& script, const std::string& directory) {
+  return read_file(script.starts_with('/') ? script : directory + "/" + script, most_source).value_or("");
+}
+
+}  // namespace
+
+bool names_a_meeting(const Words& words, const std::string& directory) {
+  const auto script = script_in(words);
+  return script != words.end() && names_any(text_of(*script, directory), {"MASTER_PORT", "init_method"});
+}
+
+bool leaves_cpu_unasked(const Words& words, const std::string& directory) {
+  const auto script = script_in(words);
+  if (script == words.end()) return false;
   for (auto word = script + 1; word != words.end(); ++word) {
     const bool settings = word->ends_with(".json") || word->ends_with(".yaml") || word->ends_with(".yml");
     if (settings || names_any(*word, {"cpu", "no_cuda", "no-cuda"})) return false;
   }
-  const auto path = script->starts_with('/') ? *script : directory + "/" + *script;
-  const auto text = read_file(path, most_source).value_or(std::string{});
+  const auto text = text_of(*script, directory);
   return trains_with_accelerate(text) && !asks(text);
 }
 

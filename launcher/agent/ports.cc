@@ -64,18 +64,20 @@ Bound search(std::uint16_t first, std::uint16_t last, std::uint16_t last_time,
 // would also give one that another job holds. But a holder has the port on all addresses, and what lingers on
 // its own alone: an address that nobody uses is free there only if nobody holds the port. It is kept until
 // the port is ours, so that of two jobs that search at the same moment one goes on to the next port.
-Bound bind_lingering(std::uint16_t port) {
+Bound bind_lingering(in_addr_t address, std::uint16_t port) {
   auto probe = bind_port(htonl(nobodys_address), port, Reuse::no);
   if (probe.error != 0) return probe;
   reuse_address(probe.socket.get());
-  return bind_port(htonl(INADDR_ANY), port, Reuse::yes);
+  return bind_port(address, port, Reuse::yes);
 }
 
 }  // namespace
 
 Bound bind_in_range(in_addr_t address, std::uint16_t first, std::uint16_t last) {
-  return search(first, last, 0,
-                [address](std::uint16_t port) { return bind_port(address, port, Reuse::no); });
+  auto bound =
+      search(first, last, 0, [address](std::uint16_t port) { return bind_port(address, port, Reuse::no); });
+  if (bound.error != EADDRINUSE) return bound;
+  return search(first, last, 0, [address](std::uint16_t port) { return bind_lingering(address, port); });
 }
 
 HeldPort hold_port(std::uint16_t first, std::uint16_t last, const HeldPort& last_time) {
@@ -85,7 +87,7 @@ HeldPort hold_port(std::uint16_t first, std::uint16_t last, const HeldPort& last
   if (bound.error != 0) {
     bound = search(first, last, ours, [&](std::uint16_t port) {
       return port == ours && last_time.socket ? bind_port(htonl(INADDR_ANY), port, Reuse::yes)
-                                              : bind_lingering(port);
+                                              : bind_lingering(htonl(INADDR_ANY), port);
     });
   }
   if (bound.error == 0) reuse_address(bound.socket.get());

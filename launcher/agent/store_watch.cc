@@ -80,7 +80,7 @@ void StoreWatch::ordered(const wire::Start& order) {
   if (!port || *port == 0 || alone || ours) return;
   if (std::exchange(generation_, order.generation) != order.generation) {
     for (auto* const some : {&expected_, &loaded_, &ours_, &met_, &hosts_, &unasking_}) some->clear();
-    traces_ = host_is_known_ = false;
+    traces_ = host_is_known_ = own_meeting_ = false;
     idle_since_.reset();
     size_ = size;
     looks_ = 0;
@@ -89,6 +89,7 @@ void StoreWatch::ordered(const wire::Start& order) {
   }
   expected_.insert(order.worker);
   if (leaves_cpu_unasked(order.argv, order.directory) && !has_accelerator()) unasking_.insert(order.worker);
+  own_meeting_ = own_meeting_ || names_a_meeting(order.argv, order.directory);
   timer_.arm(io::Loop::now() + quick_pause, [this] { look(); });
 }
 
@@ -140,7 +141,7 @@ void StoreWatch::look_at_host(const ProcessTree& tree, const std::vector<TcpSock
 void StoreWatch::look() {
   const auto sockets = tcp_sockets_here();
   const ProcessTree tree;
-  wire::StoreSeen seen{.generation = generation_, .port = port_};
+  wire::StoreSeen seen{.generation = generation_, .port = port_, .own_meeting = own_meeting_};
   ++looks_;
   for (const auto& rank : ranks_here_()) {
     if (expected_.contains(rank.worker) && !met_.contains(rank.worker)) look_at(rank, tree, sockets, seen);

@@ -51,6 +51,7 @@ class StoreWatch {
   std::set<WorkerId> ours_;  // have loaded trainrun's library: hvd.init() of trainrun.torch needs no store
   std::set<WorkerId> unasking_;  // whose script leaves it unasked to use the CPU
   bool traces_ = false;
+  bool own_meeting_ = false;           // a script names a place of its own
   std::optional<Instant> idle_since_;  // all have met, and rank 0 is connected to nobody
   bool host_is_known_ = false;         // it is connected to others as well, or all was said
   int looks_ = 0;

@@ -85,9 +85,8 @@ constexpr std::string_view words_of_spawn = "in internal_Comm_spawn",
 
 // A program on MPICH finds PMI closed when another one in its rank has finalized, under Hydra too.
 constexpr std::string_view against_closed_pipe =
-    "it wrote to a pipe or socket that was closed. Of MPICH programs one rank runs one: for a second (`a && "
-    "b`) "
-    "write a second trainrun";
+    "it wrote to a pipe or socket whose other end was closed. A program of MPICH that a rank runs after "
+    "another one (`a && b`) ends so, too: start it by a trainrun of its own";
 
 // A port that was given, or that the program chose: two ranks of a host that both take themselves for rank 0.
 std::string against_taken_port(const JobSpec& job, const std::string& host) {

@@ -340,9 +340,10 @@ struct StoreSeen {
   std::vector<PortsOfRank> others{};  // of `apart`: other ports that they use
   bool traces = false;                // somebody is or was lately connected to the port
   bool unasked = false;               // a script that stays alone here unless it is told to use the CPU
+  bool own_meeting = false;           // a script names a place of its own to meet at
   TRAINRUN_MESSAGE(61) {
     v("generation", generation), v("met", met), v("apart", apart), v("away", away), v("port", port);
-    v("hosts", hosts), v("others", others), v("traces", traces), v("unasked", unasked);
+    v("hosts", hosts), v("others", others), v("traces", traces), v("unasked", unasked), v("own", own_meeting);
   }
 };
 

@@ -64,10 +64,22 @@ bool TorchStore::Space::has(const std::string& key) const {
 void TorchStore::begin(Generation) {
   space_ = std::make_shared<Space>();
   arrivals_ = {};
+  claims_ = {};
+}
+
+std::optional<std::uint32_t> TorchStore::awaits_beyond(std::uint32_t size) const {
+  for (const auto& [key, waiting] : space_->waiting)
+    if (const auto member = member_of_key(key); member && *member >= size && !waiting.empty()) return member;
+  return std::nullopt;
+}
+
+void TorchStore::claim(const Client& client, const std::string& key) {
+  if (!client.rank || client.space != space_) return;
+  if (const auto clash = claims_.put(*client.rank, key); clash && callbacks_.clash) callbacks_.clash(*clash);
 }
 
 void TorchStore::opened(std::uint32_t connection, std::optional<Rank> rank) {
-  clients_.insert_or_assign(connection, Client{space_});
+  clients_.insert_or_assign(connection, Client{space_, rank});
   if (rank)
     arrivals_.ranks.insert(*rank);
   else
@@ -124,11 +136,13 @@ bool TorchStore::answer(std::uint32_t connection, Client& client, TorchRequest& 
     case Op::ping:
       return reply(number(static_cast<std::uint32_t>(request.number)));
     case Op::set:
+      claim(client, request.keys[0]);
       return kept(store(space, request.keys[0], std::move(request.values[0])));
     case Op::append:
       return append(connection, space, request);
     case Op::multi_set:
       for (std::size_t i = 0; i < request.keys.size(); ++i) {
+        claim(client, request.keys[i]);
         if (!kept(store(space, request.keys[i], std::move(request.values[i])))) return false;
       }
       return true;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "launcher/base/id.h"
+#include "rendezvous/adapters/torch_claims.h"
 #include "rendezvous/adapters/torch_request.h"
 
 namespace trainrun::rendezvous {
@@ -32,6 +33,8 @@ class TorchStore {
     std::function<void(std::uint32_t connection, std::string why)> close;
     // Bytes that were sent to the connection and that its peer has not taken yet.
     std::function<std::size_t(std::uint32_t connection)> unsent;
+    // Two ranks of the current generation have come as the same one; once. May be empty.
+    std::function<void(const TorchClash&)> clash{};
   };
   // From this many unsent bytes on what a peer asks waits until drained().
   static constexpr std::size_t pause_above = std::size_t{16} << 20;
@@ -56,6 +59,8 @@ class TorchStore {
     std::uint32_t unknown = 0;  // connections of processes that are no rank's
   };
   [[nodiscard]] const Arrivals& arrivals() const { return arrivals_; }
+  // Somebody of the current generation waits for a member that no group of `size` has.
+  [[nodiscard]] std::optional<std::uint32_t> awaits_beyond(std::uint32_t size) const;
 
  private:
   struct Space {
@@ -69,6 +74,7 @@ class TorchStore {
   };
   struct Client {
     std::shared_ptr<Space> space;
+    std::optional<Rank> rank{};
     TorchRequests requests{};
     std::unordered_set<std::string> missing{};  // what it waits for
   };
@@ -87,10 +93,12 @@ class TorchStore {
   bool push(Space& space, const std::string& key, std::string value);
   void pop(std::uint32_t connection, Space& space, const std::string& key);
   bool refuse(std::uint32_t connection, std::string why);  // false
+  void claim(const Client& client, const std::string& key);
 
   Callbacks callbacks_;
   std::shared_ptr<Space> space_ = std::make_shared<Space>();
   Arrivals arrivals_;
+  TorchClaims claims_;
   std::map<std::uint32_t, Client> clients_;
 };
 

@@ -53,15 +53,26 @@ class Stalled(ReaderTest):
 
     def test_a_second_signal_leaves_though_the_last_output_waits(self):
         job = self.ended_but_unread("--grace", 100)
-        job.signal(signal.SIGTERM)
+        job.press(signal.SIGTERM, "SIGTERM: waiting 1m40s for output to be read")
         job.signal(signal.SIGINT)
-        done = self.assertEnds(job.wait(timeout=30), 74)
+        done = self.assertEnds(job.wait(timeout=30), 143)
         self.assertSays(done, r"^trainrun: \d+ bytes of output could not be written: nobody read it in time$")
 
-    def test_the_first_signal_gives_it_the_grace(self):
-        job = self.ended_but_unread("--grace", 2)
+    def test_the_first_signal_gives_it_the_grace_and_is_what_a_shell_hears(self):
+        events = os.path.join(self.folder, "events")
+        job = self.ended_but_unread("--grace", 2, "--events", events)
+        job.press(signal.SIGINT, r"SIGINT: waiting 2\.0 s for output to be read \(again to leave now\)")
+        done = self.assertEnds(job.wait(timeout=30), 130)
+        self.assertEqual(done.died_by, signal.SIGINT)
+        self.assertSays(done, "nobody read it in time$", r"^trainrun: ended by SIGINT .* after the start")
+        with open(events, encoding="utf-8") as file:
+            last = json.loads(file.readlines()[-1])
+        self.assertEqual((last["event"], last["exit_code"], last["outcome"]), ("job_ended", 130, "user_signal"))
+
+    def test_a_signal_after_a_failure_does_not_hide_it(self):
+        job = self.ended_but_unread("--grace", 1, code=3)
         job.signal(signal.SIGTERM)
-        self.assertEnds(job.wait(timeout=30), 74)
+        self.assertSays(self.assertEnds(job.wait(timeout=30), 3), r"^trainrun: rank 0 on \S+ exited with code 3")
 
     def test_the_time_limit_counts(self):
         job = self.ended_but_unread("--grace", 1, "--timeout", 6)

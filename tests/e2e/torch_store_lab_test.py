@@ -63,6 +63,25 @@ class TorchStore(SshTest):
         job.signal(signal.SIGTERM)
         self.assertEqual(job.wait(LONG).err.count("have waited there"), 1)
 
+    def test_so_are_they_at_the_store_of_the_launcher(self):
+        job = self.start(*STORE, "-H", "node1:1,node2:1", PYTHON, WORKER, "more", 4)
+        job.wait_for(r"all of 2 ranks called init_process_group, and some wait there for rank [23], which there is not",
+                     "err", timeout=LONG)
+        job.signal(signal.SIGTERM)
+        self.assertEqual(job.wait(LONG).err.count("wait there for rank"), 1)
+
+    def test_ranks_that_take_themselves_for_the_same_one_are_told_of(self):
+        job = self.start(*STORE, "-H", "node1:1,node2:1", PYTHON, WORKER, "first")
+        job.wait_for(r"trainrun: ranks 0 and 1 have both called init_process_group as rank 0: not all ranks are in one world "
+                     r"\(try: ", "err", timeout=LONG)
+        job.signal(signal.SIGTERM)  # they use the same keys, and may wait for each other
+        job.wait(LONG)
+
+    def test_a_port_on_which_connections_of_the_last_job_linger_is_free(self):
+        for flags in (RANK_0, STORE):
+            done = self.run_job(*flags, "--master-port", 29618, "-H", "node1:2", PYTHON, WORKER, "sum", timeout=LONG)
+            self.assertEnds(done, 0)
+
     def opened_once_told(self, job, gate, size, *told):
         """The job's ranks meet when the gate opens, after all of this was said."""
         for line in told:

@@ -72,6 +72,8 @@ Fleet::Fleet(std::uint32_t hosts, std::uint32_t ranks_a_host, Kind kind)
             .waits = {},
             .pulse = {},
             .torch_waits = {},
+            .torch_clash = {},
+            .torch_awaits_beyond = {},
             .torch_refused = {},
             .horovod_waits = {},
             .horovod_refused = {},

@@ -25,6 +25,22 @@ const std::string accelerate = "from accelerate import Accelerator\na = Accelera
 const std::string trainer =
     "from transformers import Trainer, TrainingArguments\nTrainer(model=m, args=a).train()\n";
 
+TEST_CASE("a script that names a place of its own to meet at") {
+  const Folder folder;
+  const auto names = [&](const std::string& text, const Words& before = {"python3"}) {
+    folder.put("train.py", text);
+    Words words = before;
+    words.insert(words.end(), {"train.py", "--port", "MASTER_PORT"});
+    return names_a_meeting(words, folder.path);
+  };
+  CHECK(names("os.environ['MASTER_PORT'] = '12355'\n"));
+  CHECK(names("init_process_group('gloo', init_method='tcp://localhost:1', rank=r, world_size=2)\n", {}));
+  CHECK_FALSE(names("init_process_group('gloo')\n"));
+  CHECK_FALSE(names("MASTER_PORT", {"sh"}));
+  CHECK_FALSE(names_a_meeting({"python3", "-c", "MASTER_PORT"}, folder.path));
+  CHECK_FALSE(names_a_meeting({}, folder.path));
+}
+
 TEST_CASE("a script of Accelerate's or Trainer's that says nothing of the CPU") {
   const Folder folder;
   CHECK(folder.unasked(accelerate));

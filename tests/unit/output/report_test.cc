@@ -87,8 +87,9 @@ TEST_SUITE("report") {
 
   TEST_CASE("of a closed pipe the report tells what closes one") {
     for (const auto& status : {ExitStatus::killed(SIGPIPE, false), ExitStatus::exited(128 + SIGPIPE)})
-      CHECK(text(failed(status)).find("try         it wrote to a pipe or socket that was closed. Of MPICH") !=
-            std::string::npos);
+      CHECK(text(failed(status))
+                .find("try         it wrote to a pipe or socket whose other end was closed. A program of "
+                      "MPICH") != std::string::npos);
   }
 
   TEST_CASE("a rank that said nothing on stderr is shown by the end of its stdout") {

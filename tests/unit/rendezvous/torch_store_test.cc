@@ -17,7 +17,9 @@ struct Server {
   std::map<std::uint32_t, std::size_t> unsent;
   TorchStore store{{[this](std::uint32_t to, std::string bytes) { sent[to] += bytes; },
                     [this](std::uint32_t of, std::string why) { refused[of] = std::move(why); },
-                    [this](std::uint32_t of) { return unsent[of]; }}};
+                    [this](std::uint32_t of) { return unsent[of]; },
+                    [this](const TorchClash& clash) { clashes.push_back(clash); }}};
+  std::vector<TorchClash> clashes;
 
   explicit Server(std::uint32_t clients = 3) {
     store.begin({1});
@@ -48,6 +50,40 @@ TEST_CASE("what one sets the others get") {
   CHECK(server.ask(3, delete_key("/k")) == number(std::int64_t{1}));
   CHECK(server.ask(3, delete_key("/k")) == number(std::int64_t{0}));
   CHECK(server.ask(1, check({"/k"})) == not_ready);
+}
+
+TEST_CASE("two ranks that come to init_process_group as the same one are told, once a generation") {
+  Server server;
+  server.ask(1, set("default_pg/0//cpu//0/0", "where rank 0 is"));
+  server.ask(1, set("default_pg/0//cpu//0/0", "again"));
+  server.ask(2, set("default_pg/0//cpu//0/1", "where rank 1 is"));
+  server.ask(3, set("mine/0", "a key of the program's own"));
+  server.ask(2, set("mine/0", "which another one sets as well"));
+  server.ask(2, set("default_pg/0//cpu//0/x", "no number"));
+  server.ask(3, set("default_pg/0//cpu//0/x", "no number"));
+  CHECK(server.clashes.empty());
+  server.ask(3, set("default_pg/0//cpu//0/0", "I am rank 0"));
+  server.ask(3, set("default_pg/0//cpu//0/1", "and rank 1"));
+  REQUIRE(server.clashes.size() == 1);
+  CHECK(server.clashes[0].one == Rank{0});
+  CHECK(server.clashes[0].other == Rank{2});
+  CHECK(server.clashes[0].number == 0);
+  server.store.begin({2});
+  server.store.opened(4, Rank{1});
+  server.ask(4, greeting + set("default_pg/0//cpu//0/0", "another world"));
+  server.ask(3, set("default_pg/0//cpu//0/0", "of the old one"));
+  CHECK(server.clashes.size() == 1);
+}
+
+TEST_CASE("who waits for a member that no group of all ranks has is seen, as long as it waits") {
+  Server server;
+  server.ask(1, wait({"default_pg/0//cpu//0/1"}));
+  CHECK_FALSE(server.store.awaits_beyond(3));
+  server.ask(2, wait({"default_pg/0//cpu//0/3"}));
+  CHECK(server.store.awaits_beyond(3) == 3);
+  CHECK_FALSE(server.store.awaits_beyond(4));
+  server.ask(3, set("default_pg/0//cpu//0/3", "it is there"));
+  CHECK_FALSE(server.store.awaits_beyond(3));
 }
 
 // A copy of the value for each of them would be 160 GB, and stopped the launcher for a minute.

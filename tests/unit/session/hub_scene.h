@@ -37,9 +37,14 @@ struct Scene {
               told.push_back(pulse.op + std::to_string(pulse.sequence) + " of " +
                              std::to_string(worker.value));
             },
-            nullptr, [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); },
-            nullptr, [this](HostIndex, const std::string& why) { told.push_back("not Horovod's: " + why); },
-            nullptr, [this](Generation g) { told.push_back("Horovod's " + std::to_string(g.value)); },
+            nullptr,
+            [this](Generation, const rendezvous::TorchClash& clash) {
+              told.push_back("clash at " + std::to_string(clash.number));
+            },
+            [this](Generation, std::uint32_t member) { told.push_back("beyond " + std::to_string(member)); },
+            [this](HostIndex, const std::string& why) { told.push_back("refused: " + why); }, nullptr,
+            [this](HostIndex, const std::string& why) { told.push_back("not Horovod's: " + why); }, nullptr,
+            [this](Generation g) { told.push_back("Horovod's " + std::to_string(g.value)); },
             [this](WorkerId worker) { told.push_back("hopeless " + std::to_string(worker.value)); },
             [this](Generation, Rank rank) { told.push_back("deserted " + std::to_string(rank.value)); },
             [this](WorkerId worker, const std::string& why) {

@@ -156,6 +156,9 @@ TEST_CASE("at the end nothing is said of ranks that may have met while nobody lo
   SUBCASE("some listened at another port") {
     scene.told(4, {.generation = here, .apart = {a}, .others = {{a, {4000}, {}}}});
   }
+  SUBCASE("a script names a place of its own") {
+    scene.told(4, {.generation = here, .apart = {a}, .own_meeting = true});
+  }
   SUBCASE("by other means") { scene.census.meet_elsewhere(Generation{2}); }
   SUBCASE("one had come") { scene.seen(5, {a}, {}); }
   CHECK(scene.end(9, {a, b, c}).empty());

@@ -49,3 +49,11 @@ TEST_CASE("several stores at one port are several worlds") {
 TEST_CASE("a script that stays alone without a GPU is told what to say") {
   CHECK(lines({.unasked = true}).front().find("(try: -x ACCELERATE_USE_CPU=true, ") != std::string::npos);
 }
+
+TEST_CASE("ranks that take themselves for others, or their world for a larger one") {
+  CHECK(clash_line({Rank{1}, Rank{3}, 0})
+            .starts_with("ranks 1 and 3 have both called init_process_group as rank 0: not all ranks are in "
+                         "one world (try"));
+  CHECK(beyond_line(2, 3).starts_with(
+      "all of 2 ranks called init_process_group, and some wait there for rank 3, which there is not (try"));
+}

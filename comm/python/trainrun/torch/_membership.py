@@ -120,10 +120,12 @@ class Membership:
     def refuse_other_groups(self):
         count = len(dist.distributed_c10d._world.pg_map)
         if count > 1:
-            raise _foreign.unsupported(f"the program has {count - 1} process groups besides the default one (new_group, DeviceMesh, "
-                                       f"FSDP or tensor parallelism make them), which cannot be formed anew in place; {_probe.INSTEAD}")
+            more = "another process group" if count == 2 else f"{count - 1} process groups"
+            raise _foreign.unsupported(f"the program has {more} besides the default one (new_group, DeviceMesh, FSDP or tensor "
+                                       f"parallelism make them), which cannot be formed anew in place; {_probe.INSTEAD}")
 
     def progressed(self, steps):
+        self.refuse_other_groups()  # at the first step, not at the end
         lib.trc_state_save(self._progress)
         check(lib.trc_foreign_steps(self.world._alive(), steps))
 

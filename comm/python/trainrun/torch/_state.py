@@ -75,8 +75,9 @@ class State:
         self.__dict__["_version"] += 1
         if samples:
             if len(self._samplers) != 1:
+                instead = "record() of each, and step()" if self._samplers else "step(), or give the State its sampler"
                 raise invalid(f"step({samples}) is for a state with one sampler, and this one has {len(self._samplers)}: call "
-                              "record() of each")
+                              f"{instead}")
             self._samplers[0].record(samples)
         membership.progressed(self._steps)
         if self._live:
