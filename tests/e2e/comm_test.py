@@ -30,7 +30,7 @@ class Comm(LocalTest):
                 self.assertRegex(done.out, r"allreduce\(sum of 1 i32\) as operation 1: rank 0 on \S+ has left the world")
                 self.assertIn("failed Aborted culprit 0", done.out)
         for done in self.over_each_backend("group_early", 3):
-            self.assertRegex(done.out, r"making a group of ranks: rank 0 on \S+ has left the world")
+            self.assertRegex(done.out, r"making a group of ranks 0-3: rank 0 on \S+ has left the world")
             self.assertIn("failed Aborted culprit 0", done.out)
 
     def test_a_rank_that_ends_with_0_before_it_joins_keeps_nobody_waiting(self):
