@@ -89,6 +89,10 @@ TEST_CASE(
         "program '/home/u/train' cannot run: its interpreter '/opt/perl' does not exist | fix its first "
         "line, or "
         "write the interpreter before the script");
+  world.files["/home/u/train"] = "#!/usr/bin/env python3\r\n";
+  CHECK(wrong("./train") ==
+        "program '/home/u/train' cannot run: its lines end as in Windows | convert it: sed -i 's/\\r$//' "
+        "/home/u/train");
 }
 
 TEST_CASE("a program that this host has to run and has not is found out before anything starts") {
