@@ -155,18 +155,19 @@ void RendezvousHub::tell_closed(std::uint32_t connection, wire::DoorKind kind) {
   }
 }
 
-// Those who have come wait for the others, in init_process_group or soon.
+// Those who have come wait for the others, in init_process_group or soon; once all have, for nobody long.
 void RendezvousHub::watch_arrivals() {
-  if (torch_timer_.armed()) return;
-  torch_timer_.arm(io::Loop::now() + arrival_limit, [this] {
-    const auto& came = torch_store_.arrivals();
-    const bool all = came.ranks.size() + came.unknown >= size_;
-    if (!all && !std::exchange(torch_told_, true) && events_->torch_waits)
-      events_->torch_waits(generation_, came);
-    if (!all) return watch_arrivals();
-    if (const auto member = torch_store_.awaits_beyond(static_cast<std::uint32_t>(size_));
-        member && events_->torch_awaits_beyond)
+  const auto came = [this] { return torch_store_.arrivals().ranks.size() + torch_store_.arrivals().unknown; };
+  const bool first = came() == 1;
+  if (!first && (came() < size_ || std::exchange(torch_all_came_, true))) return;
+  torch_all_came_ = torch_all_came_ || came() >= size_;
+  torch_timer_.arm(io::Loop::now() + arrival_limit, [this, came] {
+    if (came() < size_) {
+      if (events_->torch_waits) events_->torch_waits(generation_, torch_store_.arrivals());
+    } else if (const auto member = torch_store_.awaits_beyond(static_cast<std::uint32_t>(size_));
+               member && events_->torch_awaits_beyond) {
       events_->torch_awaits_beyond(generation_, *member);
+    }
   });
 }
 
@@ -237,7 +238,7 @@ void RendezvousHub::begin(Generation generation, const std::vector<Member>& memb
   torch_timer_.disarm();
   torch_store_.begin(generation);
   horovod_timer_.disarm();
-  torch_told_ = horovod_told_ = horovod_elastic_ = false;
+  torch_all_came_ = horovod_told_ = horovod_elastic_ = false;
   meshes_ = {};
   survivors_.reset();
   std::vector<rendezvous::HorovodHttp::Seat> horovod_world;
@@ -313,9 +314,9 @@ void RendezvousHub::opened(HostIndex host, StreamId stream, wire::DoorKind kind,
   streams_[connection].kind = kind;
   switch (kind) {
     case wire::DoorKind::torch_store: {
-      const bool first = torch_store_.arrivals().ranks.empty() && torch_store_.arrivals().unknown == 0;
+      const auto before = torch_store_.arrivals().ranks.size() + torch_store_.arrivals().unknown;
       torch_store_.opened(connection, rank);
-      if (first) watch_arrivals();
+      if (before < torch_store_.arrivals().ranks.size() + torch_store_.arrivals().unknown) watch_arrivals();
       return;
     }
     case wire::DoorKind::horovod:

@@ -152,9 +152,9 @@ class RendezvousHub {
   HorovodNotifier notifier_;
   io::Loop& loop_;
   Generation generation_{};
-  std::size_t size_ = 0;       // of that generation
-  bool torch_told_ = false;    // that some have not come, in this generation
-  bool horovod_told_ = false;  // or will be, of that generation
+  std::size_t size_ = 0;         // of that generation
+  bool torch_all_came_ = false;  // to its store, in this generation
+  bool horovod_told_ = false;    // or will be, of that generation
   bool horovod_elastic_ = false;
   GlooMeshes meshes_;                        // of that one
   std::optional<std::set<Rank>> survivors_;  // between whom it is to be ended

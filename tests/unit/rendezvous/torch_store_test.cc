@@ -61,6 +61,8 @@ TEST_CASE("two ranks that come to init_process_group as the same one are told, o
   server.ask(2, set("mine/0", "which another one sets as well"));
   server.ask(2, set("default_pg/0//cpu//0/x", "no number"));
   server.ask(3, set("default_pg/0//cpu//0/x", "no number"));
+  server.ask(2, set("default_pg/0//cuda//0", "an id of NCCL's"));
+  server.ask(3, set("default_pg/0//cuda//0", "which is no member's"));
   CHECK(server.clashes.empty());
   server.ask(3, set("default_pg/0//cpu//0/0", "I am rank 0"));
   server.ask(3, set("default_pg/0//cpu//0/1", "and rank 1"));
