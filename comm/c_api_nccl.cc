@@ -1,4 +1,6 @@
 // The C interface of groups on devices.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -35,6 +37,16 @@ Outcome<std::vector<std::uint32_t>> ranks_of(const trc_world* world, const int* 
   return all;
 }
 
+Outcome<void> hand_out(const Outcome<trainrun::comm::Group*>& made, trc_world* world, trc_group** group) {
+  if (!made) return tl::unexpected(made.error());
+  if (*made == nullptr) return {};
+  const std::lock_guard lock(world->mutex);
+  world->groups.push_back(
+      std::unique_ptr<trc_group>(new trc_group{*made, world->group.generation, world, world->group.home}));
+  *group = world->groups.back().get();
+  return {};
+}
+
 }  // namespace
 
 size_t trc_nccl_id_count(size_t ranks) {
@@ -64,14 +76,22 @@ trc_status trc_nccl_group_create(trc_world* world, const int* ranks, size_t coun
   return guarded(world->group, [&]() -> Outcome<void> {
     auto members = ranks_of(world, ranks, count);
     if (!members) return tl::unexpected(members.error());
-    auto made = world->world->make_device_group(std::move(*members), device, stream);
-    if (!made) return tl::unexpected(made.error());
-    if (*made == nullptr) return {};
-    const std::lock_guard lock(world->mutex);
-    world->groups.push_back(
-        std::unique_ptr<trc_group>(new trc_group{*made, world->group.generation, world, world->group.home}));
-    *group = world->groups.back().get();
-    return {};
+    return hand_out(world->world->make_device_group(std::move(*members), device, stream), world, group);
+  });
+}
+
+trc_status trc_nccl_pair_create(trc_world* world, int giver, int taker, int device, void* stream,
+                                trc_group** group) {
+  if (world == nullptr || group == nullptr)
+    return invalid("trc_nccl_pair_create needs a world and a place for the group");
+  *group = nullptr;
+  return guarded(world->group, [&]() -> Outcome<void> {
+    const int both[] = {giver, taker};
+    auto members = ranks_of(world, both, 2);
+    if (!members) return tl::unexpected(members.error());
+    return hand_out(world->world->make_device_group(std::move(*members), device, stream,
+                                                    fmt::format("from {} to {}", giver, taker)),
+                    world, group);
   });
 }
 
@@ -81,6 +101,11 @@ trc_status trc_nccl_use_stream(trc_group* group, void* stream) {
     if (!group->group->use_stream(stream)) return fail(TRC_INVALID, "the group is on no device");
     return {};
   });
+}
+
+trc_status trc_nccl_wait(trc_group* group, void* event) {
+  if (group == nullptr || event == nullptr) return invalid("trc_nccl_wait needs a group and an event");
+  return guarded(*group, [&] { return group->group->settle(event); });
 }
 
 trc_status trc_nccl_allreduce_list(trc_group* group, const trc_nccl_tensor* tensors, size_t count,

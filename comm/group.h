@@ -84,6 +84,9 @@ class Group {
   Outcome<void> join();
   // A barrier that nothing else goes with: ranks that are still to do something here disagree.
   Outcome<void> finalize();
+  // Of a group on a device: until the event has happened there, which this rank has put behind its
+  // operations.
+  Outcome<void> settle(void* event);
   Outcome<void> send(const void* data, std::size_t count, trc_dtype dtype, int to);
   Outcome<void> receive(void* data, std::size_t count, trc_dtype dtype, int from);
 

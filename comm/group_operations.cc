@@ -192,6 +192,12 @@ Outcome<void> Group::alltoallv(const void* in, const std::uint64_t* in_counts, v
   if ((gives && in == nullptr) || (gets && out == nullptr)) return null_buffer(Call::alltoallv);
   if (gives && gets && in == out && ranks > 1)
     return fail(TRC_INVALID, "alltoallv needs different buffers for what it gives and what it gets");
+  if (backend_->sends()) {  // on a device nobody hears beforehand what the others give
+    auto what = descriptor(Call::alltoallv, 0, dtype, 0, name);
+    what.count = std::max(std::accumulate(mine.begin(), mine.begin() + size_, std::uint64_t{0}),
+                          std::accumulate(mine.begin() + size_, mine.end(), std::uint64_t{0}));
+    return run(what, {in, out, mine});
+  }
   const std::lock_guard lock(mutex_);
   std::vector<std::uint64_t> all(2 * ranks * ranks);
   auto plan = descriptor(Call::alltoallv_plan, 2 * ranks, TRC_I64, 0, name);
@@ -219,6 +225,18 @@ Outcome<void> Group::barrier(std::uint32_t name) {
 }
 
 Outcome<void> Group::finalize() { return run(descriptor(Call::finalize, 0, TRC_U8, 0, 0), {}); }
+
+// It is no operation of its own, so that ranks which wait more often than others are not ahead of them.
+Outcome<void> Group::settle(void* event) {
+  const std::lock_guard lock(mutex_);
+  if (!backend_->sends()) return fail(TRC_INVALID, "the group is on no device");
+  if (sequence_ == 0) return {};
+  auto what = descriptor(Call::settle, 0, TRC_U8);
+  what.sequence = sequence_;
+  Transfer data;
+  data.event = event;
+  return run_alone(what, data);
+}
 
 std::vector<const Group*> Group::pairs() {
   const std::lock_guard lock(pairs_mutex_);

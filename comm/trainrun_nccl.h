@@ -37,20 +37,33 @@ TRC_API trc_status trc_nccl_ids(trc_world* world, const int* ranks, size_t count
 /* A group as of trc_group_create, with null and 0 of all ranks, on this device of the process (its number
  * among those that CUDA_VISIBLE_DEVICES leaves). Its buffers are memory of the device; its operations are
  * enqueued on `stream`, a cudaStream_t or CUstream of that device (null: the default one), and return once
- * NCCL has taken them in. trc_barrier alone waits until all that was enqueued before it on the stream is
- * done, on all ranks; buffers hold results after it, or for what the program enqueues on the same stream.
+ * NCCL has taken them in. trc_barrier waits until all that was enqueued before it on the stream is done, on
+ * all ranks, trc_nccl_wait until this rank's part is; buffers hold results then, or for what the program
+ * enqueues on the same stream.
  *
  * Failures are those of trainrun_comm.h: a death is told as soon as the launcher knows of it, and ends what
  * the device waits for. Other than there, no rank hears beforehand whether all call the same: what does not
- * fit together waits until the operation's time has passed at a barrier. TRC_DEVICE: NCCL or CUDA failed
- * here. TRC_RESTART_REQUIRED: the device is lost to this process, because NCCL did not let go of a
+ * fit together ends when the operation's time has passed, and the next call says so. TRC_DEVICE: NCCL or CUDA
+ * failed here. TRC_RESTART_REQUIRED: the device is lost to this process, because NCCL did not let go of a
  * communicator in its time, or CUDA's context is broken. Sums of floats may differ in their last bits from
- * those of other groups. TRC_UNSUPPORTED: alltoallv, bitwise operations, reductions of bool, means of
+ * those of other groups. TRC_UNSUPPORTED: joins, bitwise operations, reductions of bool, means of
  * integers, factors of f64, and where trc_nccl_allreduce_list cannot be, all factors. */
 TRC_API trc_status trc_nccl_group_create(trc_world* world, const int* ranks, size_t count, int device,
                                          void* stream, trc_group** group);
+/* The same of two ranks of the world, for what the first gives to the second. They find each other by these
+ * two numbers, also while they make other groups: so all ranks may make such groups at the same time, from
+ * several threads, where groups of trc_nccl_group_create are made in one order by all. */
+TRC_API trc_status trc_nccl_pair_create(trc_world* world, int giver, int taker, int device, void* stream,
+                                        trc_group** group);
 /* What follows is enqueued there. TRC_INVALID for a group that is on no device. */
 TRC_API trc_status trc_nccl_use_stream(trc_group* group, void* stream);
+
+/* Waits until this event has happened, a cudaEvent_t or CUevent that the program has recorded behind its
+ * operations, on the group's stream or on one that waits for that; on this rank alone, and without the
+ * others. TRC_OK: what was enqueued before it was carried out to the end. Else as of an operation: a death
+ * cuts short what waits for the dead rank, events behind it happen all the same, and buffers hold anything
+ * then. */
+TRC_API trc_status trc_nccl_wait(trc_group* group, void* event);
 
 /* A tensor of the group's device. `in` and `out` hold `count` elements; they may be the same, and are aligned
  * to their elements. */

@@ -39,6 +39,9 @@ inline void use_stream(const Group& group, void* stream) {
   detail::check(trc_nccl_use_stream(group.handle(), stream));
 }
 
+// Until the event has happened, a CUevent or cudaEvent_t behind this rank's operations.
+inline void wait(const Group& group, void* event) { detail::check(trc_nccl_wait(group.handle(), event)); }
+
 // Of all elements of these tensors of the group's device, which travel as the type `wire`.
 inline void allreduce_list(const Group& group, std::span<const trc_nccl_tensor> tensors, trc_dtype wire,
                            Op op = Op::sum, double before = 1, double after = 1) {

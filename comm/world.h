@@ -78,7 +78,8 @@ class World {
   // Unique ids for one NCCL communicator of these ranks, which all call it, of which the first makes them.
   Outcome<std::vector<nccl::UniqueId>> nccl_ids(std::vector<std::uint32_t> ranks);
   // The same as make_group, for buffers on a device of this process.
-  Outcome<Group*> make_device_group(std::vector<std::uint32_t> ranks, int device, void* stream);
+  Outcome<Group*> make_device_group(std::vector<std::uint32_t> ranks, int device, void* stream,
+                                    const std::string& purpose = {});
   // How the ranks exchange bytes: "local", "shm", "gloo" or "hier".
   [[nodiscard]] const char* backend() const { return group_->backend(); }
   [[nodiscard]] Duration op_timeout() const { return op_timeout_; }
@@ -107,7 +108,8 @@ class World {
   // Ascending, if they can be a group.
   Outcome<void> put_in_order(std::vector<std::uint32_t>& ranks) const;
   // Of the next group of these ranks, the same on all of them.
-  std::string next_name(const std::vector<std::uint32_t>& ranks);
+  // `purpose`: of groups that are counted by themselves.
+  std::string next_name(const std::vector<std::uint32_t>& ranks, const std::string& purpose = {});
   Outcome<std::vector<nccl::UniqueId>> nccl_ids(const std::vector<std::uint32_t>& ranks,
                                                 const std::string& name, const nccl::Kit& kit);
   Outcome<void> compare_kits(rendezvous::Client& client, const std::vector<std::uint32_t>& ranks,

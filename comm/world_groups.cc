@@ -7,6 +7,7 @@
 #include "comm/backends/factory.h"
 #include "comm/backends/local_backend.h"
 #include "comm/world.h"
+#include "launcher/base/hash.h"
 
 namespace trainrun::comm {
 namespace {
@@ -71,8 +72,9 @@ Outcome<void> World::put_in_order(std::vector<std::uint32_t>& ranks) const {
   return {};
 }
 
-std::string World::next_name(const std::vector<std::uint32_t>& ranks) {
-  const auto number = number_of(ranks);
+std::string World::next_name(const std::vector<std::uint32_t>& ranks, const std::string& purpose) {
+  const auto own = number_of(ranks);
+  const auto number = purpose.empty() ? own : fnv1a(fmt::format("{:x} {}", own, purpose));
   const std::lock_guard lock(names_mutex_);
   return fmt::format("{:x}-{}-{}", number, ranks.size(), ++named_[number]);
 }

@@ -118,7 +118,8 @@ Failure World::explain_device(const std::string& operation, bool timed_out, cons
   const auto problem = nccl.problem();
   const auto kind = problem ? problem->kind : Machine::Problem::Kind::asked;
   const bool here = kind == Machine::Problem::Kind::library || kind == Machine::Problem::Kind::context;
-  if (!here && watcher_) return explain(operation, timed_out, text, among, name);
+  if (!here && watcher_)
+    return explain(operation, timed_out || kind == Machine::Problem::Kind::late, text, among, name);
   if (watcher_)
     if (auto verdict = watcher_->wait_for_verdict(verdict_wait)) {
       verdict->message = operation + ": " + verdict->message;
@@ -137,7 +138,8 @@ Failure World::explain_device(const std::string& operation, bool timed_out, cons
   return failure;
 }
 
-Outcome<Group*> World::make_device_group(std::vector<std::uint32_t> ranks, int device, void* stream) {
+Outcome<Group*> World::make_device_group(std::vector<std::uint32_t> ranks, int device, void* stream,
+                                         const std::string& purpose) {
   if (auto good = put_in_order(ranks); !good) return tl::unexpected(good.error());
   if (device < 0) return fail(TRC_INVALID, fmt::format("{} is no device", device));
   if (!std::binary_search(ranks.begin(), ranks.end(), rank_)) return nullptr;
@@ -145,14 +147,14 @@ Outcome<Group*> World::make_device_group(std::vector<std::uint32_t> ranks, int d
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   const auto library = nccl::library();
   const auto cuda = nccl::cuda_driver();
-  const auto name = next_name(ranks);
+  const auto name = next_name(ranks, purpose);
   auto ids = nccl_ids(ranks, name, cuda ? kit_of(library) : nccl::Kit{0, cuda.error()});
   if (!ids) return tl::unexpected(ids.error());
   auto made = std::make_unique<nccl::NcclBackend>(
       **library, **cuda,
       nccl::Communicator::Place{static_cast<int>(place_of(ranks, rank_)), static_cast<int>(ranks.size()),
                                 device, std::move(*ids), deadline, environment_.nccl_abort_timeout,
-                                environment_.fusion_bytes},
+                                op_timeout_, environment_.fusion_bytes},
       stream, watcher_ ? Duration(std::chrono::hours(24 * 365)) : op_timeout_);
   auto& nccl = *made;
   const auto why = [this, ranks, name, &nccl](const std::string& operation, bool timed_out,

@@ -36,6 +36,7 @@ std::string detail_of(const Descriptor& what, std::span<const std::uint32_t> ran
     case Call::barrier:
     case Call::join:
     case Call::finalize:
+    case Call::settle:
       break;
   }
   return {};
@@ -74,11 +75,14 @@ const char* name_of(Call call) {
       return "join";
     case Call::finalize:
       return "finalize";
+    case Call::settle:
+      return "wait";
   }
   return "?";
 }
 
 std::string describe(const Descriptor& what, std::uint32_t member, std::span<const std::uint32_t> ranks) {
+  if (what.call == Call::settle) return fmt::format("the device's work up to operation {}", what.sequence);
   const bool receives = what.call == Call::send && member != static_cast<std::uint32_t>(what.root);
   return fmt::format("{}{}{} as operation {}", receives ? "receive" : name_of(what.call),
                      detail_of(what, ranks),

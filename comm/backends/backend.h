@@ -29,6 +29,7 @@ enum class Call : std::uint8_t {
   send,      // of a group of two, to the other
   join,      // nothing any more, until all say so
   finalize,  // the last operation of a world
+  settle,    // of a device: waits for an event there, by itself
 };
 const char* name_of(Call call);
 
@@ -92,10 +93,12 @@ struct Transfer {
   const void* in = nullptr;
   void* out = nullptr;
   // Elements instead of `count`. allgatherv: of each rank. alltoallv: at rank x size + other, what the rank
-  // gives to the other; the blocks lie one after another.
+  // gives to the other; the blocks lie one after another. On a device: what this rank gives to each, and then
+  // what it gets.
   std::span<const std::uint64_t> counts{};
   // Of an allreduce, instead of in and out: `count` elements in all, which travel as the descriptor's type.
   std::span<const Tensor> tensors{};
+  void* event = nullptr;  // of a settle: a CUevent
 };
 
 // Calls come one at a time, but for abort(), which comes from another thread at any time.

@@ -47,6 +47,15 @@ class TorchBackend(harness.LocalTest):
         done = self.assertEnds(self.program(2, "layers", self.folder + "/checkpoint"), 0)
         self.assertEqual(done.out.count("of 2: DTensor, ZeRO and checkpoints"), 2, done)
 
+    def test_tensors_of_devices_take_the_same_way(self):
+        """Without a GPU, over groups of the host's memory: tests/gpu/run does it over NCCL."""
+        fake = harness.without_blanks(harness.ROOT + "/tests/workers/fake_device.py")
+        for words, told in (("table", r": \d\d\d as gloo; did not run: \[\]"), ("training", ": FSDP2 as gloo, within"), ("layers", ": DTensor, ZeRO and checkpoints")):
+            with self.subTest(words=words):
+                folder = (self.folder + "/checkpoint",) if words == "layers" else ()
+                done = self.assertEnds(self.run_job("-np", 3, "--oversubscribe", *SETTINGS, self.python, fake, PROGRAM, words, *folder, timeout=LONG), 0)
+                self.assertEqual(len(re.findall("of 3" + told, done.out)), 3, done)
+
     def test_a_death_is_told_by_rank(self):
         for how in ("plain", "future", "ddp"):
             with self.subTest(how=how):

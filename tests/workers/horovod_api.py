@@ -13,6 +13,9 @@ from horovod_objects import objects, refused  # beside this file
 from trainrun.torch.horovod import _place
 
 torch.set_num_threads(1)
+DEVICE = os.environ.get("TRAINRUN_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
+if DEVICE != "cpu":
+    torch.set_default_device(DEVICE)  # for what is made here; the library's own tensors are where they must be
 FLOATS = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6, torch.float64: 1e-12}
 INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
 SHAPES = ((), (0,), (1,), (5,), (3, 4), (2, 3, 5), (1001,), (70000,))
@@ -22,8 +25,8 @@ def made(rank, shape, dtype, salt=0):
     """Different on each rank, the same each time; small whole numbers, so that sums are exact in every type."""
     generator = torch.Generator().manual_seed(1000 * rank + salt)
     if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    return torch.randint(0 if dtype == torch.uint8 else -3, 4, shape, generator=generator).to(dtype)
+        return torch.randint(0, 2, shape, generator=generator, device="cpu").to(DEVICE, dtype)
+    return torch.randint(0 if dtype == torch.uint8 else -3, 4, shape, generator=generator, device="cpu").to(DEVICE, dtype)
 
 
 def of_all(shape, dtype, salt=0, ranks=None):
@@ -75,6 +78,8 @@ def allreduces():
         strided = columns[rank].clone()
         hvd.allreduce_(strided.t(), op=hvd.Sum)
         equal(strided, reduced(columns, hvd.Sum), f"allreduce {dtype} of columns in place")
+        hvd.allreduce_(columns[rank].t(), op=hvd.Sum, postscale_factor=2.0)
+        equal(columns[rank], reduced(of_all((4, 6), dtype), hvd.Sum, after=2.0), f"allreduce {dtype} of columns in place, x 2")
     bools = of_all((9,), torch.bool)
     assert torch.equal(hvd.allreduce(bools[rank], op=hvd.Max), torch.stack(bools).any(0))
     assert torch.equal(hvd.allreduce(bools[rank], op=hvd.Min), torch.stack(bools).all(0))
@@ -100,6 +105,10 @@ def grouped():
         for got in (*results, hvd.grouped_allreduce_(mine, op=op), hvd.synchronize(hvd.grouped_allreduce_async_(again, op=op)), mine, again):
             for one, reference, kind in zip(got, wanted, kinds):
                 equal(one, reference, f"grouped_allreduce {op} {kind}")
+    inputs = [of_all(shape, dtype, salt) for salt, (shape, dtype) in enumerate(kinds)]
+    for got, each, kind in zip(hvd.grouped_allreduce([each[rank] for each in inputs], op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.5),
+                               inputs, kinds):
+        equal(got, reduced(each, hvd.Sum, 2.0, 0.5), f"grouped_allreduce with factors {kind}")
     inputs = [of_all((8, 3), torch.float32, salt) for salt in range(3)]
     for got, each in zip(hvd.grouped_allgather([each[rank] for each in inputs]), inputs):
         equal(got, torch.cat(each), "grouped_allgather")
@@ -276,8 +285,8 @@ def parameters():
 def sync_batch_norm():
     """As torch's BatchNorm on the batches of all ranks together: outputs, gradients, running numbers."""
     rank, size = hvd.rank(), hvd.size()
-    batches = [torch.randn(2 + other, 3, 4, generator=torch.Generator().manual_seed(other), dtype=torch.float64) for other in range(size)]
-    weights = [torch.randn(2 + other, 3, 4, generator=torch.Generator().manual_seed(99 + other), dtype=torch.float64) for other in range(size)]
+    batches = [torch.randn(2 + other, 3, 4, generator=torch.Generator().manual_seed(other), dtype=torch.float64, device="cpu").to(DEVICE) for other in range(size)]
+    weights = [torch.randn(2 + other, 3, 4, generator=torch.Generator().manual_seed(99 + other), dtype=torch.float64, device="cpu").to(DEVICE) for other in range(size)]
     one, ours = torch.nn.BatchNorm1d(3).double(), hvd.SyncBatchNorm(3).double()
     whole, mine = torch.cat(batches).requires_grad_(), batches[rank].clone().requires_grad_()
     for _ in range(2):
@@ -360,7 +369,8 @@ def main():
     assert not hvd.is_initialized()
     hvd.init()
     assert hvd.is_initialized()
-    globals()[verb](*sys.argv[2:])
+    for one in verb.split("+"):
+        globals()[one](*sys.argv[2:])
     print(f"rank {hvd.rank()}: {verb} is right over {_place.world().backend}", flush=True)
     hvd.shutdown()
     assert not hvd.is_initialized()

@@ -1,5 +1,6 @@
 """hvd.DistributedOptimizer on trainrun's collectives: its parameters after some steps beside those of one process that has the
 batches of all ranks. horovod_optimizer.py VERB"""
+import os
 import sys
 import warnings
 
@@ -10,6 +11,9 @@ from torch import nn
 from trainrun.torch.horovod import _place
 
 torch.set_num_threads(1)
+DEVICE = os.environ.get("TRAINRUN_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
+if DEVICE != "cpu":
+    torch.set_default_device(DEVICE)
 STEPS, ROWS = 4, 6
 
 
@@ -31,7 +35,7 @@ def net(kind=Net):
 
 def batch(step, rank):
     generator = torch.Generator().manual_seed(100 * step + rank)
-    return torch.randn(ROWS, 8, generator=generator), torch.randn(ROWS, 3, generator=generator)
+    return tuple(torch.randn(ROWS, columns, generator=generator, device="cpu").to(DEVICE) for columns in (8, 3))
 
 
 def loss_of(model, step, ranks):
@@ -323,7 +327,8 @@ def checks():
 
 def main():
     hvd.init()
-    globals()[sys.argv[1]]()
+    for verb in sys.argv[1].split("+"):
+        globals()[verb]()
     print(f"rank {hvd.rank()}: {sys.argv[1]} is right over {_place.world().backend}", flush=True)
 
 

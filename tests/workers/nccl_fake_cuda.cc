@@ -108,14 +108,12 @@ FAKE int cuModuleGetFunction(void** function, void* module, const char* name) {
   *function = module;
   return std::string_view(name) == "trainrun_convert" ? success : not_found;
 }
-FAKE int cuLaunchKernel(void*, unsigned columns, unsigned rows, unsigned, unsigned threads, unsigned,
-                        unsigned, unsigned, void* stream, void** parameters, void**) {
+FAKE int cuLaunchKernel(void*, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+                        unsigned, void* stream, void** parameters, void**) {
   if (number_in(fault("launch"), "fail") == ++launches) return launch_failed;
   launch_on(stream, [=, batch = *static_cast<const nccl::Batch*>(parameters[0])] {
-    for (unsigned row = 0; row < rows; ++row)
-      for (unsigned column = 0; column < columns; ++column)
-        for (unsigned thread = 0; thread < threads; ++thread)
-          nccl::convert(batch, {row, column, columns, thread, threads});
+    for (unsigned block = 0; block < blocks; ++block)
+      for (unsigned thread = 0; thread < threads; ++thread) nccl::convert(batch, {block, thread, threads});
   });
   return success;
 }

@@ -97,6 +97,18 @@ int all_operations(trc_group* group, int rank, int size) {
   if (!done(trc_allgatherv(group, mine.data(), got.data(), counts.data(), TRC_F32))) return failed();
   for (std::size_t r = 0, at = 0; r < n; at += counts[r++])
     if (got[at + r] != value(r, r)) return wrong("allgatherv");
+  std::vector<std::uint64_t> gives(n), gets(n);
+  std::vector<float> given, taken;
+  for (std::size_t r = 0; r < n; ++r) {
+    gives[r] = (me + 2 * r) % 3;
+    gets[r] = (r + 2 * me) % 3;
+    given.insert(given.end(), gives[r], value(me, r));
+    taken.insert(taken.end(), gets[r], value(r, me));
+  }
+  std::vector<float> came(taken.size(), -1.0F);
+  if (!done(trc_alltoallv(group, given.data(), gives.data(), came.data(), gets.data(), TRC_F32)))
+    return failed();
+  if (came != taken) return wrong("alltoallv");
   if (size > 1) {
     if (rank == 0 && trc_send(group, mine.data(), count, TRC_F32, size - 1) != TRC_OK) return failed();
     if (rank == size - 1 && trc_recv(group, out.data(), count, TRC_F32, 0) != TRC_OK) return failed();

@@ -133,6 +133,7 @@ Moved GlooBackend::move(const Descriptor& what, const Transfer& data, Deadline d
       case Call::barrier:  // to agree is to have met
       case Call::join:
       case Call::finalize:
+      case Call::settle:
         break;
     }
   });

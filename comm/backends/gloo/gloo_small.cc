@@ -27,6 +27,7 @@ std::size_t small_gift(const Descriptor& what, int size) {
     case Call::barrier:
     case Call::join:
     case Call::finalize:
+    case Call::settle:
       return 0;
   }
   const auto unit = blocks * size_of(what.dtype);
@@ -72,6 +73,7 @@ void take_small(const Descriptor& what, const Transfer& data, int rank, int size
     case Call::barrier:
     case Call::join:
     case Call::finalize:
+    case Call::settle:
       return;
   }
 }

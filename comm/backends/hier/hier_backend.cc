@@ -61,6 +61,7 @@ class HierBackend::Operation {
       case Call::barrier:
       case Call::join:
       case Call::finalize:
+      case Call::settle:
         return agree();
       case Call::allreduce:
         return allreduce(data_.out);

@@ -26,6 +26,7 @@ class Communicator {
     std::vector<UniqueId> ids{};
     Instant open_until{};
     Duration abort_within{};
+    Duration op_within = Duration::max();  // for what was enqueued to be done, also where nobody waits for it
     std::size_t fusion_bytes = std::size_t{64} << 20;
   };
   // NCCL's answer to what was enqueued.
@@ -39,12 +40,14 @@ class Communicator {
 
   Moved opened();  // once all ranks are there
   // NCCL has taken it in; it may run when this returns.
-  Moved enqueue(Job job, Deadline deadline);
+  Moved enqueue(Job job, Stream stream, Deadline deadline);
   // The same of all elements of the list. Once opened, and where nothing says why there are no kernels.
   Moved enqueue(const std::shared_ptr<const FusedList>& list, Deadline deadline);
   [[nodiscard]] std::string why_no_kernels() const;
   // All that is enqueued on the stream is done, on all ranks.
   Moved meet(Stream stream, Deadline deadline);
+  // The event has happened, and what was enqueued before it was not cut short.
+  Moved wait(void* event, Deadline deadline);
   // From any thread.
   void abort();
   [[nodiscard]] std::optional<Machine::Problem> problem() const;

@@ -16,7 +16,9 @@ bool Fusion::good(const char* what, Cuda answer, Kind kind) {
   return answer == Cuda::success;
 }
 
-std::uint64_t Fusion::room(const FusedList& list) const { return bytes_ / size_of(list.wire); }
+std::uint64_t Fusion::room(const FusedList& list) const {
+  return bytes_ / size_of(list.wire) / together * together;
+}
 
 std::uint64_t Fusion::steps(const FusedList& list) const {
   return (list.count + room(list) - 1) / room(list) + 1;  // after the last something is to be taken out

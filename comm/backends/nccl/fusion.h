@@ -16,7 +16,7 @@ namespace trainrun::comm::nccl {
 // A list, with all that its reduction needs, since that may run when its caller has given up.
 struct FusedList {
   std::vector<Tensor> tensors;
-  std::uint64_t count;  // of elements of all
+  std::uint64_t count;  // of elements of all, padded
   trc_dtype wire;
   Type type;  // the same, for NCCL
   Reduce reduce;

@@ -19,6 +19,12 @@ std::optional<Element> element_of(trc_dtype dtype) {
   }
 }
 
+std::uint64_t padded_count(std::span<const Tensor> tensors) {
+  std::uint64_t sum = 0;
+  for (const auto& tensor : tensors) sum += padded(tensor.count);
+  return sum;
+}
+
 std::vector<Piece> pieces_of(std::span<const Tensor> tensors, trc_dtype wire, void* buffer,
                              std::uint64_t begin, std::uint64_t end, Way way) {
   std::vector<Piece> pieces;
@@ -30,11 +36,11 @@ std::vector<Piece> pieces_of(std::span<const Tensor> tensors, trc_dtype wire, vo
       auto* const there = static_cast<char*>(buffer) + (from - begin) * size_of(wire);
       const auto own = *element_of(tensor.dtype), other = *element_of(wire);
       if (way == Way::into_buffer)
-        pieces.push_back({static_cast<const char*>(tensor.in) + skipped, there, to - from, own, other});
+        pieces.push_back({static_cast<const char*>(tensor.in) + skipped, there, to - from, own, other, 0});
       else
-        pieces.push_back({there, static_cast<char*>(tensor.out) + skipped, to - from, other, own});
+        pieces.push_back({there, static_cast<char*>(tensor.out) + skipped, to - from, other, own, 0});
     }
-    first += tensor.count;
+    first += padded(tensor.count);
   }
   return pieces;
 }

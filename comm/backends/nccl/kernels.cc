@@ -10,9 +10,6 @@ namespace trainrun::comm::nccl {
 namespace {
 
 constexpr unsigned threads = 256;
-// A block takes about this many elements of its piece; beyond the second number of blocks each takes more.
-constexpr std::uint64_t elements_of_block = 8 * threads;
-constexpr std::uint64_t most_columns = 1024;
 
 }  // namespace
 
@@ -42,14 +39,18 @@ Cuda Kernels::convert(std::span<const Piece> pieces, float factor, Stream stream
   void* parameters[] = {&batch};
   while (!pieces.empty()) {
     const auto now = pieces.first(std::min<std::size_t>(pieces.size(), most_pieces));
-    std::copy(now.begin(), now.end(), batch.pieces);
-    std::uint64_t longest = 1;
-    for (const auto& piece : now) longest = std::max(longest, piece.count);
-    const auto columns = std::min((longest + elements_of_block - 1) / elements_of_block, most_columns);
-    const auto launched =
-        cuda_.launch(convert_, static_cast<unsigned>(columns), static_cast<unsigned>(now.size()), 1, threads,
-                     1, 1, 0, stream, parameters, nullptr);
-    if (launched != Cuda::success) return launched;
+    batch.count = 0;
+    std::uint32_t blocks = 0;
+    for (auto piece : now) {
+      piece.first_block = blocks;
+      blocks += blocks_of(piece.count);
+      batch.pieces[batch.count++] = piece;
+    }
+    if (blocks > 0) {
+      const auto launched =
+          cuda_.launch(convert_, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr);
+      if (launched != Cuda::success) return launched;
+    }
     pieces = pieces.subspan(now.size());
   }
   return Cuda::success;

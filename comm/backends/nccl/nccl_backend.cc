@@ -83,8 +83,17 @@ Answer Operation::parts(const Functions& call, Handle handle) const {
     if (answer == Answer::success || answer == Answer::in_progress)
       if (next != Answer::success) answer = next;
   };
-  std::size_t before = 0;
+  std::size_t before = 0, given = 0;
   for (int other = 0; other < size; ++other) {
+    if (what.call == Call::alltoallv) {
+      const auto gives = counts[static_cast<std::size_t>(other)];
+      const auto gets = counts[static_cast<std::size_t>(size + other)];
+      if (gives > 0) also(call.send(in + given, gives, type, other, handle, stream));
+      if (gets > 0) also(call.recv(out + before, gets, type, other, handle, stream));
+      given += bytes(gives);
+      before += bytes(gets);
+      continue;
+    }
     if (what.call == Call::allgatherv) {
       const auto its = counts[static_cast<std::size_t>(other)];
       const void* const own = other == rank ? in : out + before;
@@ -134,12 +143,13 @@ Answer Operation::operator()(const Functions& call, Handle handle) const {
     case Call::gather:
     case Call::scatter:
     case Call::alltoall:
+    case Call::alltoallv:
       return together(call, handle);
     case Call::barrier:
     case Call::join:
     case Call::finalize:
     case Call::alltoallv_plan:
-    case Call::alltoallv:
+    case Call::settle:
       break;
   }
   return Answer::invalid_usage;
@@ -162,8 +172,6 @@ NcclBackend::NcclBackend(const Library& library, const CudaDriver& cuda, Communi
       communicator_(library, cuda, std::move(place)) {}
 
 const char* NcclBackend::refuses(const Descriptor& what) const {
-  if (what.call == Call::alltoallv || what.call == Call::alltoallv_plan)
-    return "not on a device; try alltoall, or send and receive";
   if (what.call == Call::join) return "not on a device";
   if (!reduces(what.call)) return nullptr;
   if (what.dtype == TRC_BOOL) return "there is no reduction of bool on a device; try u8";
@@ -191,8 +199,9 @@ bool NcclBackend::use_stream(void* stream) {
 }
 
 Moved NcclBackend::reduce(const Descriptor& what, std::vector<Tensor> tensors, Deadline until) {
+  const auto count = padded_count(tensors);
   FusedList list{std::move(tensors),
-                 what.count,
+                 count,
                  what.dtype,
                  type_of(what.dtype),
                  reduce_of(what.op),
@@ -207,6 +216,8 @@ Performed NcclBackend::perform(const Descriptor& what, const Transfer& data, Dea
   auto moved = Moved();
   if (what.call == Call::barrier)
     moved = communicator_.meet(stream_, until);
+  else if (what.call == Call::settle)
+    moved = communicator_.wait(data.event, until);
   else if (what.count > 0 && !data.tensors.empty())
     moved = reduce(what, {data.tensors.begin(), data.tensors.end()}, until);
   else if (what.count > 0 && scales(what))
@@ -219,7 +230,7 @@ Performed NcclBackend::perform(const Descriptor& what, const Transfer& data, Dea
                                             rank_,
                                             size_,
                                             stream_},
-                                  until);
+                                  stream_, until);
   if (!moved) return tl::unexpected(moved.error());
   return std::nullopt;
 }

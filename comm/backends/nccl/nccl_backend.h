@@ -1,6 +1,6 @@
-// A group whose buffers are on a device: operations are enqueued on a stream by NCCL. A barrier alone waits
-// until the device has done them. Ranks do not hear beforehand whether all call the same: that would cost
-// what the device saves.
+// A group whose buffers are on a device: operations are enqueued on a stream by NCCL. A barrier or a settle
+// alone waits until the device has done them. Ranks do not hear beforehand whether all call the same: that
+// would cost what the device saves.
 #pragma once
 
 #include <atomic>

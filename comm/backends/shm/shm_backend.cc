@@ -69,6 +69,7 @@ ShmBackend::Step ShmBackend::dispatch(const Transfer& data) {
     case Call::barrier:
     case Call::join:
     case Call::finalize:
+    case Call::settle:
       break;
   }
   return pass();

@@ -75,8 +75,10 @@ class Group:
     """Some ranks of a world, which are numbered from 0 in it. Buffers are writable ones of numbers; `dtype` ("bf16") says
     what their elements are where Python has no word for it. What is given may be what is got where both have one size."""
 
-    def __init__(self, handle, world=None):
-        self._handle_of_group, self._world = handle, world
+    _devices = None  # of trainrun.torch
+
+    def __init__(self, handle, world, ranks):
+        self._handle_of_group, self._world, self._ranks = handle, world, list(ranks)
         self._rank, self._size = lib.trc_group_rank(handle), lib.trc_group_size(handle)
 
     @property

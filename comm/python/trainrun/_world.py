@@ -22,6 +22,8 @@ def _free_at_exit():
 
 
 class World(Group):
+    _world = None
+
     def __init__(self, handle, owned=True):
         self._handle = handle
         self._free = None
@@ -34,6 +36,10 @@ class World(Group):
         self._local_rank, self._local_size = lib.trc_local_rank(handle), lib.trc_local_size(handle)
         self._generation = lib.trc_generation(handle)
         self._backend = lib.trc_backend(handle).decode()
+
+    @property
+    def _ranks(self):
+        return range(self._size)
 
     @property
     def local_rank(self):
@@ -74,7 +80,7 @@ class World(Group):
         """A group of these ranks, all of which call it; None on a rank that is none of them."""
         handle = ctypes.c_void_p()
         check(lib.trc_group_create(self._alive(), (ctypes.c_int * len(ranks))(*ranks), len(ranks), ctypes.byref(handle)))
-        return Group(handle, self) if handle else None
+        return Group(handle, self, ranks) if handle else None
 
     def shutdown(self):
         """The orderly end, together with all other ranks: Mismatch where one is still in an operation of all."""

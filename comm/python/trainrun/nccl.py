@@ -9,6 +9,7 @@
 trainrun_nccl.h says what happens. Tensors are contiguous and have data_ptr, numel and dtype, as torch's; one that is enqueued
 must not be freed before the stream has done with it, which torch's allocator sees to for its own streams.
 """
+import array
 import ctypes
 import importlib.util
 import os
@@ -66,6 +67,14 @@ def group(world, ranks=None, *, device, stream=None):
     return DeviceGroup(handle, world) if handle else None
 
 
+def pair(world, giver, taker, *, device, stream=None):
+    """A DeviceGroup of two ranks, for what the first gives to the second; made beside other groups, also on another thread."""
+    _prepare()
+    handle = ctypes.c_void_p()
+    check(lib.trc_nccl_pair_create(world._alive(), giver, taker, device, _stream(stream), ctypes.byref(handle)))
+    return DeviceGroup(handle, world)
+
+
 def _stream(stream):
     return getattr(stream, "cuda_stream", stream)
 
@@ -74,18 +83,21 @@ class _Tensor:
     def __init__(self, tensor):
         if not tensor.is_contiguous():
             raise invalid("the tensor is not contiguous")
-        name = str(tensor.dtype).rpartition(".")[2]
-        if name not in _TYPES:
-            raise invalid(f"elements of {tensor.dtype} cannot be exchanged")
-        self.address, self.count, self.dtype, self.type = tensor.data_ptr(), tensor.numel(), _TYPES[name], name
+        self.address, self.count, self.dtype, self.type = tensor.data_ptr(), tensor.numel(), _type_of(tensor), tensor.dtype
 
     def must_be(self, other, blocks, what):
         if self.count != other.count * blocks or self.dtype != other.dtype:
             raise invalid(f"{what} has {self.count} elements of {self.type}, not {other.count * blocks} of {other.type}")
 
 
-class _ListedTensor(ctypes.Structure):
-    _fields_ = [("given", ctypes.c_void_p), ("out", ctypes.c_void_p), ("count", ctypes.c_size_t), ("dtype", ctypes.c_int)]
+def _type_of(tensor, known={}):
+    """By its dtype, whose name costs more than the rest."""
+    dtype = tensor.dtype
+    if dtype not in known:
+        known[dtype] = _TYPES.get(str(dtype).rpartition(".")[2])
+    if known[dtype] is None:
+        raise invalid(f"elements of {dtype} cannot be exchanged")
+    return known[dtype]
 
 
 class DeviceGroup:
@@ -112,14 +124,19 @@ class DeviceGroup:
     def allreduce_list(self, tensors, op="mean", wire=None, before=1, after=1):
         """In place, of float32, float16 and bfloat16 tensors, all in one, times `before` and afterwards `after`. They travel as
         `wire`: one of these types, by its name or torch's; without it as their own, or float32 where there are several."""
-        own = [_Tensor(tensor) for tensor in tensors]
-        if wire is None:
-            wire = own[0].type if len({one.type for one in own}) == 1 else "float32"
+        types = [_type_of(tensor) for tensor in tensors]
+        if not all(tensor.is_contiguous() for tensor in tensors):
+            raise invalid("a tensor of the list is not contiguous")
         name = str(wire).rpartition(".")[2]
-        if name not in _TYPES:
+        if wire is not None and name not in _TYPES:
             raise invalid(f"wire {wire!r} is none of float32, float16, bfloat16")
-        listed = (_ListedTensor * len(own))(*((one.address, one.address, one.count, one.dtype) for one in own))
-        check(lib.trc_nccl_allreduce_list(self._group(), listed, len(own), _TYPES[name], _op(op), before, after))
+        travels = _TYPES[name] if wire is not None else types[0] if len(set(types)) == 1 else _TYPES["float32"]
+        # trc_nccl_tensor: two addresses, the count, and the type with what fills it up to the next one.
+        listed = array.array("Q")
+        for tensor, kind in zip(tensors, types):
+            address = tensor.data_ptr()
+            listed.extend((address, address, tensor.numel(), kind))
+        check(lib.trc_nccl_allreduce_list(self._group(), listed.buffer_info()[0], len(types), travels, _op(op), before, after))
 
     def broadcast(self, tensor, root):
         own = _Tensor(tensor)
@@ -144,6 +161,14 @@ class DeviceGroup:
             raise invalid(f"{own.count} elements are no blocks for {self.size} ranks")
         check(lib.trc_alltoall(self._group(), own.address, out.address, own.count // self.size, own.dtype))
 
+    def alltoallv(self, tensor, counts, into, into_counts):
+        """`counts`: elements to each rank, `into_counts`: from each, which they must give; another buffer than the tensor."""
+        own, out = _Tensor(tensor), _Tensor(into)
+        if own.count != sum(counts) or out.count != sum(into_counts) or own.dtype != out.dtype or not len(counts) == len(into_counts) == self.size:
+            raise invalid(f"counts {list(counts)} and {list(into_counts)} of {own.count} and {out.count} elements among {self.size} ranks")
+        kind = ctypes.c_uint64 * self.size
+        check(lib.trc_alltoallv(self._group(), own.address, kind(*counts), out.address, kind(*into_counts), own.dtype))
+
     def send(self, tensor, to):
         own = _Tensor(tensor)
         check(lib.trc_send(self._group(), own.address, own.count, own.dtype, to))
@@ -155,6 +180,10 @@ class DeviceGroup:
     def barrier(self):
         """What was enqueued on the stream is done, on all ranks."""
         check(lib.trc_barrier(self._group()))
+
+    def wait(self, event):
+        """This rank's part of what was enqueued before the event is done, or an error. `event`: a number, or torch's, recorded."""
+        check(lib.trc_nccl_wait(self._group(), getattr(event, "cuda_event", event)))
 
     def free(self):
         """All members call it."""

@@ -21,6 +21,9 @@ from torch.nn.parallel import DistributedDataParallel
 import trainrun
 import trainrun.torch
 
+DEVICE = os.environ.get("TRAINRUN_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
+if DEVICE != "cpu":
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 dist.init_process_group("trainrun")
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
 OPS = dist.ReduceOp
@@ -28,32 +31,32 @@ backend = dist.group.WORLD._get_backend(torch.device("cpu"))
 ran = set()
 
 
-def numbers(*shape, dtype=torch.float32, rank=RANK):
+def numbers(*shape, dtype=torch.float32, rank=RANK, device="cpu"):
     count = torch.Size(shape).numel()
-    made = ((torch.arange(count) * 7 + 3 * rank) % 5 + 1).to(dtype)
+    made = ((torch.arange(count) * 7 + 3 * rank) % 5 + 1).to(device, dtype)
     return made.reshape(shape)
 
 
-def turned(*shape, dtype=torch.float32):
+def turned(*shape, dtype=torch.float32, device="cpu"):
     """Not contiguous."""
-    return numbers(*reversed(shape), dtype=dtype).t() if len(shape) == 2 else numbers(shape[0] * 2, dtype=dtype)[::2]
+    return numbers(*reversed(shape), dtype=dtype, device=device).t() if len(shape) == 2 else numbers(shape[0] * 2, dtype=dtype, device=device)[::2]
 
 
 def together(made):
     """The same contiguous: of others, torch 2.15's gloo makes something else in reduce_scatter."""
-    return lambda *shape, dtype: made(*shape, dtype=dtype).contiguous()
+    return lambda *shape, dtype, device: made(*shape, dtype=dtype, device=device).contiguous()
 
 
-def operations(group, made, dtype):
+def operations(group, made, dtype, device="cpu"):
     """(name, a call that gives the work or None, the tensors that it fills) of each operation, on new tensors."""
-    own = lambda: made(6, 4, dtype=dtype)
-    empty = lambda *shape: torch.zeros(shape, dtype=dtype)
+    own = lambda: made(6, 4, dtype=dtype, device=device)
+    empty = lambda *shape: torch.zeros(shape, dtype=dtype, device=device)
     listed = lambda: [empty(6, 4) for _ in range(SIZE)]
     to, source = (RANK + 1) % SIZE, (RANK - 1) % SIZE
-    big = lambda: made(6 * SIZE, 4, dtype=dtype)
+    big = lambda: made(6 * SIZE, 4, dtype=dtype, device=device)
     splits_in = [1 + (RANK + r) % 2 for r in range(SIZE)]
     splits_out = [1 + (r + RANK) % 2 for r in range(SIZE)]
-    reductions = [OPS.BAND, OPS.BOR, OPS.BXOR] if dtype == torch.int64 else []
+    reductions = [OPS.BAND, OPS.BOR, OPS.BXOR] if dtype == torch.int64 and DEVICE == "cpu" else []
     if dtype != torch.bool:
         for op in (OPS.SUM, OPS.MIN, OPS.MAX, OPS.PRODUCT, *reductions):
             t = own(); yield f"all_reduce {op}", lambda **k: dist.all_reduce(t, op, group=group, **k), [t]
@@ -73,7 +76,7 @@ def operations(group, made, dtype):
     yield "scatter", lambda **k: dist.scatter(s, [own() for _ in range(SIZE)] if RANK == 1 else None, 1, group=group, **k), [s]
     x = empty(6 * SIZE, 4); yield "all_to_all_single", lambda **k: dist.all_to_all_single(x, big(), group=group, **k), [x]
     v = empty(sum(splits_out), 4)
-    yield "all_to_all_single split", lambda **k: dist.all_to_all_single(v, made(sum(splits_in), 4, dtype=dtype), splits_out, splits_in,
+    yield "all_to_all_single split", lambda **k: dist.all_to_all_single(v, made(sum(splits_in), 4, dtype=dtype, device=device), splits_out, splits_in,
                                                                         group=group, **k), [v]
     p = empty(6, 4)
 
@@ -100,21 +103,17 @@ def table():
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8, torch.int8, torch.bool):
         for made in (numbers, turned):
             for waits in (True, False):
-                pairs = zip(operations(dist.group.WORLD, made, dtype), operations(gloo, together(made), dtype))
+                pairs = zip(operations(dist.group.WORLD, made, dtype, DEVICE), operations(gloo, together(made), dtype))
                 for (name, ours, mine), (_, theirs, others) in pairs:
                     theirs()
                     wait(ours(async_op=not waits))
                     for one, other in zip(mine, others):
                         # Gloo rounds 16-bit floats at each step, the library once.
                         close = dict(rtol=0.02, atol=0.02) if dtype in (torch.float16, torch.bfloat16) else dict(rtol=1e-6, atol=1e-6)
-                        torch.testing.assert_close(one, other, msg=lambda text: f"{name} of {dtype}: {text}", **close)
+                        torch.testing.assert_close(one.cpu(), other, msg=lambda text: f"{name} of {dtype}: {text}", **close)
                     good += 1
-    single()
-    objects()
-    halves()
-    splits()
-    watched()
-    nested()
+    for more in (single, objects, halves, splits, watched, nested) if DEVICE == "cpu" else ():
+        more()
     print(f"rank {RANK} of {SIZE}: {good} as gloo; did not run: {sorted(OURS - ran)}", flush=True)
 
 
@@ -290,15 +289,16 @@ def watched():
     dist.send(torch.ones(1), 1)
 
 
-def model():
+def model(device=DEVICE):
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+    made = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+    return made.to(device)
 
 
-def losses(trained, steps=20):
+def losses(trained, device, steps=20):
     optimizer, made = torch.optim.SGD(trained.parameters(), 0.01), torch.Generator().manual_seed(1 + RANK)
     for _ in range(steps):
-        x = torch.randn(16, 32, generator=made)
+        x = torch.randn(16, 32, generator=made).to(device)
         loss = (trained(x) - x.sum(1, keepdim=True)).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -306,9 +306,9 @@ def losses(trained, steps=20):
         yield loss.item()
 
 
-def shard(group):
-    mesh = DeviceMesh.from_group(group, "cpu")
-    made = model()
+def shard(group, device=DEVICE):
+    mesh = DeviceMesh.from_group(group, device)
+    made = model(device)
     for layer in made:
         if isinstance(layer, torch.nn.Linear):
             fully_shard(layer, mesh=mesh)
@@ -317,8 +317,8 @@ def shard(group):
 
 def training():
     gloo = dist.new_group(backend="gloo")
-    for name, of in (("DDP", lambda group: DistributedDataParallel(model(), process_group=group, bucket_cap_mb=0.1)), ("FSDP2", shard)):
-        ours, theirs = list(losses(of(dist.group.WORLD))), list(losses(of(gloo)))
+    for name, of in (("DDP", lambda group, device: DistributedDataParallel(model(device), process_group=group, bucket_cap_mb=0.1)), ("FSDP2", shard)):
+        ours, theirs = list(losses(of(dist.group.WORLD, DEVICE), DEVICE)), list(losses(of(gloo, "cpu"), "cpu"))
         worst = max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(ours, theirs))
         assert worst < 1e-4 and ours[-1] < ours[0], (name, worst, ours, theirs)
         print(f"rank {RANK} of {SIZE}: {name} as gloo, within {worst:.1e}", flush=True)
@@ -329,8 +329,8 @@ def layers(folder):
     import torch.distributed.checkpoint as checkpoint
     from torch.distributed.optim import ZeroRedundancyOptimizer
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
-    whole = torch.arange(float(8 * SIZE * SIZE)).reshape(2 * SIZE, 4 * SIZE)
+    mesh = DeviceMesh.from_group(dist.group.WORLD, DEVICE)
+    whole = torch.arange(float(8 * SIZE * SIZE), device=DEVICE).reshape(2 * SIZE, 4 * SIZE)
     rows = distribute_tensor(whole, mesh, [Shard(0)])
     columns = rows.redistribute(mesh, [Shard(1)])
     assert torch.equal(columns.to_local(), whole.chunk(SIZE, 1)[RANK])
@@ -341,7 +341,7 @@ def layers(folder):
         optimizer = make(replica.parameters())
         for step in range(5):
             optimizer.zero_grad()
-            replica(numbers(4, 32, rank=RANK + step)).pow(2).mean().backward()
+            replica(numbers(4, 32, rank=RANK + step, device=DEVICE)).pow(2).mean().backward()
             optimizer.step()
         return replica.module.state_dict()
     whole_one = trained(lambda parameters: torch.optim.Adam(parameters, 0.01))
@@ -371,11 +371,11 @@ def kill(how):
             if RANK == 1 and step == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
             if how == "ddp":
-                trained(torch.randn(4, 32)).sum().backward()
+                trained(torch.randn(4, 32, device=DEVICE)).sum().backward()
             elif how == "future":
-                dist.all_reduce(torch.ones(1000), async_op=True).get_future().wait()
+                dist.all_reduce(torch.ones(1000, device=DEVICE), async_op=True).get_future().wait()
             else:
-                dist.all_reduce(torch.ones(1000))
+                dist.all_reduce(torch.ones(1000, device=DEVICE))
     except RuntimeError as error:
         if not isinstance(error, trainrun.PeerLost):  # of a future, torch passes on the words alone
             assert how != "plain" and "PeerLost: " in str(error), error

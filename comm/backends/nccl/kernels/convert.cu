@@ -3,6 +3,6 @@
 
 using namespace trainrun::comm::nccl;
 
-extern "C" __global__ void trainrun_convert(const Batch batch) {
-  convert(batch, {blockIdx.y, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x});
+extern "C" __global__ void trainrun_convert(const __grid_constant__ Batch batch) {
+  convert(batch, {blockIdx.x, threadIdx.x, blockDim.x});
 }

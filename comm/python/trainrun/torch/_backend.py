@@ -8,8 +8,9 @@ from torch._C._distributed_c10d import Backend
 
 from trainrun import _work
 from trainrun._library import Timeout, timed_out
+from trainrun.torch import _device
 from trainrun.torch._foreign import unsupported
-from trainrun.torch._pending import Pending
+from trainrun.torch._pending import Pending, PendingOnDevice, remembering
 from trainrun.torch._plan import Plan, op_of
 
 
@@ -26,6 +27,7 @@ class TrainrunBackend(Backend):
         self._own, self._all = ranks.index(world.rank), len(ranks)
         super().__init__(self._own, self._all)
         self._world, self._group_of_ranks, self._ranks, self._store, self._timeout = world, group, ranks, store, timeout
+        self._devices = _device.Devices(world, ranks)
         self._barriers = 0
         self._operations = 0  # of all ranks, begun here
 
@@ -58,7 +60,18 @@ class TrainrunBackend(Backend):
 
     def _go(self, plan, result, opts=None):
         self._operations += 1
-        return Pending(self._group_of_ranks._group, plan, result, getattr(opts, "asyncOp", True))
+        asynchronous = getattr(opts, "asyncOp", True)
+        if plan.device is not None:
+            with remembering():
+                enqueued = _device.Enqueued(self._devices.lane(plan.device), plan)
+            if not asynchronous:
+                enqueued.hold()
+            return PendingOnDevice(enqueued, result)
+        return Pending(self._group_of_ranks._group, plan, result, asynchronous)
+
+    def eager_connect_single_device(self, device):
+        """Of init_process_group(device_id=...): all ranks call it, and the first operation need not wait for NCCL."""
+        self._devices.lane(device)
 
     # Torch's default says nothing of the operation: so it is a sum.
     def allreduce(self, tensors, opts=None):
@@ -201,6 +214,7 @@ class TrainrunBackend(Backend):
         return self._go(plan, list(outputs), opts)
 
     def barrier(self, opts=None):
+        self._devices.settle()
         plan = self._plan()
         plan.calls.append(_work.call(_work.BARRIER))
         return self._go(plan, [], opts)
@@ -233,7 +247,12 @@ class TrainrunBackend(Backend):
         for tensor in tensors:
             own, to = (plan.given(tensor), None) if kind == _work.SEND else (None, plan.got(tensor))
             plan.move(kind, own, to, tensor.numel(), other)
-        return Pending(self._group_of_ranks._group, plan, list(tensors), True)
+        if plan.device is None:
+            return Pending(self._group_of_ranks._group, plan, list(tensors), True)
+        for call in plan.calls:
+            call.root = int(self._own < other)  # the number of the other one among the two
+        giver, taker = (self._own, other) if kind == _work.SEND else (other, self._own)
+        return PendingOnDevice(self._devices.hand_over(plan, giver, taker), list(tensors))
 
     def recv_anysource(self, _tensors, _tag=0):
         raise unsupported("recv from any rank is not in the backend trainrun: name the source")

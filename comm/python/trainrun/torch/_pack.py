@@ -99,7 +99,7 @@ def room_for(packed):
 
     def look(part):
         if isinstance(part, dict) and "tensor" in part:
-            found[part["tensor"]] = torch.empty(part["shape"], dtype=getattr(torch, part["dtype"]))
+            found[part["tensor"]] = torch.empty(part["shape"], dtype=getattr(torch, part["dtype"]), device="cpu")
         elif isinstance(part, (dict, list)):
             for one in part.values() if isinstance(part, dict) else part:
                 look(one)
@@ -128,7 +128,7 @@ def _described(tensor, tensors):
 
 
 def _of_bytes(data):
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8, device="cpu")
 
 
 def _name(value):

@@ -7,6 +7,7 @@ from torch._C._distributed_c10d import Work
 
 from trainrun import _work
 from trainrun._library import Error, Invalid, Unsupported, timed_out
+from trainrun.torch import _device
 
 _torchs = Work.is_completed
 _asked = threading.local()  # .answers: while _is_completed asks, the Pending that has heard it
@@ -20,7 +21,7 @@ def _remember(error):
 
 
 @contextlib.contextmanager
-def _remembering():
+def remembering():
     try:
         yield
     except Error as error:
@@ -37,14 +38,14 @@ class Pending(Work):
         if asynchronous:
             self._started = _work.Started(group, plan.calls, plan, plan.finish)
         else:
-            with _remembering():
+            with remembering():
                 _work.run(group, plan.calls)
             plan.finish()
 
     def wait(self, timeout=None):
         """`timeout`: a timedelta; none, or not above 0: however long it takes. Raises what has become of it."""
         seconds = timeout.total_seconds() if timeout else 0
-        with _remembering():
+        with remembering():
             ended = self._started is None or self._started.wait(seconds if seconds > 0 else None)
         if not ended:
             raise timed_out(f"the operation has not ended within {seconds:g} s; it goes on")
@@ -82,6 +83,41 @@ class Pending(Work):
                 ended.set_result(None)
             else:
                 self._started.then(ended.set_result)
+        return self._future
+
+
+class PendingOnDevice(Work):
+    """As torch's own of NCCL: who waits has its stream wait, and goes on. An error of the operation is raised by the next one."""
+
+    def __init__(self, enqueued, result):
+        super().__init__()
+        self._result, self._future, self._enqueued = result, None, enqueued
+
+    def wait(self, _timeout=None):
+        with remembering():
+            self._enqueued.hold()
+        return True
+
+    synchronize = wait
+
+    def is_completed(self):
+        return self._enqueued.ended()
+
+    def exception(self):
+        return self._enqueued.error()
+
+    def is_success(self):
+        return self.is_completed() and self.exception() is None
+
+    def result(self):
+        return self._result
+
+    def get_future(self):
+        if getattr(_asked, "answers", None) is not None:
+            _asked.answers.append(self)
+        if self._future is None:
+            lane = self._enqueued.lane
+            self._future = _device.cuda.future(lane.device, lane.stream, self._result)
         return self._future
 
 

@@ -79,6 +79,6 @@ def register():
         return
     known = inspect.signature(dist.Backend.register_backend).parameters
     if "devices" in known:
-        dist.Backend.register_backend("trainrun", _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("trainrun", _create, extended_api=True, devices=["cpu", "cuda"])
     else:
         dist.Backend.register_backend("trainrun", _create_for_old)

@@ -55,7 +55,7 @@ def _send(world, bucket, size, root):
     parts = [as_bytes(tensor.cpu().contiguous() if mine else tensor) for tensor in bucket]
     if len(parts) == 1:
         return _broadcast(world, parts[0], root)
-    memory = torch.cat(parts) if mine else torch.empty(size, dtype=torch.uint8)
+    memory = torch.cat(parts) if mine else torch.empty(size, dtype=torch.uint8, device="cpu")
     _broadcast(world, memory, root)
     if not mine:
         for part, sent in zip(parts, memory.split([part.numel() for part in parts])):

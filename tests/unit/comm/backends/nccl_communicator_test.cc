@@ -186,6 +186,72 @@ TEST_CASE("fake_nccl: what the device never does ends by an abort, or at its tim
   CHECK_FALSE(settle());
 }
 
+TEST_CASE("fake_nccl: an event that this rank waits for, without the others") {
+  const auto with = fake();
+  NcclBackend backend(*with.nccl, *with.cuda, place(new_id(with), 0, 1), nullptr, patient);
+  REQUIRE(backend.opened());
+  const std::int32_t one = 1;
+  std::int32_t sum = 0;
+  void* event = nullptr;
+  REQUIRE(with.cuda->event_create(&event, 0) == Cuda::success);
+  Descriptor settle_it;
+  settle_it.call = Call::settle;
+  Transfer until;
+  until.event = event;
+  for (int step = 0; step < 50; ++step) {
+    sum = 0;
+    REQUIRE(backend.perform(sum_of(1), {&one, &sum, {}}, soon()));
+    REQUIRE(with.cuda->event_record(event, nullptr) == Cuda::success);
+    REQUIRE(backend.perform(settle_it, until, soon()));
+    CHECK(sum == 1);
+    CHECK(backend.perform(settle_it, until, soon()));  // it has happened
+  }
+  // What has been cut short is no success, though its event has happened.
+  backend.abort();
+  CHECK_FALSE(backend.perform(settle_it, until, soon()));
+  with.cuda->event_destroy(event);
+}
+
+TEST_CASE("fake_nccl: an event that does not happen ends by an abort") {
+  const Faults faults("*:op=stall:1");
+  const auto with = fake();
+  NcclBackend backend(*with.nccl, *with.cuda, place(new_id(with), 0, 1), nullptr, patient);
+  REQUIRE(backend.opened());
+  const std::int32_t one = 1;
+  std::int32_t sum = 0;
+  REQUIRE(backend.perform(sum_of(1), {&one, &sum, {}}, soon()));
+  void* event = nullptr;
+  REQUIRE(with.cuda->event_create(&event, 0) == Cuda::success);
+  REQUIRE(with.cuda->event_record(event, nullptr) == Cuda::success);
+  Descriptor settle_it;
+  settle_it.call = Call::settle;
+  Transfer until;
+  until.event = event;
+  auto settled =
+      std::async(std::launch::async, [&] { return backend.perform(settle_it, until, soon()).has_value(); });
+  backend.abort();
+  CHECK_FALSE(settled.get());
+  with.cuda->event_destroy(event);
+}
+
+TEST_CASE("fake_nccl: what nobody waits for, and the device does not do, ends at its time") {
+  const Faults faults("*:op=stall:1");
+  const auto with = fake();
+  auto where = place(new_id(with), 0, 1);
+  where.op_within = milliseconds(50);
+  NcclBackend backend(*with.nccl, *with.cuda, where, nullptr, patient);
+  REQUIRE(backend.opened());
+  const std::int32_t one = 1;
+  std::int32_t sum = 0;
+  REQUIRE(backend.perform(sum_of(1), {&one, &sum, {}}, soon()));
+  const auto until = soon();
+  while (!backend.problem() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  REQUIRE(backend.problem());
+  CHECK(backend.problem()->kind == Machine::Problem::Kind::late);
+  CHECK(backend.problem()->text == "the device has not done it in its time");
+  CHECK_FALSE(settle());
+}
+
 TEST_CASE("fake_nccl: an abort that takes its time is waited for, by who comes next") {
   const Faults faults("*:abort=slow:1500");
   const auto with = fake();

@@ -42,10 +42,10 @@ CudaDriver driver() {
   cuda.event_record = [](void*, void* stream) { return note("record on " + name_of(stream)); };
   cuda.event_destroy = [](void*) { return note("destroy event"); };
   cuda.stream_wait_event = [](void* stream, void*, unsigned) { return note("wait on " + name_of(stream)); };
-  cuda.launch = [](void*, unsigned, unsigned rows, unsigned, unsigned, unsigned, unsigned, unsigned,
-                   void* stream, void** parameters, void**) {
+  cuda.launch = [](void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,
+                   void** parameters, void**) {
     const auto& batch = *static_cast<const Batch*>(parameters[0]);
-    return note(fmt::format("launch {} x{} on {}", rows, batch.factor, name_of(stream)));
+    return note(fmt::format("launch {} x{} on {}", batch.count, batch.factor, name_of(stream)));
   };
   return cuda;
 }

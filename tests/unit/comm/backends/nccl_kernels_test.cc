@@ -39,20 +39,23 @@ struct Format {
 };
 constexpr Format f16{10, 15}, bf16{7, 127};
 
-void run(const Batch& batch, unsigned pieces, unsigned columns, unsigned threads) {
-  for (unsigned row = 0; row < pieces; ++row)
-    for (unsigned column = 0; column < columns; ++column)
-      for (unsigned thread = 0; thread < threads; ++thread)
-        convert(batch, {row, column, columns, thread, threads});
+void run(std::span<const Piece> pieces, float factor, unsigned threads) {
+  Batch batch;
+  batch.factor = factor;
+  std::uint32_t blocks = 0;
+  for (auto piece : pieces) {
+    piece.first_block = blocks;
+    blocks += blocks_of(piece.count);
+    batch.pieces[batch.count++] = piece;
+  }
+  for (std::uint32_t block = 0; block < blocks; ++block)
+    for (unsigned thread = 0; thread < threads; ++thread) convert(batch, {block, thread, threads});
 }
 
 template <class To, class From>
 std::vector<To> converted(const std::vector<From>& in, Element from, Element to, float factor = 1) {
   std::vector<To> out(in.size());
-  Batch batch;
-  batch.pieces[0] = {in.data(), out.data(), in.size(), from, to};
-  batch.factor = factor;
-  run(batch, 1, 3, 7);
+  run(std::vector<Piece>{{in.data(), out.data(), in.size(), from, to}}, factor, 7);
   return out;
 }
 
@@ -141,40 +144,47 @@ TEST_CASE("nccl_kernels: between halves and by a factor it goes over f32") {
   CHECK(std::memcmp(odd.data(), same_type.data(), odd.size() * sizeof(float)) == 0);
 }
 
-TEST_CASE("nccl_kernels: a grid of any shape writes each element once, and nothing else") {
-  for (const auto& [columns, threads] : {std::pair{1U, 1U}, {1U, 256U}, {5U, 32U}, {64U, 3U}}) {
-    const std::vector<std::uint64_t> counts{0, 1, 31, 1000, 257};
-    std::vector<std::vector<float>> in, out;
-    for (const auto count : counts) {
-      in.emplace_back(count, static_cast<float>(count));
-      out.emplace_back(count + 1, -1.0F);
-    }
-    Batch batch;
-    batch.factor = 2;
-    for (std::size_t i = 0; i < counts.size(); ++i)
-      batch.pieces[i] = {in[i].data(), out[i].data(), counts[i], Element::f32, Element::f32};
-    run(batch, static_cast<unsigned>(counts.size()), columns, threads);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      CHECK(out[i].back() == -1);
-      CHECK(std::count(out[i].begin(), out[i].end(), 2 * static_cast<float>(counts[i])) ==
-            static_cast<std::ptrdiff_t>(counts[i]));
-    }
-  }
+TEST_CASE(
+    "nccl_kernels: blocks of any size, wherever tensors lie, write each element once, and nothing else") {
+  for (const unsigned threads : {1U, 3U, 32U, 256U})
+    for (const std::size_t in_at : {0U, 1U, 4U})
+      for (const std::size_t out_at : {0U, 1U, 4U, 8U}) {
+        const std::vector<std::uint64_t> counts{0, 1, 7, 8, 31, 0, 4095, 4096, 4097, 9000, 257, 0};
+        std::vector<std::vector<float>> in, out;
+        std::vector<Piece> pieces;
+        for (const auto count : counts) {
+          in.emplace_back(count + in_at);
+          out.emplace_back(out_at + count + 1, -1.0F);
+          for (std::size_t i = 0; i < count; ++i) in.back()[in_at + i] = static_cast<float>(i);
+          pieces.push_back(
+              {in.back().data() + in_at, out.back().data() + out_at, count, Element::f32, Element::f32});
+        }
+        run(pieces, 2, threads);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < counts.size(); ++i)
+          for (std::size_t k = 0; k < out[i].size(); ++k) {
+            const bool written = k >= out_at && k < out_at + counts[i];
+            wrong += out[i][k] != (written ? 2 * static_cast<float>(k - out_at) : -1.0F);
+          }
+        CHECK(wrong == 0);
+      }
 }
 
 namespace {
 
 struct Launch {
-  unsigned columns, rows, threads;
-  Piece first;
+  unsigned blocks;
+  std::uint32_t count;
+  Piece first, last;
 };
 std::vector<Launch> launches;
 
 CudaDriver driver_that_notes_launches() {
   CudaDriver cuda{};
-  cuda.launch = [](void*, unsigned columns, unsigned rows, unsigned, unsigned threads, unsigned, unsigned,
-                   unsigned, void*, void** parameters, void**) {
-    launches.push_back({columns, rows, threads, static_cast<const Batch*>(parameters[0])->pieces[0]});
+  cuda.launch = [](void*, unsigned blocks, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
+                   void** parameters, void**) {
+    const auto& batch = *static_cast<const Batch*>(parameters[0]);
+    launches.push_back({blocks, batch.count, batch.pieces[0], batch.pieces[batch.count - 1]});
     return launches.size() == 5 ? Cuda{719} : Cuda::success;
   };
   return cuda;
@@ -182,19 +192,21 @@ CudaDriver driver_that_notes_launches() {
 
 }  // namespace
 
-TEST_CASE("nccl_kernels: many pieces are several launches, and the longest says how many blocks") {
+TEST_CASE("nccl_kernels: many pieces are several launches, each of as many blocks as its pieces need") {
   launches.clear();
   const auto cuda = driver_that_notes_launches();
   const Kernels kernels(cuda);
   std::vector<Piece> pieces(250);
   for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].count = i;
-  pieces[130].count = 1'000'000'000'000;
+  pieces[130].count = 4'096'000'001;
   CHECK(kernels.convert(pieces, 1, nullptr) == Cuda::success);
   REQUIRE(launches.size() == 3);
-  CHECK((launches[0].rows == 120 && launches[1].rows == 120 && launches[2].rows == 10));
-  CHECK((launches[0].columns == 1 && launches[1].columns == 1024 && launches[2].columns == 1));
+  CHECK((launches[0].count == 120 && launches[1].count == 120 && launches[2].count == 10));
+  CHECK((launches[0].blocks == 119 && launches[1].blocks == 1'000'120 && launches[2].blocks == 10));
+  CHECK((launches[0].last.first_block == 118 && launches[1].last.first_block == 1'000'119));
   CHECK((launches[1].first.count == 120 && launches[2].first.count == 240));
   CHECK(kernels.convert({}, 1, nullptr) == Cuda::success);
+  CHECK(kernels.convert(std::vector<Piece>(3), 1, nullptr) == Cuda::success);
   CHECK(kernels.convert(pieces, 1, nullptr) == Cuda{719});
   CHECK(launches.size() == 5);
 }
@@ -210,17 +222,20 @@ TEST_CASE("nccl_kernels: a list goes through a small buffer piece by piece, ther
                                     {nullptr, nullptr, 0, TRC_F16},
                                     {b.data(), results.data() + 10, 3, TRC_F32},
                                     {c.data(), c_out.data(), 7, TRC_BF16}};
-  for (const std::uint64_t room : {1, 3, 7, 20, 50}) {
+  CHECK(padded_count(tensors) == 16 + 8 + 8);
+  for (const std::uint64_t room : {8, 16, 24, 32, 64}) {
     std::fill(results.begin(), results.end(), -1.0F);
     std::vector<std::uint16_t> buffer(room);
-    for (std::uint64_t begin = 0; begin < 20; begin += room) {
+    for (std::uint64_t begin = 0; begin < padded_count(tensors); begin += room)
       for (const auto way : {Way::into_buffer, Way::out_of_buffer}) {
         const auto pieces = pieces_of(tensors, TRC_F16, buffer.data(), begin, begin + room, way);
-        Batch batch;
-        std::copy(pieces.begin(), pieces.end(), batch.pieces);
-        run(batch, static_cast<unsigned>(pieces.size()), 2, 4);
+        for (const auto& piece : pieces) {
+          const auto* const there =
+              static_cast<const std::uint16_t*>(way == Way::into_buffer ? piece.out : piece.in);
+          CHECK((there - buffer.data()) % 8 == 0);
+        }
+        run(pieces, 1, 4);
       }
-    }
     for (std::size_t i = 0; i < 13; ++i) CHECK(results[i] == static_cast<float>(i));
     for (std::size_t i = 0; i < 7; ++i) CHECK(f32_of_bf16(c_out[i]) == static_cast<float>(13 + i));
     for (std::size_t i = 13; i < 20; ++i) CHECK(results[i] == -1);

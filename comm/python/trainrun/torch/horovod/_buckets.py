@@ -6,11 +6,11 @@ FIRST, NEXT = 1 << 20, 25 << 20  # bytes: the first is soon full, so that its jo
 
 
 class Bucket:
-    """Parameters of one type, and the memory in which their gradients lie one after another."""
+    """Parameters of one type on one device, and the memory in which their gradients lie one after another."""
 
     def __init__(self, parameters):
         self.parameters = parameters
-        self.flat = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=parameters[0].dtype)
+        self.flat = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=parameters[0].dtype, device=parameters[0].device)
         parts = self.flat.split([parameter.numel() for parameter in parameters])
         self.views = {parameter: part.view(parameter.shape) for parameter, part in zip(parameters, parts)}
         self.missing, self.journey = len(parameters), None
@@ -49,14 +49,14 @@ def plan(parameters, groups=None, alone=False):
 def _by_type(parameters):
     lists = {}
     for parameter in parameters:
-        lists.setdefault(parameter.dtype, []).append(parameter)
+        lists.setdefault((parameter.dtype, parameter.device), []).append(parameter)
     return list(lists.values())
 
 
 def _filled(parameters):
     full, open_lists, sizes = [], {}, {}
     for parameter in parameters:
-        kind = parameter.dtype
+        kind = parameter.dtype, parameter.device
         open_lists.setdefault(kind, []).append(parameter)
         sizes[kind] = sizes.get(kind, 0) + parameter.numel() * parameter.element_size()
         if sizes[kind] >= (NEXT if full else FIRST):

@@ -1,5 +1,9 @@
 """What programs ask before they choose: which libraries are in use. Answered as it is here: bytes move over memory of the
-host, and over Gloo between hosts."""
+host, over Gloo between hosts, and over NCCL from GPU to GPU."""
+import functools
+import json
+
+from trainrun import nccl
 from trainrun.torch.horovod import _place
 
 
@@ -11,9 +15,22 @@ def gloo_enabled():
     return True
 
 
+@functools.cache
+def _host():
+    return json.loads(nccl.describe_host(json=True))
+
+
 def nccl_built(verbose=False):
-    """0: hvd's operations are on tensors of the CPU."""
-    return 0
+    """Its version, as 22809 for 2.28.9; 0: operations on tensors of GPUs cannot be here."""
+    if not cuda_built() or not _host()["nccl"]["usable"]:
+        return 0
+    major, minor, patch = map(int, _host()["nccl"]["version"].split("."))
+    return major * 10000 + minor * 100 + patch
+
+
+def cuda_built(verbose=False):
+    """Whether there is a driver of CUDA."""
+    return _host()["cuda"]["usable"]
 
 
 def _no(verbose=False):
@@ -21,7 +38,7 @@ def _no(verbose=False):
     return False
 
 
-mpi_built = ddl_built = ccl_built = cuda_built = rocm_built = _no
+mpi_built = ddl_built = ccl_built = rocm_built = _no
 
 
 def mpi_enabled():

@@ -2,6 +2,7 @@
 import time
 
 from trainrun import _work
+from trainrun.torch import _device
 from trainrun.torch.horovod import _names, _timeline
 
 
@@ -19,7 +20,14 @@ class Handle:
         def tell(begun, ended):
             timeline.operation(name, kind, since, begun, ended)
 
-        if now:
+        self._enqueued, self._tell = None, None
+        if plan.device is not None:
+            self._enqueued = _device.Enqueued(_device.devices_of(group).lane(plan.device), plan)
+            if timeline is not None:
+                self._tell = lambda: tell(since, time.monotonic_ns())
+            if now:
+                self.wait()
+        elif now:
             with _names.told(words):
                 _work.run(group._group, plan.calls)
             ended = time.monotonic_ns()
@@ -35,9 +43,17 @@ class Handle:
         return self
 
     def ended(self):
+        if self._enqueued is not None:
+            return self._enqueued.ended()
         return self._started is None or self._started.ended()
 
     def wait(self):
+        """On a GPU too until it is done, as Horovod does: so what it gives is right, or this raises."""
+        if self._enqueued is not None:
+            self._enqueued.wait()
+            told, self._tell = self._tell, None
+            if told is not None:
+                told()
         if self._started is not None:
             with _names.told(self._words):
                 self._started.wait()

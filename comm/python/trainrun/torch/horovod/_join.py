@@ -4,6 +4,7 @@ import time
 import torch
 
 from trainrun import _work
+from trainrun.torch import _device
 from trainrun.torch.horovod import _place
 from trainrun.torch.horovod._autograd import allgather
 
@@ -23,7 +24,9 @@ def _renew(_):
 def join(device=-1):
     """This rank has no more data: until all ranks have called it, it takes part in the others' allreduces and barriers with
     zeros, and in the steps of optimizers. Other operations fail meanwhile. Returns the rank that was the last."""
-    world, now = _place.world(), torch.tensor([time.time()], dtype=torch.float64)
+    for group in (_place.world(), *_groups):
+        _device.must_not_be_used(group, "hvd.join()")
+    world, now = _place.world(), torch.tensor([time.time()], dtype=torch.float64, device="cpu")
     for work in [_work.Started(group._group, [_work.call(_work.JOIN)]) for group in (world, *_groups)]:
         work.wait()
     return int(allgather(now).argmax())

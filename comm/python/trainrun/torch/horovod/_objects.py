@@ -54,8 +54,8 @@ def broadcast_object(obj=None, root_rank=0, name=None, process_set=_sets.global_
     """The object of `root_rank`, on all ranks."""
     group, root = _sets.group_of(process_set), _sets.member(process_set, root_rank)
     blob, words = _blob(obj, name or "the object") if group.rank == root else None, described(name)
-    length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()]), root, words)[0])
-    blob = _broadcast(group, torch.empty(length, dtype=torch.uint8) if blob is None else blob, root, words)
+    length = int(_broadcast(group, torch.tensor([0 if blob is None else blob.numel()], device="cpu"), root, words)[0])
+    blob = _broadcast(group, torch.empty(length, dtype=torch.uint8, device="cpu") if blob is None else blob, root, words)
     value = _value(blob)  # also where it came from, which may have been refused
     return obj if group.rank == root else value
 
@@ -86,16 +86,17 @@ def broadcast_parameters(params, root_rank, process_set=_sets.global_process_set
             params = sorted(params, key=lambda item: item[0])
     else:
         raise ValueError(f"invalid params of type: {type(params)}")
-    group, plan, every = _sets.group_of(process_set), Plan(_sets.group_of(process_set).size), []
+    group, plans, every = _sets.group_of(process_set), {}, {}
     for name, tensor in params:
         if tensor is None:
             continue
         if not isinstance(tensor, torch.Tensor):
             raise ValueError(f"{name} is no tensor but a {type(tensor).__name__}; try: hvd.broadcast_object()")
+        plan = plans.setdefault(tensor.device, Plan(group.size))
         own = plan.got(tensor)
         plan.move(_work.BROADCAST, None, own, own.numel(), _sets.member(process_set, root_rank))
-        every.append(described(name, [tensor]))
-        plan.calls[-1].name = number_of(every[-1])
-    if plan.calls:
-        with told(*every):
+        every.setdefault(tensor.device, []).append(described(name, [tensor]))
+        plan.calls[-1].name = number_of(every[tensor.device][-1])
+    for device, plan in plans.items():
+        with told(*every[device]):
             Handle(group, plan, [], "BROADCAST", named(None, "broadcast_parameters"), now=True)

@@ -52,8 +52,9 @@ def _scaling(before, after):
 
 
 def _reduce(plan, kind, give, get, count, op, before, after):
-    """The library multiplies floats; integers are multiplied here, and cut towards zero, as Horovod does."""
-    if give.is_floating_point() or (before == 1 and after == 1):
+    """The library multiplies floats; integers are multiplied here, and cut towards zero, as Horovod does; and what is on a GPU,
+    where that costs less."""
+    if (before == 1 and after == 1) or (give.is_floating_point() and plan.device is None):
         factors = {} if before == 1 and after == 1 else {"before": before, "after": after}
         return plan.reduction(kind, give, get, count, _OPS[op], **factors)
     plan.reduction(kind, plan.given(_scaled(give, before)), get, count, _OPS[op])
@@ -113,7 +114,8 @@ def sparse_allreduce_async(tensor, name=None, op=None, process_set=_sets.global_
 
 def told_by_all(group, numbers, words):
     """The same numbers of each rank, after all operations that were started before."""
-    own, every = torch.tensor(numbers, dtype=torch.int64), torch.empty(group.size * len(numbers), dtype=torch.int64)
+    own = torch.tensor(numbers, dtype=torch.int64, device="cpu")
+    every = torch.empty(group.size * len(numbers), dtype=torch.int64, device="cpu")
     plan = Plan(group.size)
     plan.move(_work.ALLGATHER, own, every, len(numbers))
     plan.calls[0].name = number_of(words)
@@ -152,7 +154,7 @@ def grouped_allgather_async(tensors, name=None, process_set=_sets.global_process
     for i, tensor in enumerate(tensors):
         _must_have_rows_of([numbers[2 * i + 1] for numbers in sizes], group, "allgather")
         counts = [numbers[2 * i] for numbers in sizes]
-        output = torch.empty((sum(counts), *tensor.shape[1:]), dtype=tensor.dtype)
+        output = tensor.new_empty((sum(counts), *tensor.shape[1:]), requires_grad=False)
         plan.move(_work.ALLGATHERV, plan.given(tensor), plan.got(output), 0, out_counts=[count * _row(tensor) for count in counts])
         outputs.append(output)
     return Handle(group, plan, outputs, "ALLGATHER", named(name, "grouped_allgather"), described(name, tensors, rows=False), now)
@@ -182,7 +184,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=_sets.global_proc
     """`splits`: rows for each rank; none: as many for each. The result is a pair: the rows from all ranks, and how many came
     from each. How many that will be is asked before this returns."""
     group, rows = _sets.group_of(process_set), _rows(tensor, "alltoall")
-    like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
+    like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32, device="cpu")
     if splits is None:
         if rows % group.size:
             raise ValueError(f"alltoall without splits: {rows} rows cannot be shared out equally among {group.size} ranks")
@@ -193,11 +195,11 @@ def alltoall_async(tensor, splits=None, name=None, process_set=_sets.global_proc
     sizes = told_by_all(group, [*gives, _row(tensor)], described(name))
     _must_have_rows_of([numbers[-1] for numbers in sizes], group, "alltoall")
     gets = [numbers[group.rank] for numbers in sizes]
-    output = torch.empty((sum(gets), *tensor.shape[1:]), dtype=tensor.dtype)
+    output = tensor.new_empty((sum(gets), *tensor.shape[1:]), requires_grad=False)
     plan = Plan(group.size)
     plan.move(_work.ALLTOALLV, plan.given(tensor), plan.got(output), 0, in_counts=[n * _row(tensor) for n in gives],
               out_counts=[n * _row(tensor) for n in gets])
-    return Handle(group, plan, (output, torch.tensor(gets, dtype=like.dtype)), "ALLTOALL", named(name, "alltoall"),
+    return Handle(group, plan, (output, torch.tensor(gets, dtype=like.dtype, device="cpu")), "ALLTOALL", named(name, "alltoall"),
                   described(name, [tensor], rows=False), now)
 
 
@@ -220,7 +222,7 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=_set
             parts = tensor.split([most] * more + [most - 1] * (size - more))
             tensor = torch.cat([row for part in parts for row in (part, tensor.new_zeros((most - len(part), *tensor.shape[1:])))])
         mine = most if group.rank < more or not more else most - 1
-        whole = torch.empty((most, *tensor.shape[1:]), dtype=tensor.dtype)
+        whole = tensor.new_empty((most, *tensor.shape[1:]), requires_grad=False)
         plan.reduction(_work.REDUCE_SCATTER, plan.given(tensor), plan.got(whole), whole.numel(), _OPS[op])
         if postscale_factor != 1:
             plan.then(lambda whole=whole: whole.copy_(_scaled(whole, postscale_factor)))

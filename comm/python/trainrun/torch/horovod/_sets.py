@@ -115,6 +115,8 @@ def remove_process_set(process_set):
     group = process_set._group
     _forget(process_set)
     if group is not None:
+        if group._devices is not None:
+            group._devices.free()
         group.free()
     return True
 
