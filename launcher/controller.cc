@@ -30,13 +30,10 @@ Controller::Controller(io::Loop& loop, JobSpec job, const core::Placement& first
     : loop_(loop),
       job_(std::move(job)),
       machine_(job_, first),
-      console_(loop, job_, output::look_at_terminal(),
-               // One writer has caught up, the other may still be far behind. The end of stdout is seen in
-               // the middle of other work, which is finished first.
-               {[this] {
-                  if (!console_.is_behind()) fleet_.pay_credit();
-                },
-                [this] { loop_.post([this] { event(core::OutputClosed{}); }); }}),
+      console_(
+          loop, job_, output::look_at_terminal(),
+          // The end of stdout is seen in the middle of other work, which is finished first.
+          {[this] { fleet_.pay_credit(); }, [this] { loop_.post([this] { event(core::OutputClosed{}); }); }}),
       rendezvous_(
           loop, key,
           [this](HostIndex host, StreamId stream, std::string bytes, bool end) {
@@ -241,7 +238,7 @@ void Controller::output(HostIndex host, const wire::Frame& frame) {
     if (message->stream == wire::Output::err) last_stderr_[message->worker] = io::Loop::now();
     console_.worker_output(message->worker, message->stream, message->bytes);
   }
-  if (!console_.is_behind()) session.pay_credit();
+  if (console_.takes_more()) session.pay_credit();
 }
 
 // Why it ended, as far as it said so: the last one says it best.

@@ -131,6 +131,7 @@ void Controller::cannot_start(const core::StartWorker& order, const Error& error
 
 // Named workers are told to their own hosts alone.
 void Controller::perform(const core::SignalWorkers& order) {
+  loop_.post([this] { fleet_.ask_all(); });  // who has not told of its ends in time is given up
   if (order.workers.empty()) return fleet_.send_all(wire::Signal{{}, order.number, order.deep, true});
   std::map<HostIndex, std::vector<WorkerId>> by_host;
   for (const auto worker : order.workers)
@@ -198,7 +199,10 @@ void Controller::perform(const core::AbandonHost& order) {
 void Controller::perform(const core::Arm& order) {
   auto& timer = timers_[order.deadline];
   if (!timer) timer = std::make_unique<io::Timer>(loop_);
-  auto passed = [this, deadline = order.deadline] { event(core::DeadlinePassed{deadline}); };
+  auto passed = [this, deadline = order.deadline] {
+    const bool judges = core::judges_hosts(deadline);
+    event(core::DeadlinePassed{deadline, judges ? fleet_.late() : std::vector<core::LateHost>{}});
+  };
   if (order.deadline != core::Deadline::job) return timer->arm(order.at, std::move(passed));
   // What a batch system, or somebody who pays, allows goes on while the job is stopped.
   job_deadline_ = io::real_at(order.at);

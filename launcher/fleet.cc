@@ -18,10 +18,10 @@ namespace trainrun {
 namespace {
 
 // Output that may be under way from all hosts together; each gets a fair part, enough to keep a fast link
-// busy.
+// busy, and on a slow one not so much that what follows, as a rank's end, comes late.
 constexpr std::uint64_t credit_in_all = 32u << 20;
 constexpr std::uint64_t least_credit = 128u << 10;
-constexpr std::uint64_t most_credit = 4u << 20;
+constexpr std::uint64_t most_credit = 1u << 20;
 constexpr std::size_t most_words = 300;  // of what a host said last
 
 // A dial gives up a little before the job's start does: it knows what it waited for.
@@ -332,6 +332,17 @@ core::FactsByHost Fleet::facts() const {
 
 void Fleet::abandon(HostIndex host) {
   if (auto* session = find(host)) session->close();
+}
+
+std::vector<core::LateHost> Fleet::late() const {
+  std::vector<core::LateHost> all;
+  for (const auto& [host, session] : sessions_)
+    if (const auto since = session->late_since()) all.push_back({host, *since});
+  return all;
+}
+
+void Fleet::ask_all() {
+  for (const auto& [host, session] : sessions_) session->ask();
 }
 
 void Fleet::owe_credit(HostIndex host, std::uint64_t bytes) {

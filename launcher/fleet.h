@@ -10,6 +10,7 @@
 
 #include "host-discovery/machines.h"
 #include "launcher/core/addresses.h"
+#include "launcher/core/job_event.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/placement.h"
 #include "launcher/session.h"
@@ -53,6 +54,10 @@ class Fleet {
   void send_all(const Message& message) {
     for (const auto& [host, session] : sessions_) session->send(message);
   }
+  // Of the hosts that are there.
+  [[nodiscard]] std::vector<core::LateHost> late() const;
+  void ask_all();  // see Session::ask
+
   // So many bytes of the host's output are taken into account; its credit grows again by pay_credit().
   void owe_credit(HostIndex host, std::uint64_t bytes);
   void pay_credit();  // to all that are owed

@@ -13,6 +13,9 @@
 namespace trainrun {
 namespace {
 
+// An answer that takes longer is late; of whom nothing at all came for so long is silent instead.
+constexpr Duration prompt = milliseconds(500), silence = seconds(5);
+
 // a + sign * b, where an agent may have sent any number.
 std::int64_t sum(std::int64_t a, std::int64_t b, int sign) {
   const auto other = static_cast<std::uint64_t>(b);
@@ -61,11 +64,26 @@ void Session::ping() {
   if (now - last_heard_ >= host_timeout_)
     return lose(fmt::format("no answer for {}", format_duration(now - last_heard_)));
   ping_sent_ = now;
-  ping_sent_real_ = io::real_now();
-  send(wire::Ping{++ping_sequence_});
+  ask();
   // The time-out is kept to the moment, not to the next ping: that would be a quarter late, and later than
   // the agent, which gives us up half a second after it.
   ping_timer_.arm(std::min(now + host_timeout_ / 4, last_heard_ + host_timeout_), [this] { ping(); });
+}
+
+void Session::ask() {
+  if (!link_) return;
+  ping_sent_real_ = io::real_now();
+  send(wire::Ping{++ping_sequence_});
+  unanswered_.emplace_back(ping_sequence_, io::Loop::now());
+}
+
+// An agent answers in the order in which it is asked and has things to tell.
+std::optional<Instant> Session::late_since() const {
+  const auto now = io::Loop::now();
+  if (!link_ || now - last_heard_ >= silence) return std::nullopt;
+  auto since = now - answered_after_;
+  if (!unanswered_.empty()) since = std::min(since, unanswered_.front().second);
+  return now - since < prompt ? std::nullopt : std::optional(since);
 }
 
 void Session::receive(const wire::Frame& frame) {
@@ -121,7 +139,12 @@ void Session::receive(const wire::Frame& frame) {
     }
     case wire::Pong::type: {
       const auto pong = wire::from_frame<wire::Pong>(frame);
-      if (!pong || pong->sequence != ping_sequence_) return;
+      if (!pong) return;
+      while (!unanswered_.empty() && unanswered_.front().first <= pong->sequence) {
+        answered_after_ = last_heard_ - unanswered_.front().second;
+        unanswered_.pop_front();
+      }
+      if (pong->sequence != ping_sequence_) return;
       measure_clock(pong->at_ns);
       if (const auto heard = std::exchange(pause_heard_, nullptr)) heard();
       return ready_if_complete();

@@ -3,9 +3,11 @@
 // decided elsewhere.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,11 @@ class Session {
   // gone: it is lost by the usual time-out if it does not answer.
   void pause(bool on, std::function<void()> done);
 
+  // What the agent told after this is still on its way, as behind output on a slow link. Nothing: it comes at
+  // once, nobody has asked since, or nothing comes at all.
+  [[nodiscard]] std::optional<Instant> late_since() const;
+  void ask();  // so that it is known what was told before
+
   // Takes `bytes` of output into account; the agent's credit grows again when pay_credit() is called.
   void owe_credit(std::uint64_t bytes) { owed_ += bytes; }
   void pay_credit();
@@ -101,6 +108,8 @@ class Session {
   std::uint64_t window_ = 0, owed_ = 0;
   io::Timer ping_timer_;
   std::uint32_t ping_sequence_ = 0;
+  std::deque<std::pair<std::uint32_t, Instant>> unanswered_;  // pings, and when they were sent
+  Duration answered_after_{};                                 // the latest of the others
   Instant ping_sent_, last_heard_;
   std::uint32_t agent_pid_ = 0;  // on its host
   // Of the kernel's clock, as the agent's is: stops of ours move neither.

@@ -46,4 +46,30 @@ std::string_view to_string(Deadline deadline) {
   return {};
 }
 
+bool judges_hosts(Deadline deadline) {
+  switch (deadline) {
+    case Deadline::grace:
+    case Deadline::kill:
+    case Deadline::sweep:
+    case Deadline::leave:
+      return true;
+    case Deadline::start:
+    case Deadline::job:
+    case Deadline::stop:
+    case Deadline::backoff:
+    case Deadline::hosts:
+    case Deadline::settle:
+    case Deadline::world:
+    case Deadline::join:
+    case Deadline::inspect:
+    case Deadline::notice:
+    case Deadline::cause:
+    case Deadline::steady:
+    case Deadline::finish:
+    case Deadline::newcomers:
+      break;
+  }
+  return false;
+}
+
 }  // namespace trainrun::core

@@ -288,9 +288,21 @@ enum class Deadline : std::uint8_t {
 };
 constexpr Deadline last_deadline = Deadline::newcomers;
 std::string_view to_string(Deadline deadline);
+// When it passes, hosts are judged by what they have not told.
+bool judges_hosts(Deadline deadline);
+// What the host told after `until` is still on its way, as behind output on a slow link.
+struct LateHost {
+  HostIndex host;
+  Instant until{};
+  template <class V>
+  void fields(V& v) {
+    v("host", host), v("until", until);
+  }
+};
 struct DeadlinePassed {
   Deadline deadline = Deadline::start;
-  TRAINRUN_RECORD("deadline passed") { v("deadline", deadline); }
+  std::vector<LateHost> late{};  // only where the deadline judges hosts
+  TRAINRUN_RECORD("deadline passed") { v("deadline", deadline), v("late", late); }
 };
 
 struct JobEvent

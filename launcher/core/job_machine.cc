@@ -49,6 +49,7 @@ JobMachine::JobMachine(JobSpec spec, Placement first)
 JobActions JobMachine::step(const JobEvent& event, Instant now) {
   now_ = now;
   actions_.clear();
+  late_.look_at(event);
   std::visit([this](const auto& it) { on(it); }, event);
   return std::move(actions_);
 }
@@ -87,7 +88,7 @@ bool JobMachine::is_member(WorkerId id) const {
 void JobMachine::enter(Phase next) {
   tell(notice::PhaseChanged{phase_, next});
   phase_ = next;
-  for (const auto deadline : std::set<Deadline>(armed_))
+  for (const auto& [deadline, due] : std::map(armed_))
     if (!belongs(deadline, next)) disarm(deadline);
 }
 
@@ -95,7 +96,7 @@ void JobMachine::ignore(const char* what, const char* why) { tell(notice::Ignore
 
 void JobMachine::arm(Deadline deadline, Instant at) {
   act(Arm{deadline, at});
-  armed_.insert(deadline);
+  armed_[deadline] = at;
 }
 
 void JobMachine::disarm(Deadline deadline) {
@@ -158,6 +159,14 @@ bool JobMachine::may_restart(Rank rank) const {
 }
 
 // ---- gathering
+
+Duration JobMachine::gathering_timeout() const {
+  return elastic() ? std::min(spec_.start_timeout, spec_.elastic.timeout) : spec_.start_timeout;
+}
+
+bool JobMachine::start_timeout_decides() const {
+  return spec_.start_timeout_given && spec_.start_timeout <= spec_.elastic.timeout;
+}
 
 void JobMachine::on(const Begin&) {
   began_ = now_;

@@ -13,7 +13,8 @@
 // _workers: deaths; _disruption: what follows from a failure or a change; _worlds: the next generation;
 // _newcomers: ranks that come later; _leavers: ranks with no place in it; _members: what rendezvous and
 // inspection tell; _mpi: what MPI programs tell; _finish: the end of an in-place program; _end: signals,
-// deadlines; _verdict: whose failure; _tell, _tell_end: what the user is told; _invariants: what must hold.
+// deadlines; _late: who has not told; _verdict: whose failure; _tell, _tell_end: what the user is told;
+// _invariants: what must hold.
 #pragma once
 
 #include <map>
@@ -30,6 +31,7 @@
 #include "launcher/core/job_phase.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/job_view.h"
+#include "launcher/core/late_news.h"
 #include "launcher/core/placement.h"
 #include "launcher/core/replan.h"
 #include "launcher/core/restart_policy.h"
@@ -139,9 +141,7 @@ class JobMachine {
   void slots_changed(HostIndex index);
   [[nodiscard]] Result<void> slots_suit(HostIndex index) const;
   void watch_hosts();
-  [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const {
-    return roster_.usable(index, now_, forgiven);
-  }
+  [[nodiscard]] bool usable(HostIndex index, const std::set<HostIndex>& forgiven) const;
   [[nodiscard]] int slots_on(HostIndex index) const { return roster_.slots_on(index); }
   [[nodiscard]] Room room_on(HostIndex index) const;
   [[nodiscard]] Shares::Of share_of(HostIndex index) const;
@@ -166,12 +166,8 @@ class JobMachine {
   void give_up_gathering();
   void start_without_the_late();
   // How long hosts are gathered at most: also never longer than the job waits for the smallest world.
-  [[nodiscard]] Duration gathering_timeout() const {
-    return elastic() ? std::min(spec_.start_timeout, spec_.elastic.timeout) : spec_.start_timeout;
-  }
-  [[nodiscard]] bool start_timeout_decides() const {
-    return spec_.start_timeout_given && spec_.start_timeout <= spec_.elastic.timeout;
-  }
+  [[nodiscard]] Duration gathering_timeout() const;
+  [[nodiscard]] bool start_timeout_decides() const;
   void end_without_hosts(Duration after, Limit limit);
   void try_form();
   void nobody_is_left();
@@ -218,9 +214,10 @@ class JobMachine {
   [[nodiscard]] bool was_up() const;
   [[nodiscard]] bool in_place_now() const;
   [[nodiscard]] std::vector<const Worker*> staying() const;
-  void kill_late_starters();
-  void give_up_those_who_withstand();
-  void output_is_late();
+  void kill_late_starters(Instant due);
+  void give_up_those_who_withstand(Instant due, bool ending);
+  void output_is_late(Instant due);
+  void not_all_swept(Instant due);
   [[nodiscard]] bool survivors_complete(int size) const;
   void begin_draining(const Disruption& disruption);
   void condemn_members();
@@ -298,7 +295,7 @@ class JobMachine {
   void abandon_stuck(HostIndex host, const std::string& why);  // as an ExitStatus tells it
   void give_up_stuck(HostIndex host);
   void drain(Outcome::Kind kind);
-  void kill_now(std::optional<Duration> advised_grace = std::nullopt);
+  void kill_now(bool grace_is_over = false);
   void tell_connecting();
   void blame_lost_exchange();
   [[nodiscard]] Cause what_ended_it() const;
@@ -321,7 +318,9 @@ class JobMachine {
   void ignore(const char* what, const char* why);
   void tell(Notice notice) { act(Tell{std::move(notice)}); }
   void arm(Deadline deadline, Instant at);
+  void put_off(Deadline deadline, Instant due, Instant at);
   void disarm(Deadline deadline);
+  std::optional<Instant> news_come(HostIndex host, Instant due);
 
   [[nodiscard]] bool elastic() const { return spec_.elastic.enabled(); }
   [[nodiscard]] bool asked_to_end(const WorkerExited& event) const;
@@ -338,7 +337,8 @@ class JobMachine {
   World world_;
   Phase phase_ = Phase::gathering;
   Instant now_{}, began_{};
-  std::set<Deadline> armed_;
+  std::map<Deadline, Instant> armed_;  // and when each was due first
+  LateNews late_;
   Ending ending_;
   struct ExchangeLoss {
     Generation generation;

@@ -228,13 +228,19 @@ void JobMachine::begin_draining(const Disruption& disruption) {
 
 // In place: the world waits for members whose start was ordered when another failed. Who has not said by now
 // that it runs is not waited for, and ended.
-void JobMachine::kill_late_starters() {
+void JobMachine::kill_late_starters(Instant due) {
   std::vector<WorkerId> late;
+  std::optional<Instant> again;
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member || worker.condemned() || worker.state != WorkerState::ordered) continue;
+    if (const auto come = news_come(worker.seat.host, due)) {
+      again = std::min(again.value_or(*come), *come);
+      continue;
+    }
     world_.doom(id, Fate::killed);
     late.push_back(id);
   }
+  if (again) put_off(Deadline::grace, due, *again);
   if (late.empty()) return;  // those that got SIGKILL have their own deadline
   act(SignalWorkers{SIGKILL, false, std::move(late)});
   arm(Deadline::kill, now_ + after_kill);

@@ -106,7 +106,9 @@ void JobMachine::on(const OutputClosed&) {
 // ---- deadlines
 
 void JobMachine::on(const DeadlinePassed& event) {
-  if (armed_.erase(event.deadline) == 0) return ignore("deadline", "it was disarmed");
+  const auto armed = armed_.extract(event.deadline);
+  if (armed.empty()) return ignore("deadline", "it was disarmed");
+  const auto due = armed.mapped();
   const bool ending = then_ == Then::end;  // and not because of what follows now
   switch (event.deadline) {
     case Deadline::start:
@@ -131,13 +133,11 @@ void JobMachine::on(const DeadlinePassed& event) {
       return;
     case Deadline::grace:
       if (phase_ != Phase::draining) return ignore("grace", "no worker is left");
-      if (then_ == Then::restart && survivors_stay_) return kill_late_starters();
-      return kill_now(ending_.grace_to_advise(spec_.grace));
+      if (then_ == Then::restart && survivors_stay_) return kill_late_starters(due);
+      return kill_now(true);
     case Deadline::kill:
       if (phase_ != Phase::draining) return ignore("kill deadline", "no worker is left");
-      give_up_those_who_withstand();
-      if (phase_ == Phase::draining && ending) output_is_late();
-      return;
+      return give_up_those_who_withstand(due, ending);
     case Deadline::stop:
       if (phase_ != Phase::closing) return ignore("stop deadline", "not closing");
       for (std::uint32_t i = 0; i < roster_.size(); ++i) {
@@ -146,12 +146,7 @@ void JobMachine::on(const DeadlinePassed& event) {
       return leave_at_once();
     case Deadline::sweep:
       if (phase_ != Phase::draining) return ignore("sweep deadline", "nobody is asked to clear up");
-      for (std::uint32_t i = 0; i < roster_.size(); ++i) {
-        if (!roster_.at({i}).sweeping) continue;
-        tell(notice::ClearUpUnconfirmed{named({i}), true});
-        abandon_stuck({i}, "its agent did not clear up");
-      }
-      return after_drain();  // the last output of the dead may come later
+      return not_all_swept(due);
     case Deadline::backoff:
       return try_form();
     case Deadline::hosts:
@@ -183,45 +178,6 @@ void JobMachine::on(const DeadlinePassed& event) {
     case Deadline::newcomers:
       return newcomers_due();
   }
-}
-
-void JobMachine::give_up_those_who_withstand() {
-  std::set<HostIndex> bad;
-  for (const auto& [id, worker] : world_.all())
-    if (worker.awaited() && worker.killed()) bad.insert(worker.seat.host);
-  for (const auto host : bad) give_up_stuck(host);
-  after_worker_change();
-}
-
-// The last output of some that have ended still waits, as for a slow reader of ours. That reader decides how
-// long the job waits, unless the user has said when it is to end.
-void JobMachine::output_is_late() {
-  const bool user_waits = verdict_.kind == Outcome::Kind::user_signal ||
-                          verdict_.kind == Outcome::Kind::timed_out || ending_.requests() > 0;
-  int late = 0;
-  for (const auto& [id, worker] : world_.all()) {
-    if (worker.state != WorkerState::exited) continue;
-    ++late;
-    if (user_waits) world_.change(id, [](Worker& it) { it.state = WorkerState::finished; });
-  }
-  if (!user_waits) {
-    if (late > 0 && ending_.wait_for_output()) tell(notice::OutputUnread{late, false});
-    return arm(Deadline::kill, now_ + after_kill);
-  }
-  tell(notice::OutputUnread{late});
-  after_worker_change();
-}
-
-void JobMachine::give_up_stuck(HostIndex host) {
-  tell(notice::ProcessesStuck{named(host)});
-  abandon_stuck(host, "a process there did not end even by SIGKILL");
-}
-
-// An agent that cannot end its processes is of no use for the next generation either.
-void JobMachine::abandon_stuck(HostIndex host, const std::string& why) {
-  give_up_host(host);
-  if (elastic()) roster_.host_failed(host, now_);
-  lose_workers_of(host, why);
 }
 
 void JobMachine::start_without_the_late() {
@@ -281,18 +237,23 @@ void JobMachine::drain(Outcome::Kind kind) {
   if (ending_.requests() >= 2) kill_now();
 }
 
-void JobMachine::kill_now(std::optional<Duration> advised_grace) {
+void JobMachine::kill_now(bool grace_is_over) {
   if (!ending_.kill()) return;
   const bool explained = !armed_.contains(Deadline::notice);
   // Of those who leave, too, the kill deadline tells from now on who withstands: they had no SIGKILL before.
   for (const auto deadline : {Deadline::grace, Deadline::notice, Deadline::leave}) disarm(deadline);
   const int alive = world_.counts().to_end;
-  if (alive > 0) {
-    tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), alive,
-                         now_ - ending_.drains_since(), ending_.drain_signal(), advised_grace});
+  int known = 0;  // to live
+  for (const auto& [id, worker] : world_.all()) {
+    if (!worker.condemned() || !worker.alive()) continue;
+    if (!late_.of(worker.seat.host, now_)) ++known;
+    world_.doom(id, Fate::killed);
   }
-  for (const auto& [id, worker] : world_.all())
-    if (worker.condemned() && worker.alive()) world_.doom(id, Fate::killed);
+  if (known > 0) {
+    tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), known,
+                         now_ - ending_.drains_since(), ending_.drain_signal(),
+                         grace_is_over ? ending_.grace_to_advise(spec_.grace) : std::nullopt});
+  }
   act(SignalWorkers{SIGKILL, true});
   arm(Deadline::kill, now_ + (alive > 0 ? after_kill : for_last_output));
 }

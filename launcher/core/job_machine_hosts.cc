@@ -299,4 +299,8 @@ void JobMachine::on(const AddHosts& event) {
   consider_change();
 }
 
+bool JobMachine::usable(HostIndex index, const std::set<HostIndex>& forgiven) const {
+  return roster_.usable(index, now_, forgiven);
+}
+
 }  // namespace trainrun::core

@@ -43,7 +43,7 @@ bool JobMachine::belongs(Deadline deadline, Phase phase) {
 }
 
 std::string JobMachine::broken_invariant() const {
-  for (const auto deadline : armed_)
+  for (const auto& [deadline, due] : armed_)
     if (!belongs(deadline, phase_)) return "a deadline is armed in a phase that it does not belong to";
   const auto armed = [this](std::initializer_list<Deadline> some) {
     return std::any_of(some.begin(), some.end(), [this](Deadline one) { return armed_.contains(one); });

@@ -100,6 +100,10 @@ void JobMachine::grace_of_leavers_over() {
   for (const auto id : std::set<WorkerId>(world_.dismissed())) {
     const auto& worker = world_.at(id);
     if (!worker.leaves_by || *worker.leaves_by > now_) continue;
+    if (const auto come = worker.killed() ? news_come(worker.seat.host, *worker.leaves_by) : std::nullopt) {
+      give_time_to_leave(id, *come - now_);
+      continue;
+    }
     if (worker.killed()) {
       if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
     } else {

@@ -72,6 +72,8 @@ void JobMachine::on(const WorkerExited& event) {
         it.state = WorkerState::exited;
         it.since = now_;
         it.status = event.status;
+        // It had ended before it was heard that it had.
+        if (!event.signalled.contains(SIGKILL)) it.fate = std::min(it.fate, Fate::condemned);
         if (event.raised && !event.status.success())
           it.departure = Departure::raised;
         else if (asked_to_end(event))

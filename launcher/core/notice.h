@@ -352,6 +352,16 @@ struct ClearUpUnconfirmed {
   bool given_up = false;  // between two generations: the host is given up
   TRAINRUN_RECORD("clear-up unconfirmed") { host.fields(v), v("given_up", given_up); }
 };
+// What the host tells comes late, as behind output on a slow link: what is due there is waited for.
+struct NewsLate {
+  HostRef host;
+  Duration late{};
+  Duration longest{};     // that is waited for it
+  bool given_up = false;  // it was waited for so long: the host is given up
+  TRAINRUN_RECORD("news late") {
+    host.fields(v), v("late", late), v("longest", longest), v("given_up", given_up);
+  }
+};
 // What ranks left in the background was ended.
 struct Leftovers {
   HostRef host;
@@ -377,7 +387,7 @@ struct Notice
                    notice::RanksAbsent, notice::RanksSilent, notice::RanksAlive, notice::RankInspected,
                    notice::EndRequested, notice::LeavingAtOnce, notice::Ending, notice::Killing,
                    notice::OutputUnread, notice::ProcessesStuck, notice::ClearUpUnconfirmed,
-                   notice::Leftovers, notice::RankDiffers> {
+                   notice::Leftovers, notice::RankDiffers, notice::NewsLate> {
   TRAINRUN_COMPILED_ONCE(Notice)
 };
 

@@ -23,11 +23,8 @@ constexpr Duration redraw_interval = milliseconds(200), prompt_pause = milliseco
 constexpr Duration bar_interval = seconds(1), begun_interval = seconds(5);
 constexpr std::size_t most_backlog = std::size_t{4} << 20;
 constexpr Duration long_silence = seconds(60);
-constexpr Duration reader_limit = std::chrono::hours(1);  // somebody may be reading the first page
-constexpr Duration a_moment = seconds(1);  // that a reader or disk which is well needs; --grace may be zero
 // The innermost frames say where a rank waits; all of them, of every rank, would hide everything else.
 constexpr std::size_t most_stack_lines = 12;
-constexpr std::size_t most_losses_named = 4;
 
 std::string wall_clock() {
   timespec now{};
@@ -67,22 +64,22 @@ bool in_foreground() {
 Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers)
     : job_(job),
       mux_(style_of(job, terminal), wall_clock),
-      files_(loop, {handlers.drained,
+      drained_(std::move(handlers.drained)),
+      files_(loop, {[] {},
                     [this](const std::string& name, Duration since) {
                       say(fmt::format(
                           "{} has taken nothing for {}: its file system stalls, and ranks that print "
                           "much will wait for it",
                           name, format_duration(since)));
                     },
-                    [this] { farewell_.look(); }, [this](const std::string& line) { say(line); }}),
+                    [this] { moved(); }, [this](const std::string& line) { say(line); }}),
       out_(loop, files_, STDOUT_FILENO, "stdout",
-           {handlers.drained, handlers.stdout_closed, [this](int error) { tell_full("stdout", error); },
-            [this] { farewell_.look(); }}),
+           {nullptr, handlers.stdout_closed, [this](int error) { tell_full("stdout", error); },
+            [this] { moved(); }}),
       err_(same_file(STDOUT_FILENO, STDERR_FILENO)
                ? out_
-               : other_err_.emplace(
-                     loop, files_, STDERR_FILENO, "stderr",
-                     Writer::Handlers{handlers.drained, nullptr, [](int) {}, [this] { farewell_.look(); }})),
+               : other_err_.emplace(loop, files_, STDERR_FILENO, "stderr",
+                                    Writer::Handlers{nullptr, nullptr, [](int) {}, [this] { moved(); }})),
       logs_(files_,
             [this](const std::string& path, int error) {
               if (!std::exchange(logs_full_, true)) tell_full(path, error);
@@ -319,78 +316,21 @@ std::size_t Console::waiting_for_readers() const {
 
 bool Console::is_behind() const { return backlog() > most_backlog; }
 
-std::size_t Console::backlog() const { return waiting_for_readers() + files_.backlog(); }
-
-void Console::close(std::function<std::string()> verdict, std::function<void()> shown) {
-  verdict_ = std::move(verdict);
-  timer_.disarm();
-  bars_.disarm();
-  begun_.disarm();
-  prompt_.disarm();
-  // What something left behind wrote after its worker's end, without a newline; in the order of the ranks.
-  std::map<Rank, WorkerId> by_rank;
-  for (const auto& [worker, lane] : lanes_) by_rank[lane.rank] = worker;
-  for (const auto& [rank, worker] : by_rank) worker_finished(worker);
-  wipe();
-  logs_.close();
-  wait_for_readers(std::move(shown));
+bool Console::takes_more() {
+  const bool behind = is_behind();
+  refused_ = refused_ || behind;
+  return !behind;
 }
 
-void Console::wait_for_readers(std::function<void()> over) {
-  const bool in_vain = unread_ > 0 || left_.bytes > 0;  // those who took nothing before take no report either
-  std::vector<Farewell::Sink> sinks;
-  for (auto* writer : {&out_, other_err_ ? &*other_err_ : nullptr}) {
-    if (writer != nullptr)
-      sinks.push_back({[writer] { return writer->idle() ? std::nullopt : std::optional(writer->backlog()); },
-                       [this, writer] { unread_ += writer->backlog(), writer->give_up(); },
-                       in_vain ? a_moment : reader_limit,
-                       [this](std::size_t bytes) {
-                         const auto line = unread_line(bytes, reader_limit);
-                         verdict_ ? report({std::exchange(verdict_, nullptr)() + "; " + line}) : say(line);
-                       },
-                       verdict_ ? seconds(5) : seconds(60)});
+// Whichever writer it was: what several of them have not taken yet counts together.
+void Console::moved() {
+  if (refused_ && !is_behind()) {
+    refused_ = false;
+    drained_();
   }
-  sinks.push_back({[this] { return files_.idle() ? std::nullopt : std::optional(files_.backlog()); },
-                   [this] { left_ = left_.bytes == 0 ? files_.give_up() : (files_.give_up(), left_); },
-                   in_vain ? a_moment : std::max(job_.grace, a_moment)});
-  farewell_.start(std::move(sinks), std::move(over));
-  if (end_by_) end_by(*end_by_);
+  farewell_.look();
 }
 
-void Console::end_by(Instant until) {
-  end_by_ = std::min(until, end_by_.value_or(until));
-  farewell_.limit(std::max(*end_by_, io::Loop::now() + a_moment));
-}
-
-std::vector<std::string> Console::lost_output() const {
-  const auto bytes = out_.lost() + (other_err_ ? other_err_->lost() : 0) + files_.lost();
-  if (bytes == 0) return {};
-  auto line = fmt::format("trainrun: {} of output could not be written",
-                          counted(static_cast<std::int64_t>(bytes), "byte"));
-  const auto waited = [this](Duration time_limit, std::string_view why) {
-    return end_by_ ? std::string(" in time") : fmt::format(" for {}{}", format_duration(time_limit), why);
-  };
-  if (reader_left()) line += ": nobody reads it any more (as with | head)";
-  if (left_.bytes > 0)
-    line += fmt::format(": {} took nothing more{}", left_.name,
-                        waited(std::max(job_.grace, a_moment), " (--grace)"));
-  if (unread_ > 0) line += ": nobody read it" + waited(reader_limit, "");
-  std::vector<std::string> lines{std::move(line)};
-  const auto losses = files_.losses();
-  const auto named = std::min(losses.size(), most_losses_named);
-  for (std::size_t i = 0; i < named; ++i)
-    lines.push_back(fmt::format("  lost        {} of {}",
-                                counted(static_cast<std::int64_t>(losses[i].bytes), "byte"), losses[i].name));
-  if (named < losses.size())
-    lines.push_back(fmt::format("              and some of {} more",
-                                counted(static_cast<std::int64_t>(losses.size() - named), "file")));
-  return lines;
-}
-
-void Console::last_report(const std::vector<std::string>& lines, std::function<void()> over) {
-  verdict_ = nullptr;  // it is among them
-  report(lines);
-  wait_for_readers(std::move(over));
-}
+std::size_t Console::backlog() const { return waiting_for_readers() + files_.backlog(); }
 
 }  // namespace trainrun::output

@@ -26,7 +26,7 @@ namespace trainrun::output {
 class Console {
  public:
   struct Handlers {
-    std::function<void()> drained;        // a stalled reader has caught up
+    std::function<void()> drained;        // it takes more again
     std::function<void()> stdout_closed;  // nobody reads our stdout any more
   };
   Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers);
@@ -51,6 +51,7 @@ class Console {
   // So much waits for a slow reader or disk that no more is to be taken from workers: they stop in their
   // writes.
   [[nodiscard]] bool is_behind() const;
+  [[nodiscard]] bool takes_more();  // if not, `drained` is called as soon as it does
   // Of a worker of the current world.
   [[nodiscard]] std::vector<std::string> last_words(WorkerId worker) const;
   void forget_words(WorkerId worker);  // of an error that it has survived
@@ -73,6 +74,7 @@ class Console {
   void wipe();
 
  private:
+  void moved();
   void open_lanes(const core::Placement& placement, const std::vector<WorkerId>& workers);
   [[nodiscard]] std::size_t backlog() const;
   void show(wire::Output stream, const std::string& text);
@@ -97,6 +99,8 @@ class Console {
   std::unordered_map<WorkerId, Lane> lanes_;
   std::uint32_t lane_count_ = 0;
   std::vector<std::uint32_t> free_lanes_;
+  std::function<void()> drained_;
+  bool refused_ = false;  // to take more
   FileThreads files_;
   Writer out_;
   // Only where stderr is another file than stdout. With 2>&1 and on a terminal one queue keeps lines whole,

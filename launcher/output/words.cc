@@ -332,6 +332,12 @@ struct NoticeWords {
                     "giving up on them",
                     it.host.name)};
   }
+  Lines operator()(const notice::NewsLate& it) const {
+    const auto late = fmt::format("{}: its reports arrive {} late", it.host.name, format_duration(it.late));
+    const auto longest = format_duration(it.longest);
+    if (it.given_up) return {fmt::format("{}, after {}: giving it up", late, longest)};
+    return {fmt::format("{}: waiting for them, {} at most", late, longest)};
+  }
   Lines operator()(const notice::ClearUpUnconfirmed& it) const {
     return {fmt::format(
         "{}: the agent did not confirm that {}", it.host.name,

@@ -63,9 +63,10 @@ void Judge::abandons(HostIndex index, Instant now) {
   const bool withstands = std::any_of(workers_.begin(), workers_.end(), [&](const auto& one) {
     const auto& worker = one.second;
     return worker.seat.host == index && lives(worker) && worker.killed_at &&
-           now - *worker.killed_at >= after_kill;
+           known_until(index) - *worker.killed_at >= after_kill;
   });
-  const bool silent = it.sweep_since && now - *it.sweep_since >= scenario_.spec.grace + after_kill;
+  const bool silent =
+      it.sweep_since && known_until(index) - *it.sweep_since >= scenario_.spec.grace + after_kill;
   if (!withstands && !silent)
     fail(fmt::format("host {} is given up, and nothing there withstood a SIGKILL", index.value));
 }
@@ -97,6 +98,8 @@ void Judge::event(const JobEvent& event, Instant now) {
                 (waits != nullptr && waits->generation.value != 0 &&
                  (waits->generation == broken_generation_ || waits->generation != announced_generation_)) ||
                 !failed_.empty() || owed_;
+  const auto* passed = std::get_if<DeadlinePassed>(&event);
+  late_ = passed == nullptr ? std::vector<LateHost>{} : passed->late;
   const auto worker = [this](WorkerId id, auto&& work) {
     if (const auto it = workers_.find(id); it != workers_.end()) work(it->second);
   };

@@ -156,6 +156,7 @@ class Judge {
   void check_answer(const core::JobMachine& machine);
   void check_spared(bool job_ends);
   void check_given_up();
+  [[nodiscard]] Instant known_until(HostIndex host) const;
   void check_stop(HostIndex index);
   void check_released(core::JobPhase phase);
   [[nodiscard]] int size_on(int slots) const;
@@ -294,6 +295,7 @@ class Judge {
   std::optional<Instant> closed_at_;  // no rank lives any more
   int presses_ = 0, last_signal_ = 0;
   bool kills_now_ = false, leaves_now_ = false;      // the latest event: the user insists
+  std::vector<core::LateHost> late_;                 // in this step
   bool killed_now_ = false, killed_before_ = false;  // SIGKILL to all: in this step, in this drain
   bool grace_passed_ = false;                        // the latest event: its deadline
   std::set<WorkerId> to_kill_;                       // in this step, since the user insists

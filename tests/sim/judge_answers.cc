@@ -266,11 +266,19 @@ void Judge::check_spared(bool job_ends) {
     fail("a world starts anew, and its ranks are not ended");
 }
 
+// What the host has told by now is from this time or before.
+Instant Judge::known_until(HostIndex index) const {
+  const auto it =
+      std::find_if(late_.begin(), late_.end(), [index](const auto& one) { return one.host == index; });
+  return it == late_.end() ? now_ : it->until;
+}
+
 void Judge::check_given_up() {
   if (!step_.passed) return;
   for (const auto& [id, worker] : workers_) {
     if (worker.state != Known::State::started || host(worker.seat.host).link != Link::ready) continue;
-    if (*step_.passed == Deadline::kill && worker.killed_at && now_ - *worker.killed_at >= after_kill)
+    if (*step_.passed == Deadline::kill && worker.killed_at && now_ - *worker.killed_at >= after_kill &&
+        known_until(worker.seat.host) == now_)
       fail(fmt::format("worker {} withstands SIGKILL, and its host stays", id.value));
     const bool had_its_time = worker.told_to_go && now_ - *worker.told_to_go >= scenario_.spec.grace;
     if (*step_.passed == Deadline::leave && worker.dismissed && !worker.killed_at && had_its_time &&
@@ -278,7 +286,8 @@ void Judge::check_given_up() {
       fail(fmt::format("worker {} has no place, and is not ended after its grace", id.value));
   }
   for (std::size_t i = 0; i < hosts_.size() && *step_.passed == Deadline::sweep; ++i)
-    if (hosts_[i].link == Link::ready && hosts_[i].sweep_since)
+    if (hosts_[i].link == Link::ready && hosts_[i].sweep_since &&
+        known_until({static_cast<std::uint32_t>(i)}) == now_)
       fail(fmt::format("host {} does not clear up, and stays", i));
 }
 

@@ -77,8 +77,9 @@ void Judge::check_notice(const Notice& notice) {
     fail("a host leaves by another's word than is told");
   const auto* killing = std::get_if<notice::Killing>(&notice);
   if (killing == nullptr) return;
-  const auto alive =
-      std::count_if(workers_.begin(), workers_.end(), [this](const auto& it) { return lives(it.second); });
+  const auto alive = std::count_if(workers_.begin(), workers_.end(), [this](const auto& it) {
+    return lives(it.second) && known_until(it.second.seat.host) == now_;
+  });
   if (killing->ranks != alive)
     fail(fmt::format("{} ranks are told to be killed, and {} live", killing->ranks, alive));
 }

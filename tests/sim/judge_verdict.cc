@@ -164,10 +164,10 @@ void Judge::check_tally(const Outcome& outcome) {
     const bool unstarted = worker.status && worker.status->kind == ExitStatus::Kind::not_started;
     none += unstarted ? 1 : 0;
     lost += worker.state == Known::State::lost ? 1 : 0;
-    finished += worker.status && worker.status->success() && !worker.asked && !worker.killed_at &&
-                        worker.state == Known::State::exited
-                    ? 1
-                    : 0;
+    finished +=
+        worker.status && worker.status->success() && !worker.asked && worker.state == Known::State::exited
+            ? 1
+            : 0;
   }
   if (sum > members) fail("more ranks are reported than there were");
   if (presses_ >= 3 || over_before_end_) return;  // some are left behind, or went with an earlier world

@@ -38,7 +38,9 @@ void Waits::event(const JobEvent& event, Instant now) {
   if (begins_) began_ = now;
   user_asked_ = user_asked_ || std::holds_alternative<UserSignal>(event);
   const auto* passed = std::get_if<DeadlinePassed>(&event);
+  put_off_.reset();
   if (passed == nullptr) return;
+  if (!passed->late.empty()) put_off_ = passed->deadline;
   armed_.erase(passed->deadline);
   passed_.insert(passed->deadline);
 }
@@ -90,6 +92,9 @@ void Waits::arms(Deadline deadline, Instant at) {
 bool Waits::suits(Deadline deadline, Instant at) const {
   const auto& spec = scenario_.spec;
   const auto wait = at - now_;
+  // Until news that are late have come, or their host is lost by its silence.
+  if (put_off_ == deadline && wait > Duration::zero() && wait <= spec.host_timeout + after_kill + spec.grace)
+    return true;
   switch (deadline) {
     case Deadline::start:
       return begins_ && wait == gathering();

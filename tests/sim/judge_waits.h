@@ -46,6 +46,7 @@ class Waits {
   core::JobPhase phase_ = core::JobPhase::gathering;  // after the step before
   bool begins_ = false, world_begins_ = false;        // in this step
   bool asks_ = false;                                 // the latest event: a member wants its next place
+  std::optional<core::Deadline> put_off_;             // it may be, in this step: reports arrive late
   std::set<core::Deadline> passed_;                   // since the phase, or the world, began
   std::optional<Instant> told_at_;                    // the world that runs came up
   std::optional<Instant> ends_at_;                    // no other generation follows

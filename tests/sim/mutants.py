@@ -37,7 +37,7 @@ MUTANTS = {
         "if (world_.at(id).state == WorkerState::finished) continue;",
         "if (world_.at(id).state != WorkerState::ordered) continue;"),
     "no_kill_after_the_grace": (
-        "job_machine_end.cc", "return kill_now(ending_.grace_to_advise(spec_.grace));",
+        "job_machine_end.cc", "return kill_now(true);",
         "return arm(Deadline::grace, now_ + seconds(60));"),
     "slot_of_a_dismissed_is_free": (
         "job_machine_rooms.cc", "room.busy.push_back(world_.at(id).seat.slot);", ";"),
@@ -117,12 +117,15 @@ MUTANTS = {
         "job_machine_leavers.cc",
         "if (!unfinished_) unfinished_ = Disruption{.cause = CauseKind::hosts_left, .planned = true};", ""),
     "healthy_hosts_given_up": (
-        "job_machine_end.cc", "if (worker.awaited() && worker.killed()) bad.insert(worker.seat.host);",
-        "if (worker.awaited() || worker.state == WorkerState::exited) bad.insert(worker.seat.host);"),
+        "job_machine_late.cc", "if (!worker.awaited() || !worker.killed()) continue;",
+        "if (!worker.awaited() && worker.state != WorkerState::exited) continue;"),
+    "late_hosts_given_up": (
+        "job_machine_late.cc", "const auto again = late_.look_again(host, due, now_);",
+        "const auto again = late_.look_again(host, due - seconds(60), now_);"),
     "deadlines_outlive_their_phase": (
         "job_machine.cc", "if (!belongs(deadline, next)) disarm(deadline);", "static_cast<void>(deadline);"),
     "late_output_is_a_stuck_host": (
-        "job_machine_end.cc", "if (!roster_.at({i}).sweeping) continue;",
+        "job_machine_late.cc", "if (!roster_.at({i}).sweeping) continue;",
         "if (!roster_.at({i}).sweeping && world_.all_members(WorkerState::finished)) continue;"),
     "progress_forgives_nothing": (
         "job_machine_members.cc", "restarts_.progressed();", ""),

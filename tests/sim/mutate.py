@@ -27,8 +27,8 @@ from mutate_equivalent import EQUIVALENT
 CORE = "launcher/core"
 # What the simulation plays. Left out: words, what only MPI programs reach, the invariants (they judge), plain data.
 FILES = ["ending.cc", "host_ledger.cc", "job_machine.cc", "job_machine_end.cc", "job_machine_finish.cc",
-         "job_machine_hosts.cc", "job_machine_leavers.cc", "job_machine_members.cc", "job_machine_newcomers.cc", "job_machine_rooms.cc",
-         "job_machine_disruption.cc", "job_machine_verdict.cc", "job_machine_workers.cc", "job_machine_worlds.cc",
+         "job_machine_hosts.cc", "job_machine_late.cc", "job_machine_leavers.cc", "job_machine_members.cc", "job_machine_newcomers.cc",
+         "job_machine_rooms.cc", "job_machine_disruption.cc", "job_machine_verdict.cc", "job_machine_workers.cc", "job_machine_worlds.cc",
          "outcome.cc", "replan.cc", "restart_budget.cc", "restart_policy.cc", "roster.cc", "verdict.cc", "worker.cc",
          "world.cc"]
 # Functions that decide nothing: they show or tell.

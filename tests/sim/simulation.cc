@@ -132,8 +132,19 @@ void Simulation::perform(const core::Arm& order) {
   timeline_.at(order.at, [this, turn, deadline = order.deadline] {
     if (timers_[deadline] != turn) return;
     timers_[deadline] = 0;
-    tell(core::DeadlinePassed{deadline});
+    tell(core::DeadlinePassed{deadline,
+                              core::judges_hosts(deadline) ? late() : std::vector<core::LateHost>{}});
   });
+}
+
+// Of whom nothing comes now, and of whom something came not long ago: it may be on its way.
+std::vector<core::LateHost> Simulation::late() const {
+  std::vector<core::LateHost> all;
+  for (const auto& it : sessions_)
+    if (it.agent != nullptr && it.agent->silent > 0 && it.agent->silent_since < now() &&
+        now() - it.agent->silent_since < seconds(5))
+      all.push_back({it.agent->host, it.agent->silent_since});
+  return all;
 }
 
 void Simulation::perform(const core::Disarm& order) { timers_[order.deadline] = 0; }

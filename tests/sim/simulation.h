@@ -105,6 +105,7 @@ class Simulation {
     timeline_.in(Duration::zero(), [this, event = std::move(event)] { tell(event); });
   }
   void trace(const std::string& text);
+  [[nodiscard]] std::vector<core::LateHost> late() const;
 
   // body
   void perform(const core::AddHost& order);

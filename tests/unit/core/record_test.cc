@@ -59,7 +59,7 @@ TEST_SUITE("core.record") {
           "arm deadline=grace at=1.500000s");
     CHECK(print(HostLost{HostIndex{1}, "gone"}, began) ==
           "host lost host=1 reason=\"gone\" heard=none gave_us_up=false closed=false");
-    CHECK(print(DeadlinePassed{Deadline::settle}) == "deadline passed deadline=settle");
+    CHECK(print(DeadlinePassed{Deadline::settle}) == "deadline passed deadline=settle late=[]");
   }
 
   TEST_CASE("records that differ in one field are not equal, and have other bytes") {

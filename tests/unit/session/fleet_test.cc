@@ -13,7 +13,7 @@ using namespace trainrun;
 namespace {
 
 constexpr Duration time_limit = seconds(60);
-constexpr std::uint64_t each_prints = 12'000'000;  // thrice the credit that an agent has of two
+constexpr std::uint64_t each_prints = 12'000'000;  // many times the credit that an agent has
 
 JobSpec two_hosts() {
   JobSpec job;

@@ -1,0 +1,53 @@
+"""A host behind a slow link: what its ranks printed takes longer to come than a stuck process is waited for, and the news
+of their ends come behind it."""
+import os
+import signal
+
+from harness import main
+from lab_harness import SshTest
+
+LINES = 150_000  # 939 KB, a quarter of a minute on this link; they fit in what may be under way
+RATE = "500kbit"
+PRINTED = "".join(f"{number}\n" for number in range(1, LINES + 1))
+GIVEN_UP = ("survived SIGKILL", "giving", "was lost", "could not be written", "was not read", "did not end", "needed SIGKILL")
+
+
+class SlowLink(SshTest):
+    NODES = 2
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.lab.slow, "node1")
+        self.lab.slow("node1", rate=RATE)
+
+    def await_printed(self, job):
+        """The rank behind the link has written all, most of which is still on its way."""
+        job.wait_until(lambda: job.ended or os.path.exists(self.folder + "/printed"), "the rank has printed")
+        self.assertFalse(job.ended, job.result_so_far())
+        self.assertLess(len(job.buffers["out"]), len(PRINTED) // 2)
+
+    def test_a_job_that_is_ended_shows_all_and_gives_no_host_up(self):
+        job = self.start("--grace", 1, "-H", "node1", "sh", "-c", f"seq {LINES}; : > printed; exec sleep 1000")
+        self.await_printed(job)
+        job.signal(signal.SIGTERM)
+        done = self.assertEnds(job.wait(), 143)
+        self.assertEqual(done.out, PRINTED)
+        self.assertSays(done, r"^trainrun: node1: its reports arrive \d+\.\d s late: ", "ended by SIGTERM", "1 rank ended by SIGTERM")
+        self.assertQuietOn(done, *GIVEN_UP)
+
+    def test_an_elastic_job_keeps_the_host(self):
+        # Rank 0 is behind the link; rank 1 fails once rank 0 has printed.
+        script = (f"[ -e failed ] && {{ echo again $RANK; exit; }}; if [ $RANK = 0 ]; then seq {LINES}; : > printed; exec sleep 1000; fi; "
+                  "while [ ! -e printed ]; do sleep 0.1; done; : > failed; exit 3")
+        job = self.start("--grace", 1, "-np", 2, "--min-np", 1, "--on-failure", "restart-world", "--tag", "none",
+                         "-H", "node1:1,node2:1", "sh", "-c", script)
+        self.await_printed(job)
+        done = self.assertEnds(job.wait(), 0)
+        self.assertTrue(done.out.startswith(PRINTED), done.out[-200:])
+        self.assertEqual(sorted(done.out[len(PRINTED):].splitlines()), ["again 0", "again 1"])
+        self.assertSays(done, r"^trainrun: node1: its reports arrive ", "generation 2: 2 ranks on 2 hosts")
+        self.assertQuietOn(done, *GIVEN_UP)
+
+
+if __name__ == "__main__":
+    main()
