@@ -11,6 +11,9 @@ namespace trainrun::cli {
 
 namespace {
 
+// Of NAME=VALUE: Linux starts no program with a longer one (MAX_ARG_STRLEN, for pages of 4 KiB).
+constexpr std::size_t longest = 128 * 1024 - 1;
+
 std::string_view unquoted(std::string_view value) {
   if (value.size() >= 2 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front()) {
     return value.substr(1, value.size() - 2);
@@ -38,8 +41,14 @@ Result<std::vector<EnvVar>> read_env_file(std::string_view content, std::string_
       return fail(Code::config, fmt::format("{}:{}: the line is not NAME=VALUE", path, number),
                   "a name has letters, digits and _, with no spaces around the =");
     }
-    found.insert_or_assign(std::string(line.substr(0, equals)),
-                           std::string(unquoted(line.substr(equals + 1))));
+    const auto name = line.substr(0, equals), value = unquoted(line.substr(equals + 1));
+    if (const auto size = name.size() + 1 + value.size(); size > longest)
+      return fail(Code::config,
+                  fmt::format("{}:{}: {} has {} bytes with its name, and no program can be started with more "
+                              "than {}",
+                              path, number, name, size, longest),
+                  "put the value into a file, and the file's name into the variable");
+    found.insert_or_assign(std::string(name), std::string(value));
   }
   return std::vector<EnvVar>(found.begin(), found.end());
 }

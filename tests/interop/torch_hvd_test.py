@@ -25,7 +25,8 @@ class TorchHvd(TorchJobs):
         return super().environment({"TORCHINDUCTOR_CACHE_DIR": self.folder + "/inductor", **(extra or {})})
 
     def test_operations(self):
-        for verb in ("allreduces", "grouped", "moves", "sets", "gradients", "sync_batch_norm", "objects", "parameters", "refusals"):
+        for verb in ("allreduces", "grouped", "moves", "sets", "gradients", "sync_batch_norm", "objects", "parameters", "refusals",
+                     "default_device"):
             with self.subTest(verb=verb):
                 self.all_right(3 if verb != "parameters" else 2, "horovod_api.py", verb)
 

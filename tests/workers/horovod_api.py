@@ -346,6 +346,21 @@ def sampler():
     assert one.processed_indices == set()
 
 
+def default_device():
+    """What the library makes for itself is where it must be, whatever device the program has chosen for what it makes."""
+    torch.set_default_device("meta")
+    rank, size = hvd.rank(), hvd.size()
+    cpu = torch.device("cpu")
+    assert hvd.allgather_object({"rank": rank}) == [{"rank": other} for other in range(size)]
+    assert hvd.broadcast_object("x" * 1000 if rank == 0 else None) == "x" * 1000
+    gathered = hvd.allgather(torch.full((rank + 1, 2), float(rank), device=cpu))
+    equal(gathered, torch.cat([torch.full((other + 1, 2), float(other), device=cpu) for other in range(size)]), "allgather")
+    got, splits = hvd.alltoall(torch.arange(size, device=cpu), [1] * size)
+    equal(got, torch.full((size,), rank, device=cpu), "alltoall")
+    assert splits.tolist() == [1] * size
+    assert hvd.join() in range(size)
+
+
 def mismatch():
     """Ranks that call different things all hear of it, and of nothing else at the end."""
     refused(trainrun.Mismatch, "called allreduce", lambda: hvd.allreduce(torch.ones(2 + hvd.rank())))

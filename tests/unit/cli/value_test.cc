@@ -199,4 +199,8 @@ TEST_CASE("an env file has NAME=VALUE lines and errors name the line") {
     CHECK(read_env_file(line, "e").error().message.find("sekret") == std::string::npos);
   CHECK_FALSE(read_env_file(std::string("A=\0", 3), "e").has_value());
   CHECK_FALSE(read_env_file("1A=2", "e").has_value());
+  const std::string longest(131069, 'x');  // with A=
+  CHECK(read_env_file("A='" + longest + "'", "e").has_value());
+  CHECK(read_env_file("B=\nA=x" + longest, "e").error().message ==
+        "e:2: A has 131072 bytes with its name, and no program can be started with more than 131071");
 }
