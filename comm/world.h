@@ -95,10 +95,11 @@ class World {
   Failure errand_failure(const std::string& operation, Failure failure) const;
   // Of ranks of which this is one. `name`: the same on all of them, and of no other group. `opening`: what
   // this is called if it fails.
-  Outcome<Group*> open_group(std::vector<std::uint32_t> ranks, const std::string& name,
-                             const std::string& opening);
+  Outcome<Group*> open_group(rendezvous::Client& client, std::vector<std::uint32_t> ranks,
+                             const std::string& name, const std::string& opening);
   // Until all of them make the group of this name.
-  Outcome<void> meet_members(const std::vector<std::uint32_t>& ranks, const std::string& name);
+  Outcome<void> meet_members(rendezvous::Client& client, const std::vector<std::uint32_t>& ranks,
+                             const std::string& name);
   // After all of `ranks` have come to `meeting`, so that each of them hears of it in words of its own.
   void end_in_mismatch(const Failure& failure, const std::string& meeting,
                        const std::vector<std::uint32_t>& ranks, Duration within);

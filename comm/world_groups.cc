@@ -93,9 +93,12 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
         },
         Group::Links{ranks, {}, {}, {}}));
   const auto name = next_name(ranks);
-  if (auto met = meet_members(ranks, name); !met) return tl::unexpected(met.error());
+  auto client = connect(op_timeout_);
+  if (!client) return tl::unexpected(client.error());
+  const Errands::Running running(watcher_->errands(), *client);
+  if (auto met = meet_members(*client, ranks, name); !met) return tl::unexpected(met.error());
   const auto making = "making " + words_in(announced(ranks));
-  auto opened = open_group(std::move(ranks), name, making);
+  auto opened = open_group(*client, std::move(ranks), name, making);
   if (!opened) return opened;
   const std::lock_guard lock(names_mutex_);
   group_names_[*opened] = name;
@@ -104,33 +107,31 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
 
 // Two that wait for each other in groups of different ranks would do so until their time has passed, and then
 // each would take the other for late.
-Outcome<void> World::meet_members(const std::vector<std::uint32_t>& ranks, const std::string& name) {
+Outcome<void> World::meet_members(rendezvous::Client& client, const std::vector<std::uint32_t>& ranks,
+                                  const std::string& name) {
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   const auto own = announced(ranks), making = "making " + words_in(own);
   const auto came = [&](std::uint32_t rank) {
     return fmt::format("comm/group/{}/came/{}", name, std::ranges::find(ranks, rank) - ranks.begin());
   };
-  auto client = connect(op_timeout_);
-  if (!client) return tl::unexpected(client.error());
-  const Errands::Running running(watcher_->errands(), *client);
-  if (auto put = client->put(came(rank_), {}); !put)
+  if (auto put = client.put(came(rank_), {}); !put)
     return tl::unexpected(errand_failure(making, failure_of(put.error())));
   for (bool waited = false;; waited = true) {
     const auto met =
-        client->gather(fmt::format("comm/group/{}/came/", name), static_cast<std::uint32_t>(ranks.size()),
-                       std::min(left_until(deadline), look_after));
+        client.gather(fmt::format("comm/group/{}/came/", name), static_cast<std::uint32_t>(ranks.size()),
+                      std::min(left_until(deadline), look_after));
     if (met) {
-      if (waited) static_cast<void>(client->put(making_key(rank_), {}));
+      if (waited) static_cast<void>(client.put(making_key(rank_), {}));
       return {};
     }
     const auto failure = failure_of(met.error());
     if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(making, failure));
     if (std::chrono::steady_clock::now() >= deadline)
       return tl::unexpected(explain(making, true, failure.message, ranks, name));
-    static_cast<void>(client->put(making_key(rank_), own));
+    static_cast<void>(client.put(making_key(rank_), own));
     for (const auto other : ranks)
-      if (other != rank_ && !client->get(came(other)))
-        if (const auto others = client->get(making_key(other)); others && has_rank(*others, rank_))
+      if (other != rank_ && !client.get(came(other)))
+        if (const auto others = client.get(making_key(other)); others && has_rank(*others, rank_))
           return tl::unexpected(crossed(own, other, *others));
   }
 }
@@ -148,20 +149,17 @@ Failure World::crossed(const std::string& own, std::uint32_t other, const std::s
   return failure;
 }
 
-Outcome<Group*> World::open_group(std::vector<std::uint32_t> ranks, const std::string& name,
-                                  const std::string& opening) {
+Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::uint32_t> ranks,
+                                  const std::string& name, const std::string& opening) {
   const auto broke = [&](const std::string& operation, bool timed_out, const std::string& text) {
     return explain(operation, timed_out, text, ranks, name);
   };
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
-  auto client = connect(op_timeout_);
-  if (!client) return tl::unexpected(client.error());
-  const Errands::Running running(watcher_->errands(), *client);
   std::vector<rendezvous::Member> members;
   for (const auto rank : ranks) members.push_back(world_.members[rank]);
   const auto own = static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
   auto draft = make_backend(
-      {*client, members, own, fmt::format("comm/group/{}/", name), address_,
+      {client, members, own, fmt::format("comm/group/{}/", name), address_,
        environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
        environment_.key_file, deadline});
   const auto why = [&](const Failure& failure) {
@@ -190,7 +188,10 @@ Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const 
     return ranks.empty() ? static_cast<std::uint32_t>(member) : ranks[static_cast<std::size_t>(member)];
   };
   const auto [gives, gets] = std::pair(in_world(from), in_world(to));
-  return open_group({std::min(gives, gets), std::max(gives, gets)},
+  auto client = connect(op_timeout_);
+  if (!client) return tl::unexpected(client.error());
+  const Errands::Running running(watcher_->errands(), *client);
+  return open_group(*client, {std::min(gives, gets), std::max(gives, gets)},
                     fmt::format("{}/{}-{}", name, gives, gets),
                     gives == rank_ ? fmt::format("the first send to rank {}", gets)
                                    : fmt::format("the first receive from rank {}", gives));
