@@ -13,7 +13,7 @@ from horovod_objects import objects, refused  # beside this file
 from trainrun.torch.horovod import _place
 
 torch.set_num_threads(1)
-DEVICE = os.environ.get("TRAINRUN_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
+DEVICE = os.environ.get("COMM_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)  # for what is made here; the library's own tensors are where they must be
 FLOATS = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6, torch.float64: 1e-12}

@@ -11,7 +11,7 @@ from torch import nn
 from trainrun.torch.horovod import _place
 
 torch.set_num_threads(1)
-DEVICE = os.environ.get("TRAINRUN_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
+DEVICE = os.environ.get("COMM_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)
 STEPS, ROWS = 4, 6

@@ -35,23 +35,20 @@ Moved Communicator::opened() {
 
 Moved Communicator::enqueue(Job job, Stream stream, Deadline deadline) {
   Core::Request wish;
-  wish.job = std::move(job);
+  wish.jobs.push_back(std::move(job));
   wish.stream = stream;
   return core_->submit(std::move(wish), deadline);
 }
 
 Moved Communicator::enqueue(const std::shared_ptr<const FusedList>& list, Deadline deadline) {
   const auto core = core_.get();
-  const auto steps = core->fusion.steps(*list);
-  for (std::uint64_t number = 0; number < steps; ++number) {
-    const auto moved = enqueue(
-        [core, list, number](const Functions& call, Handle handle) {
-          return core->fusion.step(*list, number, call, handle);
-        },
-        list->stream, deadline);
-    if (!moved) return moved;
-  }
-  return {};
+  Core::Request wish;
+  wish.stream = list->stream;
+  for (std::uint64_t number = 0; number < core->fusion.steps(*list); ++number)
+    wish.jobs.emplace_back([core, list, number](const Functions& call, Handle handle) {
+      return core->fusion.step(*list, number, call, handle);
+    });
+  return core_->submit(std::move(wish), deadline);
 }
 
 std::string Communicator::why_no_kernels() const {
@@ -62,10 +59,10 @@ std::string Communicator::why_no_kernels() const {
 Moved Communicator::meet(Stream stream, Deadline deadline) {
   const auto core = core_.get();
   Core::Request wish;
-  wish.job = [core, stream](const Functions& call, Handle handle) {
+  wish.jobs.emplace_back([core, stream](const Functions& call, Handle handle) {
     auto* const cell = reinterpret_cast<void*>(core->scratch);
     return call.all_reduce(cell, cell, 1, Type::u8, Reduce::max, handle, stream);
-  };
+  });
   wish.stream = stream;
   wish.await = true;
   return core_->submit(std::move(wish), deadline);
@@ -76,7 +73,7 @@ Moved Communicator::wait(void* event, Deadline deadline) {
   // before the event can happen.
   if (core_->cuda.event_query(event) == Cuda::success && !problem()) return {};
   Core::Request wish;
-  wish.job = [](const Functions&, Handle) { return Answer::success; };
+  wish.jobs.emplace_back([](const Functions&, Handle) { return Answer::success; });
   wish.await = true;
   wish.until = event;
   return core_->submit(std::move(wish), deadline);

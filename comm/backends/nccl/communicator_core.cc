@@ -101,7 +101,7 @@ Answer Communicator::Core::ask(Do what, Answer& heard) {
       return heard;
     }
     case Do::serve:
-      return heard = request->job(call, handle);
+      return heard = request->jobs[request->at](call, handle);
     case Do::finalize:
       return heard = call.finalize(handle);
     case Do::destroy:
@@ -182,6 +182,11 @@ void Communicator::Core::turn(std::unique_lock<std::mutex>& lock) {
     }
     if (what == Do::serve) {
       if (machine.state() != Machine::State::open) return;
+      if (request->taken && request->at + 1 < request->jobs.size()) {
+        ++request->at;
+        request->taken = false;
+        return;
+      }
       if (request->taken) {
         if (!request->await) {
           const auto stream = request->stream;

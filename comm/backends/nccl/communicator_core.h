@@ -20,7 +20,8 @@ constexpr Duration longest_pause = milliseconds(1);
 struct Communicator::Core {
   // Of the one caller that there is at a time.
   struct Request {
-    Job job;
+    std::vector<Job> jobs;  // one after another, each once NCCL has taken in the one before
+    std::size_t at = 0;     // the one that is next, or under way
     Stream stream = nullptr;
     bool await = false;     // until all on the stream is done
     void* until = nullptr;  // or this event has happened

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 import trainrun
 import trainrun.torch
 
-DEVICE = os.environ.get("TRAINRUN_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
+DEVICE = os.environ.get("COMM_TEST_DEVICE", "cpu")  # tests/gpu/run: "cuda"
 if DEVICE != "cpu":
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 dist.init_process_group("trainrun")
