@@ -80,18 +80,24 @@ trc_status trc_nccl_group_create(trc_world* world, const int* ranks, size_t coun
   });
 }
 
-trc_status trc_nccl_pair_create(trc_world* world, int giver, int taker, int device, void* stream,
-                                trc_group** group) {
+trc_status trc_nccl_beside(trc_world* world, trc_group* of, int giver, int taker, int device, void* stream,
+                           trc_group** group) {
   if (world == nullptr || group == nullptr)
-    return invalid("trc_nccl_pair_create needs a world and a place for the group");
+    return invalid("trc_nccl_beside needs a world and a place for the group");
   *group = nullptr;
   return guarded(world->group, [&]() -> Outcome<void> {
-    const int both[] = {giver, taker};
-    auto members = ranks_of(world, both, 2);
-    if (!members) return tl::unexpected(members.error());
-    return hand_out(world->world->make_device_group(std::move(*members), device, stream,
-                                                    fmt::format("from {} to {}", giver, taker)),
-                    world, group);
+    const auto& host = *(of == nullptr ? world->group : *of).group;
+    auto ranks = host.world_ranks();
+    if (ranks.empty()) ranks = *ranks_of(world, nullptr, 0);
+    auto purpose = fmt::format("beside {}", host.name());
+    if (giver != taker) {
+      const auto size = static_cast<int>(ranks.size());
+      if (giver < 0 || taker < 0 || giver >= size || taker >= size)
+        return fail(TRC_INVALID, fmt::format("there are no ranks {} and {} among {}", giver, taker, size));
+      purpose += fmt::format(" from {} to {}", giver, taker);
+      ranks = {ranks[static_cast<std::size_t>(giver)], ranks[static_cast<std::size_t>(taker)]};
+    }
+    return hand_out(world->world->make_device_group(std::move(ranks), device, stream, purpose), world, group);
   });
 }
 

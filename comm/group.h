@@ -94,6 +94,8 @@ class Group {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::vector<std::uint32_t>& world_ranks() const { return links_.world_ranks; }
 
+  // The same on all its members, and of no other group; empty: that of all ranks.
+  [[nodiscard]] const std::string& name() const { return links_.name; }
   // Groups of two that this one has made, which end with it.
   [[nodiscard]] std::vector<const Group*> pairs();
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.

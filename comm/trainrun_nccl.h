@@ -50,11 +50,13 @@ TRC_API trc_status trc_nccl_ids(trc_world* world, const int* ranks, size_t count
  * integers, factors of f64, and where trc_nccl_allreduce_list cannot be, all factors. */
 TRC_API trc_status trc_nccl_group_create(trc_world* world, const int* ranks, size_t count, int device,
                                          void* stream, trc_group** group);
-/* The same of two ranks of the world, for what the first gives to the second. They find each other by these
- * two numbers, also while they make other groups: so all ranks may make such groups at the same time, from
- * several threads, where groups of trc_nccl_group_create are made in one order by all. */
-TRC_API trc_status trc_nccl_pair_create(trc_world* world, int giver, int taker, int device, void* stream,
-                                        trc_group** group);
+/* The same beside a group of the host (`of`; null: that of all ranks), for its ranks, or, where giver and
+ * taker differ, for two of them by their numbers in it, for what the first gives to the second. They find
+ * each other by that group and these numbers: so members may make such groups at different times, beside
+ * other groups, and on several threads. Those of equal numbers beside one group, as for several devices of a
+ * process, are made in one order by all. */
+TRC_API trc_status trc_nccl_beside(trc_world* world, trc_group* of, int giver, int taker, int device,
+                                   void* stream, trc_group** group);
 /* What follows is enqueued there. TRC_INVALID for a group that is on no device. */
 TRC_API trc_status trc_nccl_use_stream(trc_group* group, void* stream);
 

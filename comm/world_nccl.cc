@@ -152,9 +152,13 @@ Outcome<Group*> World::make_device_group(std::vector<std::uint32_t> ranks, int d
   if (!ids) return tl::unexpected(ids.error());
   auto made = std::make_unique<nccl::NcclBackend>(
       **library, **cuda,
-      nccl::Communicator::Place{static_cast<int>(place_of(ranks, rank_)), static_cast<int>(ranks.size()),
-                                device, std::move(*ids), deadline, environment_.nccl_abort_timeout,
-                                op_timeout_, environment_.fusion_bytes},
+      nccl::Communicator::Place{
+          static_cast<int>(place_of(ranks, rank_)), static_cast<int>(ranks.size()), device, std::move(*ids),
+          deadline, environment_.nccl_abort_timeout, op_timeout_,
+          watcher_ ? [this, ranks,
+                      name] { static_cast<void>(explain("the device's work", true, {}, ranks, name)); }
+                   : std::function<void()>(),
+          environment_.fusion_bytes},
       stream, watcher_ ? Duration(std::chrono::hours(24 * 365)) : op_timeout_);
   auto& nccl = *made;
   const auto why = [this, ranks, name, &nccl](const std::string& operation, bool timed_out,

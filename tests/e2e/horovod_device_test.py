@@ -22,7 +22,7 @@ class HorovodOnDevices(TorchJobs):
 
     def right(self, ranks, program, verbs):
         done = self.assertEnds(self.on_device(ranks, program, verbs), 0)
-        self.assertEqual(sorted(re.findall(rf"rank (\d): {re.escape(verbs)} is right", done.out)), [str(rank) for rank in range(ranks)], done)
+        self.assertEqual(sorted(re.findall(rf"rank (\d): {re.escape(verbs)} (?:is|are) right", done.out)), [str(rank) for rank in range(ranks)], done)
 
     def test_operations(self):
         self.right(2, "horovod_api.py", "allreduces+grouped+moves+order")
@@ -30,6 +30,12 @@ class HorovodOnDevices(TorchJobs):
 
     def test_trainings(self):
         self.right(3, "horovod_optimizer.py", "training+own_compressor+passes+clipping+state+in_a_set")
+
+    def test_first_uses_in_different_orders(self):
+        self.right(3, "horovod_device.py", "orders")
+
+    def test_types_that_nccl_has_not(self):
+        self.right(2, "horovod_device.py", "types")
 
     def test_a_join_is_refused(self):
         done = self.on_device(2, "horovod_device.py", "join")

@@ -64,11 +64,14 @@ class FakeCuda:
     def hold(self, device, event):
         event.wait()
 
-    def future(self, device, stream, value):
-        Event(stream).wait()
-        future = torch.futures.Future()
-        future.set_result(value)
-        return future
+    def new_future(self, device):
+        return torch.futures.Future()
+
+    def use(self, device):
+        """There is one."""
+
+    def must_not_capture(self):
+        """Nothing can be."""
 
 
 class Done:
@@ -94,12 +97,12 @@ class HostGroup:
         """It is done."""
 
     def free(self):
-        self._members.free()
+        """The group is the program's."""
 
 
-def pair(world, giver, taker, **_):
-    """The group of all has one for each way itself, and other numbers for the two."""
-    return HostGroup(world, sorted((giver, taker)))
+def beside(of, giver=0, taker=0, **_):
+    """The group itself, which has one for each way, and other numbers for the two."""
+    return HostGroup(of, sorted((giver, taker)) if giver != taker else None)
 
 
 sent = []
@@ -119,8 +122,7 @@ if __name__ == "__main__":
     _device.cuda = FakeCuda()
     if FAKE is None:
         Event = lambda _: Done()
-        _device.nccl.group = lambda world, ranks, **_: HostGroup(world.group(ranks))
-        _device.nccl.pair = pair
+        _device.nccl.beside = beside
         _device.Lane.run = run
     sys.argv.pop(0)
     sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))

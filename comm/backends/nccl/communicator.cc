@@ -108,6 +108,10 @@ GivenUp& given_up() {
 Communicator::~Communicator() {
   bool gone = false;
   {
+    const std::lock_guard in_time(core_->telling);
+    core_->tell_overdue = nullptr;
+  }
+  {
     std::unique_lock lock(core_->mutex);
     core_->machine.leave(now());
     core_->changed.notify_all();

@@ -27,6 +27,9 @@ class Communicator {
     Instant open_until{};
     Duration abort_within{};
     Duration op_within = Duration::max();  // for what was enqueued to be done, also where nobody waits for it
+    // Tells who can end it; called once. Without it the communicator fails by itself, which lets the device
+    // go on with what is half done.
+    std::function<void()> tell_overdue{};
     std::size_t fusion_bytes = std::size_t{64} << 20;
   };
   // NCCL's answer to what was enqueued.

@@ -161,9 +161,15 @@ void Communicator::Core::watch_stream(std::unique_lock<std::mutex>& lock) {
 
 void Communicator::Core::look_for_overdue(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
-  const auto late = overdue.look(now());
+  const auto late = !told_overdue && overdue.look(now());
+  bool told = false;
+  if (late) {
+    const std::lock_guard in_time(telling);
+    told = told_overdue = tell_overdue != nullptr;
+    if (told) tell_overdue();
+  }
   lock.lock();
-  if (late) machine.failed({Problem::Kind::late, "the device has not done it in its time"}, now());
+  if (late && !told) machine.failed({Problem::Kind::late, "the device has not done it in its time"}, now());
 }
 
 void Communicator::Core::turn(std::unique_lock<std::mutex>& lock) {
@@ -190,12 +196,10 @@ void Communicator::Core::turn(std::unique_lock<std::mutex>& lock) {
       if (request->taken) {
         if (!request->await) {
           const auto stream = request->stream;
-          request->done = true;
-          changed.notify_all();
           lock.unlock();
-          overdue.enqueued(stream, now());
+          overdue.enqueued(stream, now());  // before the caller may let go of it
           lock.lock();
-          return;
+          if (request) request->done = true;
         } else {
           pause = shortest_pause;
           while (machine.state() == Machine::State::open && !request->done) watch_stream(lock);
@@ -224,6 +228,9 @@ void Communicator::Core::turn(std::unique_lock<std::mutex>& lock) {
 }
 
 void Communicator::Core::run() {
+  // Of a program that captures a graph meanwhile: queries of another thread would break that.
+  int relaxed = 2;
+  if (cuda.exchange_capture_mode != nullptr) cuda.exchange_capture_mode(&relaxed);
   take_device();
   std::unique_lock lock(mutex);
   while (machine.next(handle != nullptr) != Do::end) turn(lock);

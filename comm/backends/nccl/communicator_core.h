@@ -34,7 +34,8 @@ struct Communicator::Core {
         place(std::move(where)),
         fusion(driver, place.fusion_bytes),
         machine(place.open_until, place.abort_within),
-        overdue(driver, place.op_within) {}
+        overdue(driver, place.op_within),
+        tell_overdue(place.tell_overdue) {}
 
   const Functions call;
   const CudaDriver& cuda;
@@ -54,7 +55,11 @@ struct Communicator::Core {
   bool retained = false;
   bool unwatched = false;  // something may run that nobody waits for
   Overdue overdue;
+  bool told_overdue = false;
   Duration pause{};
+
+  std::mutex telling;  // while tell_overdue runs, or is taken away
+  std::function<void()> tell_overdue;
 
   void run();
   void turn(std::unique_lock<std::mutex>& lock);

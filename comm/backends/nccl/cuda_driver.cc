@@ -48,6 +48,8 @@ std::string load(CudaDriver& cuda) {
   take("cuModuleGetFunction", cuda.module_function);
   take("cuLaunchKernel", cuda.launch);
   if (!missing.empty()) return missing;
+  cuda.exchange_capture_mode = reinterpret_cast<decltype(cuda.exchange_capture_mode)>(
+      ::dlsym(handle, "cuThreadExchangeStreamCaptureMode"));
   if (const auto begun = init(0); begun != Cuda::success)
     return fmt::format("the CUDA driver ({}) does not start: {}", file, cuda.name(begun));
   get_version(&cuda.version);

@@ -36,6 +36,9 @@ struct CudaDriver {
   Cuda (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                  void* stream, void** parameters, void** extra);
 
+  // CUstreamCaptureMode of this thread. Null in drivers before 10.1.
+  Cuda (*exchange_capture_mode)(int*) = nullptr;
+
   int version = 0;   // 13000
   std::string path;  // of the library
 

@@ -174,7 +174,7 @@ declare([
         ("trc_nccl_id_count", c_size_t, [c_size_t]),
         ("trc_nccl_ids", c_int, [c_void_p, POINTER(c_int), c_size_t, c_void_p, c_size_t]),
         ("trc_nccl_group_create", c_int, [c_void_p, POINTER(c_int), c_size_t, c_int, c_void_p, POINTER(c_void_p)]),
-        ("trc_nccl_pair_create", c_int, [c_void_p, c_int, c_int, c_int, c_void_p, POINTER(c_void_p)]),
+        ("trc_nccl_beside", c_int, [c_void_p, c_void_p, c_int, c_int, c_int, c_void_p, POINTER(c_void_p)]),
         ("trc_nccl_use_stream", c_int, [c_void_p, c_void_p]),
         ("trc_nccl_wait", c_int, [c_void_p, c_void_p]),
         ("trc_nccl_allreduce_list", c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_double, c_double]),

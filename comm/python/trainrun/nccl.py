@@ -67,12 +67,13 @@ def group(world, ranks=None, *, device, stream=None):
     return DeviceGroup(handle, world) if handle else None
 
 
-def pair(world, giver, taker, *, device, stream=None):
-    """A DeviceGroup of two ranks, for what the first gives to the second; made beside other groups, also on another thread."""
+def beside(of, giver=0, taker=0, *, device, stream=None):
+    """A DeviceGroup of the ranks of `of`, a World or Group, or of two of them for what the first gives to the second; None on a
+    rank that is neither. Its members may make it at different times, and on other threads (trc_nccl_beside)."""
     _prepare()
-    handle = ctypes.c_void_p()
-    check(lib.trc_nccl_pair_create(world._alive(), giver, taker, device, _stream(stream), ctypes.byref(handle)))
-    return DeviceGroup(handle, world)
+    handle, world = ctypes.c_void_p(), of._world or of
+    check(lib.trc_nccl_beside(world._alive(), of._group, giver, taker, device, _stream(stream), ctypes.byref(handle)))
+    return DeviceGroup(handle, world) if handle else None
 
 
 def _stream(stream):

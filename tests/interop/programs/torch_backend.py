@@ -112,7 +112,7 @@ def table():
                         close = dict(rtol=0.02, atol=0.02) if dtype in (torch.float16, torch.bfloat16) else dict(rtol=1e-6, atol=1e-6)
                         torch.testing.assert_close(one.cpu(), other, msg=lambda text: f"{name} of {dtype}: {text}", **close)
                     good += 1
-    for more in (single, objects, halves, splits, watched, nested) if DEVICE == "cpu" else ():
+    for more in (single, objects, halves, splits, watched, nested, polled) if DEVICE == "cpu" else ():
         more()
     print(f"rank {RANK} of {SIZE}: {good} as gloo; did not run: {sorted(OURS - ran)}", flush=True)
 
@@ -287,6 +287,17 @@ def watched():
     except trainrun.Timeout as error:
         assert 1 in error.missing and f" of {SIZE} ranks have not come within 0.2 s: " in str(error), (error, error.missing)
     dist.send(torch.ones(1), 1)
+
+
+def polled():
+    """Who asks whether something has come is told so at once."""
+    got, other = torch.zeros(3), 1 - RANK
+    if RANK < 2:
+        work = dist.irecv(got, other)
+        work.is_completed()
+        dist.isend(torch.full((3,), float(RANK)), other).wait()
+        work.wait()
+        assert got.tolist() == [float(other)] * 3 and work.is_completed(), got
 
 
 def model(device=DEVICE):

@@ -81,7 +81,7 @@ TEST_CASE("news are not waited for without end") {
     bench.pass_late(Deadline::kill, bench.asked);
   }
   CHECK(bench.now >= due + LateNews::longest);
-  CHECK(bench.told("and were waited for 5m00s: giving it up") == 1);
+  CHECK(bench.told("late, after 5m00s: giving it up") == 1);
   CHECK(bench.told("survived SIGKILL") == 0);
 }
 

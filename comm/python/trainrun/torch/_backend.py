@@ -27,7 +27,7 @@ class TrainrunBackend(Backend):
         self._own, self._all = ranks.index(world.rank), len(ranks)
         super().__init__(self._own, self._all)
         self._world, self._group_of_ranks, self._ranks, self._store, self._timeout = world, group, ranks, store, timeout
-        self._devices = _device.Devices(world, ranks)
+        self._devices = _device.devices_of(group)
         self._barriers = 0
         self._operations = 0  # of all ranks, begun here
 
@@ -63,15 +63,15 @@ class TrainrunBackend(Backend):
         asynchronous = getattr(opts, "asyncOp", True)
         if plan.device is not None:
             with remembering():
-                enqueued = _device.Enqueued(self._devices.lane(plan.device), plan)
-            if not asynchronous:
-                enqueued.hold()
-            return PendingOnDevice(enqueued, result)
+                started = self._devices.start(plan)
+                if not asynchronous:
+                    started.hold()
+            return PendingOnDevice(started, plan.device, result)
         return Pending(self._group_of_ranks._group, plan, result, asynchronous)
 
     def eager_connect_single_device(self, device):
         """Of init_process_group(device_id=...): all ranks call it, and the first operation need not wait for NCCL."""
-        self._devices.lane(device)
+        self._devices.open(device)
 
     # Torch's default says nothing of the operation: so it is a sum.
     def allreduce(self, tensors, opts=None):
@@ -214,7 +214,8 @@ class TrainrunBackend(Backend):
         return self._go(plan, list(outputs), opts)
 
     def barrier(self, opts=None):
-        self._devices.settle()
+        with remembering():
+            self._devices.settle()
         plan = self._plan()
         plan.calls.append(_work.call(_work.BARRIER))
         return self._go(plan, [], opts)
@@ -252,7 +253,7 @@ class TrainrunBackend(Backend):
         for call in plan.calls:
             call.root = int(self._own < other)  # the number of the other one among the two
         giver, taker = (self._own, other) if kind == _work.SEND else (other, self._own)
-        return PendingOnDevice(self._devices.hand_over(plan, giver, taker), list(tensors))
+        return PendingOnDevice(self._devices.hand_over(plan, giver, taker), plan.device, list(tensors))
 
     def recv_anysource(self, _tensors, _tag=0):
         raise unsupported("recv from any rank is not in the backend trainrun: name the source")
@@ -262,3 +263,4 @@ class TrainrunBackend(Backend):
 
     def shutdown(self):
         """Its groups end with the world, at the end of the process: no rank waits for another here."""
+        self._devices.end()

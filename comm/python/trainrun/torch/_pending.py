@@ -89,22 +89,22 @@ class Pending(Work):
 class PendingOnDevice(Work):
     """As torch's own of NCCL: who waits has its stream wait, and goes on. An error of the operation is raised by the next one."""
 
-    def __init__(self, enqueued, result):
+    def __init__(self, started, device, result):
         super().__init__()
-        self._result, self._future, self._enqueued = result, None, enqueued
+        self._started, self._device, self._result, self._future = started, device, result, None
 
     def wait(self, _timeout=None):
         with remembering():
-            self._enqueued.hold()
+            self._started.hold()
         return True
 
     synchronize = wait
 
     def is_completed(self):
-        return self._enqueued.ended()
+        return self._started.ended()
 
     def exception(self):
-        return self._enqueued.error()
+        return self._started.error()
 
     def is_success(self):
         return self.is_completed() and self.exception() is None
@@ -115,9 +115,17 @@ class PendingOnDevice(Work):
     def get_future(self):
         if getattr(_asked, "answers", None) is not None:
             _asked.answers.append(self)
+            return torch.futures.Future()  # nobody waits for it
         if self._future is None:
-            lane = self._enqueued.lane
-            self._future = _device.cuda.future(lane.device, lane.stream, self._result)
+            self._future = _device.cuda.new_future(self._device)
+
+            def settle(lane, error):
+                if error is None:
+                    _device.cuda.enqueue(lane.stream, lambda: self._future.set_result(self._result))
+                else:
+                    _remember(error)
+                    self._future.set_exception(error)
+            self._started.then(settle)
         return self._future
 
 

@@ -72,6 +72,10 @@ class Plan:
         self._after.append(hand_out)
         return flat
 
+    def has_more(self):
+        """To be done by finish()."""
+        return bool(self._made or self._after)
+
     def finish(self):
         for step in (*self._made, *self._after):
             step()
@@ -85,9 +89,11 @@ class Plan:
         if self.device is not None and give.dtype == torch.bool and op in _OF_BITS:
             dtype, op = _DTYPES[torch.uint8], _OF_BITS[op]
         if self.device is not None and op == _OPS["AVG"] and not (give.is_floating_point() or give.is_complex()):
-            op = _OPS["SUM"]  # NCCL has no means of integers
+            # NCCL has no means of integers, and a sum may not fit into their type.
+            to, give, op, dtype = get, self.given(give.to(torch.int64)), _OPS["SUM"], _DTYPES[torch.int64]
             if get is not None:
-                self.then(lambda: get.copy_(torch.div(get, self.size, rounding_mode="trunc")))
+                get = self.given(torch.empty_like(to, dtype=torch.int64))
+                self.then(lambda: to.copy_(torch.div(get, self.size, rounding_mode="trunc")))
         if give.dtype in _PARTS and op in (_OPS["SUM"], _OPS["AVG"]):
             dtype, count = _DTYPES[_PARTS[give.dtype]], 2 * count
         if dtype is None:

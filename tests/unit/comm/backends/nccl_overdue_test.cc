@@ -8,21 +8,27 @@ using namespace trainrun::comm::nccl;
 
 namespace {
 
-int recorded = 0;
-bool happened = false;
+struct Event {
+  bool happened = false;
+};
+Event events[2];
+int made = 0, recorded = 0;
 
 CudaDriver driver() {
   CudaDriver cuda{};
+  made = recorded = 0;
   cuda.event_create = [](void** event, unsigned) {
-    *event = &recorded;
+    *event = &events[made++];
     return Cuda::success;
   };
-  cuda.event_record = [](void*, void*) {
+  cuda.event_record = [](void* event, void*) {
     ++recorded;
-    happened = false;
+    static_cast<Event*>(event)->happened = false;
     return Cuda::success;
   };
-  cuda.event_query = [](void*) { return happened ? Cuda::success : Cuda::not_ready; };
+  cuda.event_query = [](void* event) {
+    return static_cast<Event*>(event)->happened ? Cuda::success : Cuda::not_ready;
+  };
   cuda.event_destroy = [](void*) { return Cuda::success; };
   return cuda;
 }
@@ -32,23 +38,26 @@ Instant at(int ms) { return Instant() + milliseconds(ms); }
 }  // namespace
 
 TEST_CASE("nccl_overdue: what is enqueued behind the first has its own time, from the first one's end on") {
-  recorded = 0;
   const auto cuda = driver();
   Overdue overdue(cuda, milliseconds(1000));
   CHECK_FALSE(overdue.look(at(5000)));  // nothing was
   overdue.enqueued(nullptr, at(5000));
   overdue.enqueued(nullptr, at(5500));
-  CHECK(recorded == 1);
+  overdue.enqueued(nullptr, at(5600));
+  CHECK((made == 2 && recorded == 3));
   CHECK_FALSE(overdue.look(at(5900)));
-  happened = true;
+  events[0].happened = true;
   CHECK_FALSE(overdue.look(at(5950)));
-  CHECK(recorded == 2);
+  CHECK(recorded == 3);  // no stream is touched after the call
   CHECK_FALSE(overdue.look(at(6900)));
   CHECK(overdue.look(at(6960)));
-  happened = true;
+  overdue.enqueued(nullptr, at(6961));
+  events[1].happened = true;
   CHECK_FALSE(overdue.look(at(6970)));
+  events[0].happened = true;
+  CHECK_FALSE(overdue.look(at(7000)));
   CHECK_FALSE(overdue.look(at(90000)));
-  CHECK(recorded == 2);
+  CHECK((made == 2 && recorded == 4));
   overdue.release();
 }
 
@@ -65,7 +74,6 @@ TEST_CASE("nccl_overdue: a process that stood still gets that time back") {
 }
 
 TEST_CASE("nccl_overdue: without a limit no event is made") {
-  recorded = 0;
   const auto cuda = driver();
   Overdue overdue(cuda, Duration::max());
   overdue.enqueued(nullptr, at(0));

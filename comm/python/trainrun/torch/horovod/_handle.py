@@ -20,9 +20,9 @@ class Handle:
         def tell(begun, ended):
             timeline.operation(name, kind, since, begun, ended)
 
-        self._enqueued, self._tell = None, None
+        self._on_device, self._tell = None, None
         if plan.device is not None:
-            self._enqueued = _device.Enqueued(_device.devices_of(group).lane(plan.device), plan)
+            self._on_device = _device.devices_of(group).start(plan)
             if timeline is not None:
                 self._tell = lambda: tell(since, time.monotonic_ns())
             if now:
@@ -43,14 +43,14 @@ class Handle:
         return self
 
     def ended(self):
-        if self._enqueued is not None:
-            return self._enqueued.ended()
+        if self._on_device is not None:
+            return self._on_device.ended()
         return self._started is None or self._started.ended()
 
     def wait(self):
         """On a GPU too until it is done, as Horovod does: so what it gives is right, or this raises."""
-        if self._enqueued is not None:
-            self._enqueued.wait()
+        if self._on_device is not None:
+            self._on_device.wait()
             told, self._tell = self._tell, None
             if told is not None:
                 told()

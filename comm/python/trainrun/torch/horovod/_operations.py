@@ -44,7 +44,7 @@ def _dense(tensor):
 
 
 def _scaled(tensor, factor):
-    return (tensor.to(torch.float64) * factor).to(tensor.dtype)
+    return (tensor.to(torch.complex128 if tensor.is_complex() else torch.float64) * factor).to(tensor.dtype)
 
 
 def _scaling(before, after):
@@ -52,11 +52,15 @@ def _scaling(before, after):
 
 
 def _reduce(plan, kind, give, get, count, op, before, after):
-    """The library multiplies floats; integers are multiplied here, and cut towards zero, as Horovod does; and what is on a GPU,
-    where that costs less."""
+    """The library multiplies floats of the processor; integers are multiplied here, and cut towards zero, as Horovod does, and what is
+    on a GPU, 16-bit floats of it in 32 bits, as the library does."""
     if (before == 1 and after == 1) or (give.is_floating_point() and plan.device is None):
         factors = {} if before == 1 and after == 1 else {"before": before, "after": after}
         return plan.reduction(kind, give, get, count, _OPS[op], **factors)
+    if give.dtype in (torch.float16, torch.bfloat16):
+        wide = plan.given(torch.empty_like(get, dtype=torch.float32))
+        plan.reduction(kind, plan.given(give.float() * before), wide, count, _OPS[op])
+        return plan.then(lambda: get.copy_(wide * after))
     plan.reduction(kind, plan.given(_scaled(give, before)), get, count, _OPS[op])
     return plan.then(lambda: get.copy_(_scaled(get, after)))
 
