@@ -126,6 +126,7 @@ void Communicator::Core::rest(std::unique_lock<std::mutex>& lock) {
 void Communicator::Core::watch_stream(std::unique_lock<std::mutex>& lock) {
   const auto stream = request->stream;
   void* const given = request->until;
+  looking = true;
   lock.unlock();
   const char* what = "cuEventQuery";
   auto answer = Cuda::success;
@@ -144,6 +145,8 @@ void Communicator::Core::watch_stream(std::unique_lock<std::mutex>& lock) {
   if (answer == Cuda::not_ready) ask(Do::poll, heard);
   const auto text = text_of(Do::poll, heard);
   lock.lock();
+  looking = false;
+  changed.notify_all();
   if (answer == Cuda::success) {
     if (given == nullptr) {
       cuda.event_destroy(std::exchange(event, nullptr));
@@ -255,6 +258,8 @@ Moved Communicator::Core::submit(Request wish, Deadline deadline) {
       request.reset();
       return {};
     }
+    // The caller may destroy its event as soon as this returns.
+    changed.wait_for(lock, look_every, [&] { return !looking; });
   }
   return tl::unexpected(Broken{machine.problem() ? machine.problem()->text : "the communicator is closed"});
 }

@@ -45,6 +45,7 @@ struct Communicator::Core {
   std::condition_variable changed;
   Machine machine;
   std::optional<Request> request;
+  bool looking = false;  // the thread, at an event that may be the caller's
   bool gone = false;
 
   // The thread's own:
