@@ -24,6 +24,16 @@ trc_status in_group(trc_group* group, Work work, int lane = Lanes::all_members) 
 
 }  // namespace
 
+Outcome<void> trainrun::comm::hand_out(const Outcome<Group*>& made, trc_world* world, trc_group** group) {
+  if (!made) return tl::unexpected(made.error());
+  if (*made == nullptr) return {};
+  const std::lock_guard lock(world->mutex);
+  world->groups.push_back(
+      std::unique_ptr<trc_group>(new trc_group{*made, world->group.generation, world, world->group.home}));
+  *group = world->groups.back().get();
+  return {};
+}
+
 trc_group* trc_world_group(trc_world* world) { return world == nullptr ? nullptr : &world->group; }
 
 trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group) {
@@ -33,14 +43,7 @@ trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, tr
   return guarded(world->group, [&]() -> Outcome<void> {
     if (std::any_of(ranks, ranks + count, [](int rank) { return rank < 0; }))
       return trainrun::comm::fail(TRC_INVALID, "a rank below 0 in a group");
-    auto made = world->world->make_group({ranks, ranks + count});
-    if (!made) return tl::unexpected(made.error());
-    if (*made == nullptr) return {};
-    const std::lock_guard lock(world->mutex);
-    world->groups.push_back(
-        std::unique_ptr<trc_group>(new trc_group{*made, world->group.generation, world, world->group.home}));
-    *group = world->groups.back().get();
-    return {};
+    return hand_out(world->world->make_group({ranks, ranks + count}), world, group);
   });
 }
 

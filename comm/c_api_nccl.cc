@@ -15,6 +15,7 @@
 
 using trainrun::comm::fail;
 using trainrun::comm::guarded;
+using trainrun::comm::hand_out;
 using trainrun::comm::invalid;
 using trainrun::comm::Lanes;
 using trainrun::comm::Outcome;
@@ -35,16 +36,6 @@ Outcome<std::vector<std::uint32_t>> ranks_of(const trc_world* world, const int* 
     return fail(TRC_INVALID, "a rank below 0 in a group");
   std::copy(ranks, ranks + count, all.begin());
   return all;
-}
-
-Outcome<void> hand_out(const Outcome<trainrun::comm::Group*>& made, trc_world* world, trc_group** group) {
-  if (!made) return tl::unexpected(made.error());
-  if (*made == nullptr) return {};
-  const std::lock_guard lock(world->mutex);
-  world->groups.push_back(
-      std::unique_ptr<trc_group>(new trc_group{*made, world->group.generation, world, world->group.home}));
-  *group = world->groups.back().get();
-  return {};
 }
 
 }  // namespace

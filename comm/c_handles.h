@@ -49,6 +49,10 @@ trc_status not_here();
 void abandon(void* handle);
 Outcome<Environment> environment_for(const trc_options* options);
 
+// The handle of a group that was made, which belongs to the world; none where this rank is none of its
+// members.
+Outcome<void> hand_out(const Outcome<Group*>& made, trc_world* world, trc_group** group);
+
 // Runs what may throw for lack of memory, or because of a fault of ours.
 template <class Work>
 trc_status guarded(Work work, std::uint32_t generation = 0) {
