@@ -14,7 +14,7 @@ import weakref
 import torch
 
 from trainrun import _work, nccl
-from trainrun._library import Error
+from trainrun._library import Error, Invalid
 from trainrun.torch._foreign import unsupported
 
 
@@ -76,7 +76,7 @@ def _tell_what_nobody_has_heard():
     """A program that waited for its GPU alone may have used what was never carried out to the end."""
     for lane in list(_lanes):
         error = lane.last.error() if lane.last is not None and not lane.told else None
-        if error is not None:
+        if error is not None and not isinstance(error, Invalid):  # that is one of a world which is over
             print(f"trainrun.torch: an operation on {lane.device} was not carried out to the end, and what it should have filled may "
                   f"hold anything: {error}", file=sys.stderr, flush=True)
 
@@ -143,8 +143,8 @@ class Enqueued:
 
 
 class Way:
-    """A lane that a thread makes when it is needed: that waits for the other ranks, which may do something else first, and so does
-    what one rank gives to another until that takes it. Once there is nothing to wait for, `start` enqueues by itself."""
+    """A lane that a thread makes when it is needed, since that waits for the other ranks, which may do something else first; what one
+    rank gives to another waits, too, until that takes it. Once there is nothing to wait for, `start` enqueues by itself."""
 
     def __init__(self, device, make, alone):
         """`alone`: enqueuing never waits for another rank."""
