@@ -18,6 +18,7 @@ namespace trainrun {
 namespace {
 
 constexpr Duration longest_wait_for_side_file = seconds(5);
+constexpr Duration a_moment = seconds(1);  // that a file which is well needs, also of somebody in a hurry
 
 std::string wall_clock_of(Instant at) {
   timespec now{};
@@ -62,8 +63,8 @@ void Controller::asked_to_end() {
   if (!asked_to_end_) asked_to_end_ = now;
   if (finish_) console_.end_by(user_signals_ > 1 ? now : *asked_to_end_ + job_.grace);
   if (user_signals_ < 2) return;
-  if (events_) events_->end_by(now);
-  if (journal_) journal_->end_by(now);
+  if (events_) events_->end_by(end_of_side_files());
+  if (journal_) journal_->end_by(end_of_side_files());
 }
 
 void Controller::perform(const core::Finish& order) {
@@ -154,7 +155,8 @@ void Controller::end_journal() {
 
 Instant Controller::end_of_side_files() const {
   const auto now = io::Loop::now();
-  return user_signals_ > 1 ? now : now + std::min<Duration>(job_.grace, longest_wait_for_side_file);
+  if (user_signals_ > 2) return now;
+  return now + (user_signals_ == 2 ? a_moment : std::min<Duration>(job_.grace, longest_wait_for_side_file));
 }
 
 void Controller::write_events(Result<Fd> file) {

@@ -336,7 +336,7 @@ struct NoticeWords {
     const auto late = fmt::format("{}: its reports arrive {} late", it.host.name, format_duration(it.late));
     const auto longest = format_duration(it.longest);
     if (it.given_up) return {fmt::format("{}, after {}: giving it up", late, longest)};
-    return {fmt::format("{}: waiting for them, {} at most", late, longest)};
+    return {fmt::format("{}: waiting for them, {} at most (a third ^C leaves at once)", late, longest)};
   }
   Lines operator()(const notice::ClearUpUnconfirmed& it) const {
     return {fmt::format(
