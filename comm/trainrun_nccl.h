@@ -43,7 +43,8 @@ TRC_API trc_status trc_nccl_ids(trc_world* world, const int* ranks, size_t count
  *
  * Failures are those of trainrun_comm.h: a death is told as soon as the launcher knows of it, and ends what
  * the device waits for. Other than there, no rank hears beforehand whether all call the same: what does not
- * fit together ends when the operation's time has passed, and the next call says so. TRC_DEVICE: NCCL or CUDA
+ * fit together ends when the operation's time has passed, and the next call says so, or gives wrong results
+ * where only counts differ. TRC_DEVICE: NCCL or CUDA
  * failed here. TRC_RESTART_REQUIRED: the device is lost to this process, because NCCL did not let go of a
  * communicator in its time, or CUDA's context is broken. Sums of floats may differ in their last bits from
  * those of other groups. TRC_UNSUPPORTED: joins, bitwise operations, reductions of bool, means of

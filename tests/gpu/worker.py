@@ -79,6 +79,15 @@ class Tensor:
         return decoded(raw.raw[:self._bytes], self.dtype)
 
 
+def wait_for(group):
+    """This rank's part of what is on the default stream, by an event."""
+    event = ctypes.c_void_p()
+    cuda("cuEventCreate", ctypes.byref(event), 2)
+    cuda("cuEventRecord", event, None)
+    group.wait(event.value)
+    cuda("cuEventDestroy_v2", event)
+
+
 def say(text):
     print(text, flush=True)
 
@@ -138,6 +147,11 @@ def ops(world, device):
         group.alltoall(Tensor([10 * me + other // 2 for other in range(2 * n)], dtype), blocks)
         group.barrier()
         must_be(f"alltoall of {dtype}", blocks.values(), [10 * (other // 2) + me for other in range(2 * n)])
+        gives, gets = [(me + 2 * other) % 3 for other in range(n)], [(other + 2 * me) % 3 for other in range(n)]
+        varied = Tensor([0] * sum(gets), dtype)
+        group.alltoallv(Tensor([10 * me + other for other in range(n) for _ in range(gives[other])], dtype), gives, varied, gets)
+        wait_for(group)
+        must_be(f"alltoallv of {dtype}", varied.values(), [10 * other + me for other in range(n) for _ in range(gets[other])])
         if n > 1:
             tensor = Tensor(own, dtype)
             if me == 0:

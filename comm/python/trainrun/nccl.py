@@ -91,14 +91,16 @@ class _Tensor:
             raise invalid(f"{what} has {self.count} elements of {self.type}, not {other.count * blocks} of {other.type}")
 
 
-def _type_of(tensor, known={}):
-    """By its dtype, whose name costs more than the rest."""
+_type_by_dtype = {}  # since a dtype's name costs more than the rest of a tensor
+
+
+def _type_of(tensor):
     dtype = tensor.dtype
-    if dtype not in known:
-        known[dtype] = _TYPES.get(str(dtype).rpartition(".")[2])
-    if known[dtype] is None:
+    if dtype not in _type_by_dtype:
+        _type_by_dtype[dtype] = _TYPES.get(str(dtype).rpartition(".")[2])
+    if _type_by_dtype[dtype] is None:
         raise invalid(f"elements of {dtype} cannot be exchanged")
-    return known[dtype]
+    return _type_by_dtype[dtype]
 
 
 class DeviceGroup:

@@ -148,13 +148,13 @@ class Way:
 
     def __init__(self, device, make, alone):
         """`alone`: enqueuing never waits for another rank."""
-        self._device, self._make, self._alone = device, make, alone
+        self._device, self._make, self.alone = device, make, alone
         self._lock, self._plans, self._waiting = threading.Lock(), queue.SimpleQueue(), 0
         self._error, self.lane, self._thread = None, None, None
 
     def start(self, plan):
         with self._lock:
-            if self.lane is not None and self._alone and self._waiting == 0:
+            if self.lane is not None and self.alone and self._waiting == 0:
                 return Enqueued(self.lane, plan)
             handed = Handed(self._device, plan)
             self._waiting += 1
@@ -193,7 +193,7 @@ class Way:
                     self._error = error  # of all that comes later, too
             with self._lock:
                 self._waiting -= 1
-                over = self._waiting == 0 and self._alone and self.lane is not None
+                over = self._waiting == 0 and self.alone and self.lane is not None
                 if over:
                     self._thread = None
             handed.settle(enqueued, error)
@@ -277,14 +277,14 @@ class Devices:
         """All of the ranks call it."""
         for way in self._ways.values():
             way.end()
-            if way.lane is not None and way._alone:
+            if way.lane is not None and way.alone:
                 way.lane.group.free()
         self._ways = {}
 
     def settle(self):
         """Waits until all is done that is enqueued by all ranks together, also by the program on its own streams."""
         for way in self._ways.values():
-            if way.lane is not None and way._alone:
+            if way.lane is not None and way.alone:
                 cuda.follow(way.lane.stream, cuda.mark_own(way.lane.device), ())
                 way.lane.group.wait(cuda.mark(way.lane.stream))
 
