@@ -56,6 +56,11 @@ class TorchBackend(harness.LocalTest):
                 done = self.assertEnds(self.run_job("-np", 3, "--oversubscribe", *SETTINGS, self.python, fake, PROGRAM, words, *folder, timeout=LONG), 0)
                 self.assertEqual(len(re.findall("of 3" + told, done.out)), 3, done)
 
+    def test_a_lane_that_cannot_be_made_is_told(self):
+        fake, program = (harness.without_blanks(path) for path in (harness.ROOT + "/tests/workers/fake_device.py", os.path.join(HERE, "programs/torch_lane.py")))
+        done = self.assertEnds(self.run_job("-np", 1, *SETTINGS, self.python, fake, program, timeout=LONG), 0)
+        self.assertIn("the failure was told", done.out, done)
+
     def test_a_death_is_told_by_rank(self):
         for how in ("plain", "future", "ddp"):
             with self.subTest(how=how):

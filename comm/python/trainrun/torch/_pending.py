@@ -117,14 +117,21 @@ class PendingOnDevice(Work):
             _asked.answers.append(self)
             return torch.futures.Future()  # nobody waits for it
         if self._future is None:
-            self._future = _device.cuda.new_future(self._device)
+            ended, result, failures = _device.cuda.new_future(self._device), self._result, []
 
             def settle(lane, error):
                 if error is None:
-                    _device.cuda.enqueue(lane.stream, lambda: self._future.set_result(self._result))
+                    _device.cuda.enqueue(lane.stream, lambda: ended.set_result(result))
                 else:
+                    failures.append(error)
+                    ended.set_result(None)
+
+            def value(future):  # as Pending's, and behind the same stream as what `ended` was set to
+                for error in failures:
                     _remember(error)
-                    self._future.set_exception(error)
+                    raise error
+                return future.value()
+            self._future = ended.then(value)
             self._started.then(settle)
         return self._future
 
