@@ -124,7 +124,9 @@ void JobMachine::on(const HostLost& event) {
                       event.heard});
     }
     case Phase::draining:
-      if (told) tell_lost_host(event.host, event.reason, had_ranks);
+      // What ends the job ends agents, too, as where a batch system cancels it. It makes none of them silent.
+      if (told && !(event.closed && verdict_.kind == Outcome::Kind::user_signal))
+        tell_lost_host(event.host, event.reason, had_ranks);
       lose_workers_of(event.host, event.reason, event.closed);
       return after_worker_change();
     case Phase::cooling:
@@ -198,7 +200,9 @@ void JobMachine::on(const HostsDiscovered& event) {
       order.push_back(index);  // no list of others takes away what the user gave
     else if (!host.removed) {
       go.push_back(host_name(index));
-      if (host.state == HostState::ready && !world_.ranks_on(index).empty()) keep.push_back(index);
+      // Between two generations those who live are the only ones that hold the state.
+      if (host.state == HostState::ready && (!world_.ranks_on(index).empty() || has_live_members(index)))
+        keep.push_back(index);
     }
   }
   roster_.list(std::move(order));

@@ -120,8 +120,10 @@ MUTANTS = {
         "job_machine_late.cc", "if (!worker.awaited() || !worker.killed()) continue;",
         "if (!worker.awaited() && worker.state != WorkerState::exited) continue;"),
     "late_hosts_given_up": (
-        "job_machine_late.cc", "const auto again = late_.look_again(host, due, now_);",
-        "const auto again = late_.look_again(host, due - seconds(60), now_);"),
+        "job_machine_late.cc", "const auto again = late_.look_again(host, due, limit, now_);",
+        "const auto again = late_.look_again(host, due - seconds(60), limit, now_);"),
+    "hosts_unlisted_between_generations_take_the_state": (
+        "job_machine_hosts.cc", " || has_live_members(index))", ")"),
     "deadlines_outlive_their_phase": (
         "job_machine.cc", "if (!belongs(deadline, next)) disarm(deadline);", "static_cast<void>(deadline);"),
     "late_output_is_a_stuck_host": (

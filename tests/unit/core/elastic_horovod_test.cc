@@ -113,6 +113,25 @@ TEST_SUITE("core.elastic horovod") {
     CHECK(bench.has_said("generation 3: 2 ranks on 1 host; gpu0 left; state kept by 2 survivors"));
   }
 
+  TEST_CASE("those that hold the state stay also where their hosts are replaced between two generations") {
+    ElasticBench bench(1, OnFailure::in_place, [](JobSpec& job) {
+      job.elastic.max_np = 4;
+      job.elastic.min_np = 1;
+      job.elastic.discovery.kind = DiscoveryKind::script;
+    });
+    bench.all_running(true);
+    bench.end(bench.at(1), ExitStatus::exited(1));
+    bench.tell(MemberWaits{Generation{1}, bench.at(0)});
+    REQUIRE(bench.phase() == Phase::forming);
+    bench.tell(HostsDiscovered{{ElasticBench::host(1)}});
+    bench.ready(1);
+    bench.form(true);
+    CHECK(bench.seats() == "0.0");
+    if (bench.armed.contains(Deadline::settle)) bench.pass(Deadline::settle);
+    CHECK(bench.count<Announce>([](const auto& it) { return it.hosts_leave; }) == 0);
+    CHECK_FALSE(bench.has_said("no rank survived"));
+  }
+
   TEST_CASE("those that hand over the state stay, also when another host leaves by its own word") {
     ElasticBench bench(2, OnFailure::in_place, [](JobSpec& job) {
       job.elastic.max_np = 8;
