@@ -113,7 +113,6 @@ class Controller {
   void go_on_without(Rank rank, const std::string& how);
   void perform(rendezvous::Exchange::Effects effects);
   void aborted(HostIndex host, const wire::Aborted& abort);
-  void take_for_users(int number, bool by_ctl);
   void asked_to_end();
   void last_report();
   std::vector<std::string> report_lines();

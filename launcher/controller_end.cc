@@ -37,24 +37,8 @@ std::string wall_clock_of(Instant at) {
 
 void Controller::user_signal(int number, bool by_ctl) {
   ++user_signals_;
-  if (finish_) take_for_users(number, by_ctl);
   asked_to_end();
-  if (!finish_) event(core::UserSignal{number, by_ctl});
-}
-
-// All ranks have ended well, and their last output waits: a shell's loop around us is to stop all the same.
-void Controller::take_for_users(int number, bool by_ctl) {
-  auto& outcome = finish_->outcome;
-  if (outcome.kind != core::Outcome::Kind::success || reported_) return;
-  const auto now = io::Loop::now();
-  outcome.kind = core::Outcome::Kind::user_signal;
-  outcome.signal = number;
-  outcome.by_ctl = by_ctl;
-  outcome.after = finished_at_ - began_;
-  outcome.took = finished_at_ - now;  // what is waited from now on is added
-  exit_code_ = core::exit_code_of(outcome);
-  console_.say(fmt::format("{}: waiting {} for output to be read (again to leave now)",
-                           core::who_asked(number, by_ctl), format_duration(job_.grace)));
+  if (!reported_) event(core::UserSignal{number, by_ctl});
 }
 
 // Once asked the user waits for --grace, as for the ranks. Asked again, nothing is waited for.
@@ -68,17 +52,20 @@ void Controller::asked_to_end() {
 }
 
 void Controller::perform(const core::Finish& order) {
+  const bool again = finish_.has_value();  // while output waits to be read
   finish_ = order;
   finished_at_ = io::Loop::now();
+  exit_code_ = order.outcome.exit_code;
+  if (again) return;
   if (const auto lost = input_.give_back(); lost > 0)
     console_.say(fmt::format("{} of stdin {} read, and no rank took {} (try: --stdin none, or </dev/null)",
                              counted(static_cast<std::int64_t>(lost), "byte"), lost == 1 ? "was" : "were",
                              lost == 1 ? "it" : "them"));
-  exit_code_ = order.outcome.exit_code;
   if (asked_to_end_) {
     asked_to_end();
   } else if (job_deadline_) {
-    timers_[core::Deadline::job]->arm_real(*job_deadline_, [this] { asked_to_end(); });
+    // Known before, so that a line on what waits tells for how long.
+    console_.end_by(finished_at_ + (*job_deadline_ - io::real_now()) + job_.grace);
   }
   // A slow reader keeps nobody from hearing that the job has failed.
   const auto early_report = [this] {

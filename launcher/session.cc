@@ -13,7 +13,8 @@
 namespace trainrun {
 namespace {
 
-// An answer that takes longer is late; of whom nothing at all came for so long is silent instead.
+// An answer that takes longer is late; of whom nothing at all came for so long is silent instead, unless
+// something came while an answer was late already.
 constexpr Duration prompt = milliseconds(500), silence = seconds(5);
 
 // a + sign * b, where an agent may have sent any number.
@@ -42,7 +43,8 @@ void Session::connected(Fd link, Opening opening) {
   link_ = std::make_unique<io::FrameStream>(
       loop_, std::move(link), Fd(),
       io::FrameStream::Handlers{[this](const wire::Frame& frame) { receive(frame); },
-                                [this](const std::string& reason) { lose(reason); }});
+                                [this](const std::string& reason) { lose(reason); },
+                                [this] { last_heard_ = io::Loop::now(); }});
   link_->send(opening.greeting);
   link_->send(opening.job);
   doors_wanted_ = opening.doors.size();
@@ -80,15 +82,16 @@ void Session::ask() {
 // An agent answers in the order in which it is asked and has things to tell.
 std::optional<Instant> Session::late_since() const {
   const auto now = io::Loop::now();
-  if (!link_ || now - last_heard_ >= silence) return std::nullopt;
+  if (!link_) return std::nullopt;
   auto since = now - answered_after_;
   if (!unanswered_.empty()) since = std::min(since, unanswered_.front().second);
-  return now - since < prompt ? std::nullopt : std::optional(since);
+  if (now - since < prompt) return std::nullopt;
+  const bool known_to_be_slow = last_heard_ - since >= prompt;
+  return known_to_be_slow || now - last_heard_ < silence ? std::optional(since) : std::nullopt;
 }
 
 void Session::receive(const wire::Frame& frame) {
   if (state_ == State::closed) return;
-  last_heard_ = io::Loop::now();
   switch (frame.type) {
     case wire::Hello::type: {
       const auto hello = wire::from_frame<wire::Hello>(frame);

@@ -30,7 +30,7 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Handover& handover)
       watcher_(::getppid()),
       link_(loop, std::move(in), std::move(out),
             {[this](const wire::Frame& frame) { receive(frame); },
-             [this](const std::string&) { lose_link(); }}),
+             [this](const std::string&) { lose_link(); }, [this] { last_heard_ = io::Loop::now(); }}),
       job_(loop, link_, handover),
       pulse_(loop),
       silence_(loop),
@@ -43,7 +43,6 @@ Agent::Agent(io::Loop& loop, Fd in, Fd out, Handover& handover)
 Agent::~Agent() = default;
 
 void Agent::receive(const wire::Frame& frame) {
-  last_heard_ = io::Loop::now();
   const auto handle = [&]<class Message>(const Message*, auto&& work) {
     const auto message = wire::from_frame<Message>(frame);
     if (!message) return give_up("got a malformed message");

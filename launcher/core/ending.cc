@@ -17,7 +17,7 @@ Ending::Request Ending::request(const UserSignal& signal, Instant now) {
   if (requests_ == 0) requested_at_ = now;
   last_signal_ = signal.number;
   last_at_ = now;
-  ++requests_;
+  if (++requests_ == 2) hurried_at_ = now;
   return requests_ == 1 ? Request::first : requests_ == 2 ? Request::second : Request::third;
 }
 

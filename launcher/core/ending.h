@@ -25,6 +25,8 @@ class Ending {
   [[nodiscard]] int requests() const { return requests_; }
   // Of the first.
   [[nodiscard]] Instant requested_at() const { return requested_at_; }
+  // Of the second, if there was one.
+  [[nodiscard]] std::optional<Instant> hurried_at() const { return hurried_at_; }
 
   // A drain begins; who is to end gets this signal.
   void drain(int signal, Instant now);
@@ -42,6 +44,7 @@ class Ending {
   int requests_ = 0;
   int last_signal_ = 0;
   Instant requested_at_{}, last_at_{}, since_{};
+  std::optional<Instant> hurried_at_;
   int signal_ = 0;
   bool killed_ = false, advised_ = false, output_waits_ = false;
 };

@@ -291,9 +291,9 @@ class JobMachine {
   // Ends the job because of `kind`: drains the workers, or closes at once when there are none.
   void end_because(Outcome::Kind kind);
   void end_instead(Outcome::Kind kind);
-  [[nodiscard]] bool may_have_hit_all(int number) const;
+  void end_a_success(const UserSignal& event);
   void abandon_stuck(HostIndex host, const std::string& why);  // as an ExitStatus tells it
-  void give_up_stuck(HostIndex host);
+  void give_up_stuck(HostIndex host, Instant due);
   void drain(Outcome::Kind kind);
   void kill_now(bool grace_is_over = false);
   void tell_connecting();
@@ -321,7 +321,7 @@ class JobMachine {
   void put_off(Deadline deadline, Instant due, Instant at);
   void disarm(Deadline deadline);
   std::optional<Instant> news_come(HostIndex host, Instant due);
-
+  void hurry_the_late();
   [[nodiscard]] bool elastic() const { return spec_.elastic.enabled(); }
   [[nodiscard]] bool asked_to_end(const WorkerExited& event) const;
   [[nodiscard]] bool ended_by_us(const Worker& worker, const WorkerExited& event) const;

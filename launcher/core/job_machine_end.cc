@@ -15,6 +15,16 @@ constexpr Duration to_say_goodbye = seconds(3);
 // All have ended, and who reads their last output has had the grace for it.
 constexpr Duration for_last_output = seconds(1);
 
+// A batch system's cancel reaches ranks, agents and us in any order: what it did to them is no failure.
+bool may_have_hit_all(const Outcome& verdict, const World& world, int number) {
+  if (verdict.kind == Outcome::Kind::host_lost) return number == SIGTERM;
+  const auto& all = world.all();
+  return verdict.kind == Outcome::Kind::worker_failed &&
+         std::all_of(all.begin(), all.end(), [number](const auto& it) {
+           return !it.second.failure || it.second.failure->status == ExitStatus::killed(number, false);
+         });
+}
+
 void take_for_users(Outcome& verdict) {
   verdict.kind = Outcome::Kind::user_signal;
   verdict.out_of_restarts = false;
@@ -25,9 +35,9 @@ void take_for_users(Outcome& verdict) {
 // ---- the user
 
 void JobMachine::on(const UserSignal& event) {
-  if (phase_ == Phase::done) return ignore("signal", "all is over");
   const auto request = ending_.request(event, now_);
   if (request == Ending::Request::same_press) return ignore("signal", "it is the same press");
+  if (phase_ == Phase::done) return end_a_success(event);
   const bool first = request == Ending::Request::first;
   const auto answer = [&](EndAnswer it) {
     tell(notice::EndRequested{.signal = event.number, .by_ctl = event.by_ctl, .answer = it});
@@ -57,15 +67,16 @@ void JobMachine::on(const UserSignal& event) {
         return end_instead(Outcome::Kind::user_signal);
       }
       if (first) {
-        if (may_have_hit_all(event.number)) take_for_users(verdict_);
+        if (may_have_hit_all(verdict_, world_, event.number)) take_for_users(verdict_);
         answer(EndAnswer::ends_already);
         return;
       }
       answer(EndAnswer::kills);
-      return kill_now();
+      kill_now();
+      return hurry_the_late();
     case Phase::closing:
       if (first) {
-        if (!may_have_hit_all(event.number)) return;
+        if (!may_have_hit_all(verdict_, world_, event.number)) return;
         take_for_users(verdict_);
         return tell_time_of_end();
       }
@@ -77,14 +88,20 @@ void JobMachine::on(const UserSignal& event) {
   }
 }
 
-// A batch system's cancel reaches ranks, agents and us in any order: what it did to them is no failure.
-bool JobMachine::may_have_hit_all(int number) const {
-  if (verdict_.kind == Outcome::Kind::host_lost) return number == SIGTERM;
-  const auto& all = world_.all();
-  return verdict_.kind == Outcome::Kind::worker_failed &&
-         std::all_of(all.begin(), all.end(), [number](const auto& it) {
-           return !it.second.failure || it.second.failure->status == ExitStatus::killed(number, false);
-         });
+// All ranks have ended well, and their last output waits to be read: a shell's loop around us is to stop all
+// the same.
+void JobMachine::end_a_success(const UserSignal& event) {
+  if (verdict_.kind != Outcome::Kind::success) return ignore("signal", "all is over");
+  take_for_users(verdict_);
+  verdict_.signal = event.number;
+  verdict_.by_ctl = event.by_ctl;
+  verdict_.after = now_ - began_;
+  verdict_.exit_code = exit_code_of(verdict_);
+  tell(notice::EndRequested{.signal = event.number,
+                            .by_ctl = event.by_ctl,
+                            .answer = EndAnswer::waits_for_output,
+                            .grace = spec_.grace});
+  act(Finish{verdict_});
 }
 
 void JobMachine::on(const OutputClosed&) {
@@ -249,10 +266,11 @@ void JobMachine::kill_now(bool grace_is_over) {
     if (!late_.of(worker.seat.host, now_)) ++known;
     world_.doom(id, Fate::killed);
   }
-  if (known > 0) {
+  // The user's second signal has had its answer.
+  if (known > 0 && grace_is_over) {
     tell(notice::Killing{explained ? std::nullopt : std::optional(what_ended_it()), known,
                          now_ - ending_.drains_since(), ending_.drain_signal(),
-                         grace_is_over ? ending_.grace_to_advise(spec_.grace) : std::nullopt});
+                         ending_.grace_to_advise(spec_.grace)});
   }
   act(SignalWorkers{SIGKILL, true});
   arm(Deadline::kill, now_ + (alive > 0 ? after_kill : for_last_output));

@@ -8,10 +8,18 @@ namespace trainrun::core {
 
 // Of what was due on the host: nothing if it is known, and has not happened.
 std::optional<Instant> JobMachine::news_come(HostIndex host, Instant due) {
-  const auto again = late_.look_again(host, due, now_);
+  const auto limit = LateNews::limit(due, ending_.hurried_at());
+  const auto again = late_.look_again(host, due, limit, now_);
   if (again && late_.is_to_be_told(host, ending_.drains_since()))
-    tell(notice::NewsLate{named(host), *late_.of(host, now_), LateNews::longest});
+    tell(notice::NewsLate{named(host), *late_.of(host, now_), limit - now_});
   return again;
+}
+
+// The user has asked twice: what is awaited since it was due is awaited for a moment more.
+void JobMachine::hurry_the_late() {
+  for (const auto deadline : {Deadline::kill, Deadline::sweep})
+    if (const auto it = armed_.find(deadline); it != armed_.end() && it->second < now_)
+      put_off(deadline, it->second, LateNews::limit(it->second, ending_.hurried_at()));
 }
 
 // What was due then is still awaited.
@@ -31,7 +39,7 @@ void JobMachine::give_up_those_who_withstand(Instant due, bool ending) {
       bad.insert(worker.seat.host);
   }
   if (again) put_off(Deadline::kill, due, *again);
-  for (const auto host : bad) give_up_stuck(host);
+  for (const auto host : bad) give_up_stuck(host, due);
   after_worker_change();
   if (phase_ == Phase::draining && ending && !again) output_is_late(due);
 }
@@ -76,10 +84,10 @@ void JobMachine::not_all_swept(Instant due) {
   after_drain();  // the last output of the dead may come later
 }
 
-void JobMachine::give_up_stuck(HostIndex host) {
+void JobMachine::give_up_stuck(HostIndex host, Instant due) {
   const auto late = late_.of(host, now_);
-  if (late) {
-    tell(notice::NewsLate{named(host), *late, LateNews::longest, true});
+  if (late && now_ - *late < due) {
+    tell(notice::NewsLate{named(host), *late, now_ - due, true});
     return abandon_stuck(host, fmt::format("its host's reports arrived {} late", format_duration(*late)));
   }
   tell(notice::ProcessesStuck{named(host)});

@@ -96,7 +96,7 @@ void JobMachine::await_leavers() {
 // That of some who were dismissed, or of members on hosts that leave.
 void JobMachine::grace_of_leavers_over() {
   std::vector<WorkerId> late;
-  std::set<HostIndex> bad;
+  std::map<HostIndex, Instant> bad;  // since when their ranks should be gone
   for (const auto id : std::set<WorkerId>(world_.dismissed())) {
     const auto& worker = world_.at(id);
     if (!worker.leaves_by || *worker.leaves_by > now_) continue;
@@ -105,7 +105,8 @@ void JobMachine::grace_of_leavers_over() {
       continue;
     }
     if (worker.killed()) {
-      if (!has_live_members(worker.seat.host)) bad.insert(worker.seat.host);  // else its slot stays taken
+      if (!has_live_members(worker.seat.host))
+        bad.emplace(worker.seat.host, *worker.leaves_by);  // else its slot stays taken
     } else {
       late.push_back(id);
       world_.doom(id, Fate::killed);
@@ -113,7 +114,7 @@ void JobMachine::grace_of_leavers_over() {
     give_time_to_leave(id, after_kill);
   }
   if (!late.empty()) act(SignalWorkers{SIGKILL, false, late});
-  for (const auto host : bad) give_up_stuck(host);
+  for (const auto& [host, since] : bad) give_up_stuck(host, since);
   if (!bad.empty() && phase_ != Phase::running) consider_change();
   auto due = asked_to_leave();
   std::erase_if(due, [this](WorkerId id) { return world_.at(id).leaves_by > now_; });

@@ -31,9 +31,10 @@ void JobMachine::explain_missing_hosts(cause::TooFewHosts& cause) {
 // told.
 void JobMachine::tell_lost_host(HostIndex host, const std::string& reason, bool had_ranks) {
   if (then_ == Then::end && phase_ == Phase::draining) {
-    if (!had_ranks || verdict_.kind == Outcome::Kind::user_signal) return;
-    if (verdict_.kind == Outcome::Kind::host_lost) verdict_.also_lost.push_back(host);
-    return tell(notice::HostLost{named(host), reason, true, true});
+    if (!had_ranks) return;
+    const bool as_well = verdict_.kind == Outcome::Kind::host_lost;
+    if (as_well) verdict_.also_lost.push_back(host);
+    return tell(notice::HostLost{named(host), reason, as_well, true});
   }
   const bool first = !restarts_.take(host);
   if (!first) {

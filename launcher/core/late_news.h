@@ -14,8 +14,9 @@ namespace trainrun::core {
 
 class LateNews {
  public:
-  // The time that is waited for news of a host, since what they are about was due.
-  static constexpr Duration longest = std::chrono::minutes(5);
+  // The time that is waited for news of a host, since what they are about was due; and from then on, or since
+  // then, where the user has asked twice.
+  static constexpr Duration longest = std::chrono::minutes(5), in_a_hurry = std::chrono::seconds(5);
 
   // Of the step that begins; kept as long as it lasts.
   void look_at(const JobEvent& event) {
@@ -27,12 +28,17 @@ class LateNews {
     const auto* it = find(host);
     return it == nullptr ? std::nullopt : std::optional<Duration>(now - it->until);
   }
+  // Until when what was due at `due` is waited for, where the user asked for the second time at `hurried`.
+  [[nodiscard]] static Instant limit(Instant due, std::optional<Instant> hurried) {
+    return hurried ? std::min(due + longest, std::max(due, *hurried) + in_a_hurry) : due + longest;
+  }
   // When to look again for what was due on the host at `due`; nothing: it is known now, or waited for no
-  // more.
-  [[nodiscard]] std::optional<Instant> look_again(HostIndex host, Instant due, Instant now) const {
+  // more, as `limit` has passed.
+  [[nodiscard]] std::optional<Instant> look_again(HostIndex host, Instant due, Instant limit,
+                                                  Instant now) const {
     const auto* it = find(host);
-    if (it == nullptr || it->until >= due || now - due >= longest) return std::nullopt;
-    return now + std::max<Duration>(due - it->until, shortest);
+    if (it == nullptr || it->until >= due || now >= limit) return std::nullopt;
+    return std::min(now + std::max<Duration>(due - it->until, shortest), limit);
   }
   // True once for each host in the drain that began then.
   bool is_to_be_told(HostIndex host, Instant drains_since) {

@@ -14,6 +14,8 @@ std::string_view to_string(EndAnswer answer) {
       return "ends already";
     case EndAnswer::kills:
       return "kills";
+    case EndAnswer::waits_for_output:
+      return "waits for output";
   }
   return {};
 }

@@ -22,7 +22,7 @@
 namespace trainrun::core {
 
 // How a request for the job's end is answered.
-enum class EndAnswer : std::uint8_t { ends_ranks, ends_job, ends_already, kills };
+enum class EndAnswer : std::uint8_t { ends_ranks, ends_job, ends_already, kills, waits_for_output };
 std::string_view to_string(EndAnswer answer);
 
 // What follows from a failure.
@@ -308,7 +308,7 @@ struct EndRequested {
   bool by_ctl = false;
   EndAnswer answer = EndAnswer::ends_ranks;
   int ranks = 0;     // ends_ranks: that live
-  Duration grace{};  // ends_ranks: until SIGKILL
+  Duration grace{};  // ends_ranks: until SIGKILL; waits_for_output: for how long
   TRAINRUN_RECORD("end requested") {
     v("signal", signal), v("by_ctl", by_ctl), v("answer", answer), v("ranks", ranks), v("grace", grace);
   }

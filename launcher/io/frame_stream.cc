@@ -63,6 +63,7 @@ struct FrameStream::State : std::enable_shared_from_this<State> {
       }
       if (n == 0) return end("the connection was closed");
       reader.filled(static_cast<std::size_t>(n));
+      if (handlers.heard) handlers.heard();
       deliver();
       if (static_cast<std::size_t>(n) < space.size) break;
     }

@@ -21,6 +21,8 @@ class FrameStream {
     std::function<void(const wire::Frame&)> frame;
     // Once, and nothing after it: the peer closed, the stream broke, or the peer does not speak our protocol.
     std::function<void(std::string reason)> closed;
+    // Something came, which may be a part of a frame. Before the frames that it completes.
+    std::function<void()> heard{};
   };
 
   // `out` may be empty: then `in` is a socket that is used both ways.

@@ -41,8 +41,8 @@ void Console::wait_for_readers(std::function<void()> over) {
       sinks.push_back({[writer] { return writer->idle() ? std::nullopt : std::optional(writer->backlog()); },
                        [this, writer] { unread_ += writer->backlog(), writer->give_up(); },
                        in_vain ? a_moment : reader_limit,
-                       [this](std::size_t bytes) {
-                         const auto line = unread_line(bytes, reader_limit);
+                       [this](std::size_t bytes, Duration at_most) {
+                         const auto line = unread_line(bytes, at_most);
                          verdict_ ? report({std::exchange(verdict_, nullptr)() + "; " + line}) : say(line);
                        },
                        verdict_ ? seconds(5) : seconds(60)});

@@ -36,7 +36,7 @@ void Farewell::look() {
     const bool will_tell = it.sink.still_waits && !it.told;
     if (will_tell && now >= it.since + it.sink.patience) {
       it.told = true;
-      it.sink.still_waits(*waiting);
+      it.sink.still_waits(*waiting, until - now);
     }
     const auto look_at = will_tell && !it.told ? std::min(until, it.since + it.sink.patience) : until;
     next = std::min(look_at, next.value_or(look_at));

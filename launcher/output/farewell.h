@@ -18,8 +18,8 @@ class Farewell {
     std::function<std::optional<std::size_t>()> waiting;  // bytes; nothing: it has all
     std::function<void()> give_up;
     Duration time_limit;  // since it took something
-    // Once, when it has taken nothing for `patience`; or null.
-    std::function<void(std::size_t)> still_waits{};
+    // Once, when it has taken nothing for `patience`: the bytes, and for how long they wait at most. Or null.
+    std::function<void(std::size_t, Duration)> still_waits{};
     Duration patience = seconds(60);
   };
   explicit Farewell(io::Loop& loop) : timer_(loop) {}

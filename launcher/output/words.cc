@@ -301,6 +301,9 @@ struct NoticeWords {
         return {fmt::format("{}: the ranks are being ended already (again to kill them)", who)};
       case EndAnswer::kills:
         return {fmt::format("{} again: killing", who)};
+      case EndAnswer::waits_for_output:
+        return {fmt::format("{}: waiting {} for output to be read (again to leave now)", who,
+                            format_duration(it.grace))};
     }
     return {};
   }

@@ -35,6 +35,23 @@ class SlowLink(SshTest):
         self.assertSays(done, r"^trainrun: node1: its reports arrive \d+\.\d s late: ", "ended by SIGTERM", "1 rank ended by SIGTERM")
         self.assertQuietOn(done, *GIVEN_UP)
 
+    def test_who_asks_twice_is_not_kept_waiting_by_what_is_on_its_way(self):
+        script = f"echo up >&2; while [ ! -e go ]; do sleep 0.1; done; seq {LINES}; : > printed; exec sleep 1000"
+        job = self.start("--grace", 1, "-H", "node1", "sh", "-c", script)
+        job.wait_for("up", stream="err")
+        self.lab.slow("node1", rate="100kbit")  # more than a minute for all of it
+        with open(self.folder + "/go", "w", encoding="ascii"):
+            pass
+        self.await_printed(job)
+        job.signal(signal.SIGTERM)
+        job.wait_for(r"trainrun: SIGTERM: ending 1 rank", stream="err")
+        job.signal(signal.SIGINT)
+        done = self.assertEnds(job.wait(), 143)
+        self.assertSays(done, r"^trainrun: node1: its reports arrive \d+\.\d s late, after 5\.0 s: giving it up",
+                        "SIGINT again: killing")
+        self.assertTrue(PRINTED.startswith(done.out))
+        self.assertLess(len(done.out), len(PRINTED))
+
     def test_an_elastic_job_keeps_the_host(self):
         # Rank 0 is behind the link; rank 1 fails once rank 0 has printed.
         script = (f"[ -e failed ] && {{ echo again $RANK; exit; }}; if [ $RANK = 0 ]; then seq {LINES}; : > printed; exec sleep 1000; fi; "

@@ -292,7 +292,8 @@ class Judge {
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
   Instant begun_at_{}, first_press_{}, pressed_at_{};
-  std::optional<Instant> closed_at_;  // no rank lives any more
+  std::optional<Instant> hurried_at_;  // the second press
+  std::optional<Instant> closed_at_;   // no rank lives any more
   int presses_ = 0, last_signal_ = 0;
   bool kills_now_ = false, leaves_now_ = false;      // the latest event: the user insists
   std::vector<core::LateHost> late_;                 // in this step

@@ -15,7 +15,7 @@ using Phase = JobMachine::Phase;
 
 namespace {
 
-constexpr Duration after_kill = seconds(5);
+constexpr Duration after_kill = seconds(5), longest_in_a_hurry = seconds(5);
 
 template <class... Parts>
 struct Cases : Parts... {
@@ -275,10 +275,15 @@ Instant Judge::known_until(HostIndex index) const {
 
 void Judge::check_given_up() {
   if (!step_.passed) return;
+  // What the host tells late is not waited for by somebody who asks twice.
+  const auto is_known = [this](HostIndex index, Instant due) {
+    return known_until(index) == now_ ||
+           (hurried_at_ && now_ - std::max(due, *hurried_at_) >= longest_in_a_hurry);
+  };
   for (const auto& [id, worker] : workers_) {
     if (worker.state != Known::State::started || host(worker.seat.host).link != Link::ready) continue;
     if (*step_.passed == Deadline::kill && worker.killed_at && now_ - *worker.killed_at >= after_kill &&
-        known_until(worker.seat.host) == now_)
+        is_known(worker.seat.host, *worker.killed_at + after_kill))
       fail(fmt::format("worker {} withstands SIGKILL, and its host stays", id.value));
     const bool had_its_time = worker.told_to_go && now_ - *worker.told_to_go >= scenario_.spec.grace;
     if (*step_.passed == Deadline::leave && worker.dismissed && !worker.killed_at && had_its_time &&
@@ -287,7 +292,7 @@ void Judge::check_given_up() {
   }
   for (std::size_t i = 0; i < hosts_.size() && *step_.passed == Deadline::sweep; ++i)
     if (hosts_[i].link == Link::ready && hosts_[i].sweep_since &&
-        known_until({static_cast<std::uint32_t>(i)}) == now_)
+        is_known({static_cast<std::uint32_t>(i)}, *hosts_[i].sweep_since + scenario_.spec.grace + after_kill))
       fail(fmt::format("host {} does not clear up, and stays", i));
 }
 

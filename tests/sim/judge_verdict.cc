@@ -34,7 +34,7 @@ void Judge::note_signal(const UserSignal& signal) {
   if (presses_ == 0) first_press_ = now_;
   last_signal_ = signal.number;
   pressed_at_ = now_;
-  ++presses_;
+  if (++presses_ == 2) hurried_at_ = now_;
   kills_now_ = presses_ == 2 && phase_ == Phase::draining && job_ends_;
   leaves_now_ = phase_ != Phase::done && (presses_ >= 3 || (presses_ == 2 && phase_ == Phase::closing));
   to_kill_.clear();  // who has no place is not waited for by any phase before

@@ -17,6 +17,7 @@ constexpr Duration after_kill = seconds(5), explained_after = seconds(1), hosts_
 constexpr Duration for_last_output = seconds(1), to_say_goodbye = seconds(3),
                    longest_inspection = seconds(15);
 constexpr Duration dies_later = seconds(2), proves_itself = seconds(60);
+constexpr Duration longest_in_a_hurry = seconds(5);
 constexpr Duration longest_retry = seconds(30), agent_notices_later = seconds(2);
 
 // Each of these is waited for once: armed anew while it runs, it would never pass.
@@ -36,6 +37,7 @@ void Waits::event(const JobEvent& event, Instant now) {
   begins_ = std::holds_alternative<Begin>(event);
   asks_ = std::holds_alternative<MemberWaits>(event);
   if (begins_) began_ = now;
+  user_asks_again_ = user_asked_ && std::holds_alternative<UserSignal>(event);
   user_asked_ = user_asked_ || std::holds_alternative<UserSignal>(event);
   const auto* passed = std::get_if<DeadlinePassed>(&event);
   put_off_.reset();
@@ -81,11 +83,18 @@ void Waits::arms(Deadline deadline, Instant at) {
   if (!suits(deadline, at))
     fail_(fmt::format("deadline {} is armed for {} from now, and not for as long as it should",
                       to_string(deadline), format_duration(at - now_)));
-  if (armed_.contains(deadline) && std::find(once.begin(), once.end(), deadline) != once.end())
+  if (armed_.contains(deadline) && !hurries(deadline, at) &&
+      std::find(once.begin(), once.end(), deadline) != once.end())
     fail_(fmt::format("deadline {} is put off", to_string(deadline)));
   if (deadline == Deadline::join && asks_) asked_at_ = now_;
   armed_[deadline] = at;
   passed_.erase(deadline);
+}
+
+// Late reports are waited for a moment more.
+bool Waits::hurries(Deadline deadline, Instant at) const {
+  return user_asks_again_ && (deadline == Deadline::kill || deadline == Deadline::sweep) &&
+         armed_.contains(deadline) && at - now_ <= longest_in_a_hurry;
 }
 
 // The lengths that the manual, core/README.md and job_event.h name.
@@ -95,6 +104,7 @@ bool Waits::suits(Deadline deadline, Instant at) const {
   // Until news that are late have come, or their host is lost by its silence.
   if (put_off_ == deadline && wait > Duration::zero() && wait <= spec.host_timeout + after_kill + spec.grace)
     return true;
+  if (hurries(deadline, at)) return true;
   switch (deadline) {
     case Deadline::start:
       return begins_ && wait == gathering();

@@ -32,6 +32,7 @@ class Waits {
  private:
   void arms(core::Deadline deadline, Instant at);
   [[nodiscard]] bool suits(core::Deadline deadline, Instant at) const;
+  [[nodiscard]] bool hurries(core::Deadline deadline, Instant at) const;
   void kills(const core::SignalWorkers& order);
   void check_end(core::JobPhase phase);
   void check_drain(core::JobPhase phase);
@@ -43,16 +44,16 @@ class Waits {
   std::function<void(std::string)> fail_;
   Instant now_{}, began_{}, asked_at_{};
   std::map<core::Deadline, Instant> armed_;
-  core::JobPhase phase_ = core::JobPhase::gathering;  // after the step before
-  bool begins_ = false, world_begins_ = false;        // in this step
-  bool asks_ = false;                                 // the latest event: a member wants its next place
-  std::optional<core::Deadline> put_off_;             // it may be, in this step: reports arrive late
-  std::set<core::Deadline> passed_;                   // since the phase, or the world, began
-  std::optional<Instant> told_at_;                    // the world that runs came up
-  std::optional<Instant> ends_at_;                    // no other generation follows
-  bool user_asked_ = false;
-  bool killed_ = false, killed_all_ = false;  // in this drain
-  bool announced_leave_ = false;              // in this step
+  core::JobPhase phase_ = core::JobPhase::gathering;   // after the step before
+  bool begins_ = false, world_begins_ = false;         // in this step
+  bool asks_ = false;                                  // the latest event: a member wants its next place
+  std::optional<core::Deadline> put_off_;              // it may be, in this step: reports arrive late
+  std::set<core::Deadline> passed_;                    // since the phase, or the world, began
+  std::optional<Instant> told_at_;                     // the world that runs came up
+  std::optional<Instant> ends_at_;                     // no other generation follows
+  bool user_asked_ = false, user_asks_again_ = false;  // the latter: in this step
+  bool killed_ = false, killed_all_ = false;           // in this drain
+  bool announced_leave_ = false;                       // in this step
 };
 
 }  // namespace trainrun::sim

@@ -137,12 +137,13 @@ void Simulation::perform(const core::Arm& order) {
   });
 }
 
-// Of whom nothing comes now, and of whom something came not long ago: it may be on its way.
+// Of whom nothing comes now, and of whom something came not long ago: it may be on its way. Every second one
+// was slow before, which the body takes for slow until it is lost.
 std::vector<core::LateHost> Simulation::late() const {
   std::vector<core::LateHost> all;
   for (const auto& it : sessions_)
     if (it.agent != nullptr && it.agent->silent > 0 && it.agent->silent_since < now() &&
-        now() - it.agent->silent_since < seconds(5))
+        (it.agent->silence % 2 == 0 || now() - it.agent->silent_since < seconds(5)))
       all.push_back({it.agent->host, it.agent->silent_since});
   return all;
 }

@@ -69,6 +69,7 @@ TEST_CASE("what is known to be due and has not come is judged at once, on anothe
   CHECK(bench.told("gpu1: processes survived SIGKILL") == 1);
   // Late, and nevertheless from after it was due.
   bench.pass_late(Deadline::kill, killed + seconds(6));
+  CHECK(bench.told("gpu0: processes survived SIGKILL") == 1);
   CHECK(bench.count<AbandonHost>([](const auto& it) { return it.host == slow; }) == 1);
 }
 
@@ -83,6 +84,32 @@ TEST_CASE("news are not waited for without end") {
   CHECK(bench.now >= due + LateNews::longest);
   CHECK(bench.told("late, after 5m00s: giving it up") == 1);
   CHECK(bench.told("survived SIGKILL") == 0);
+}
+
+TEST_CASE("who asks twice waits a moment more for news, and not from when they were due") {
+  EndedJob bench(1);
+  bench.pass(Deadline::grace);
+  for (int i = 0; i < 2; ++i) bench.pass_late(Deadline::kill, bench.asked);
+  REQUIRE(bench.armed.at(Deadline::kill) > bench.now + LateNews::in_a_hurry);
+  bench.now += seconds(1);
+  bench.tell(UserSignal{SIGINT});
+  CHECK(bench.armed.at(Deadline::kill) == bench.now + LateNews::in_a_hurry);
+  CHECK(bench.given_up() == 0);
+  bench.pass_late(Deadline::kill, bench.asked);
+  CHECK(bench.given_up() == 1);
+  CHECK(bench.told("giving it up") == 1);
+}
+
+TEST_CASE("who has asked twice before news are due waits a moment from then") {
+  EndedJob bench(1);
+  bench.now += seconds(1);
+  bench.tell(UserSignal{SIGINT});
+  const auto due = bench.armed.at(Deadline::kill);
+  bench.pass_late(Deadline::kill, bench.asked);
+  CHECK(bench.told("waiting for them, 5.0 s at most") == 1);
+  CHECK(bench.armed.at(Deadline::kill) == due + LateNews::in_a_hurry);
+  bench.pass_late(Deadline::kill, bench.asked);
+  CHECK(bench.given_up() == 1);
 }
 
 TEST_CASE("last output that is on its way is waited for where the user has asked for the end") {

@@ -1,4 +1,5 @@
 // The user, or a batch system, ends the job.
+#include <algorithm>
 #include <cerrno>
 
 #include "tests/unit/core/job_bench.h"
@@ -52,6 +53,55 @@ TEST_SUITE("core.user_end") {
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->exit_code == 143);
     CHECK(bench.outcome->by_ctl);
+  }
+
+  TEST_CASE("a success whose last output waits to be read becomes the user's end, once") {
+    Bench bench(1);
+    bench.all_running();
+    for (const std::uint32_t id : {1u, 2u}) bench.end(id, ExitStatus::exited(0));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    CHECK(bench.outcome->exit_code == 0);
+    bench.now += seconds(2);
+    const auto began = bench.count<Finish>();
+    bench.tell(UserSignal{SIGINT});
+    CHECK(bench.count<Finish>() == began + 1);
+    CHECK(bench.outcome->kind == Outcome::Kind::user_signal);
+    CHECK(bench.outcome->exit_code == 130);
+    CHECK(bench.outcome->after >= seconds(2));
+    CHECK(bench.outcome->took == Duration::zero());
+    CHECK(bench.count<Tell>([&](const auto& it) {
+      return it.notice ==
+             Notice{notice::EndRequested{SIGINT, false, EndAnswer::waits_for_output, 0, bench.spec.grace}};
+    }) == 1);
+    bench.now += seconds(2);
+    bench.tell(UserSignal{SIGTERM});
+    CHECK(bench.count<Finish>() == began + 1);
+    CHECK(bench.outcome->exit_code == 130);
+  }
+
+  TEST_CASE("who comes after a failure changes nothing about it") {
+    Bench bench(1);
+    bench.all_running();
+    bench.end(1, ExitStatus::exited(3));
+    bench.end(2, ExitStatus::killed(SIGTERM, false));
+    bench.all_stopped();
+    REQUIRE(bench.outcome);
+    bench.tell(UserSignal{SIGINT});
+    CHECK(bench.count<Finish>() == 1);
+    CHECK(bench.outcome->exit_code == 3);
+  }
+
+  TEST_CASE("a host that falls silent while the user's end goes on is named; one that ends as well is not") {
+    for (const bool closed : {false, true}) {
+      Bench bench(2);
+      bench.all_running();
+      bench.tell(UserSignal{SIGTERM});
+      bench.tell(HostLost{HostIndex{0}, "no answer for 10.0 s", {}, false, closed});
+      const auto lines = bench.said();
+      const auto named = std::count(lines.begin(), lines.end(), "gpu0 lost (no answer for 10.0 s)");
+      CHECK(named == (closed ? 0 : 1));
+    }
   }
 
   TEST_CASE("ranks whose agent a cancel reached as well were ended by it, and not lost") {

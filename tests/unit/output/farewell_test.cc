@@ -77,7 +77,12 @@ TEST_SUITE("farewell") {
     Reader paused{.waiting = 7};
     auto sink = paused.sink(never);
     std::vector<std::size_t> told;
-    sink.still_waits = [&](std::size_t bytes) { told.push_back(bytes); };
+    sink.still_waits = [&](std::size_t bytes, Duration at_most) {
+      told.push_back(bytes);
+      CHECK(at_most <= seconds(100));
+      CHECK(at_most > seconds(50));
+    };
+    farewell.limit(io::Loop::now() + seconds(500));  // of the one before
     sink.patience = soon;
     bool over = false;
     farewell.start({std::move(sink)}, [&] { over = true; });

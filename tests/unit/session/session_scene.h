@@ -20,6 +20,7 @@ struct SessionScene {
     ::signal(SIGPIPE, SIG_IGN);
     auto pair = make_socket_pair();
     REQUIRE(pair);
+    agent_fd = pair->second.get();
     agent.emplace(loop, std::move(pair->second), Fd(),
                   io::FrameStream::Handlers{[this](const wire::Frame& frame) { answer(frame); },
                                             [this](const std::string&) { agent_closed = true, look(); }});
@@ -88,6 +89,7 @@ struct SessionScene {
   }
 
   io::Loop loop;
+  int agent_fd = -1;  // of the next
   std::optional<io::FrameStream> agent;
   std::optional<Session> session;
   wire::Greeted greeted;

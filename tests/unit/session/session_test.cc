@@ -329,36 +329,6 @@ TEST_SUITE("session") {
     CHECK(scene.credit == 300);
   }
 
-  TEST_CASE("reports are late as long as answers are, and something comes") {
-    Scene scene;
-    scene.until_events(1);
-    CHECK(!scene.session->late_since());
-    scene.silent = true;
-    scene.session->ask();
-    const auto asked = io::Loop::now();
-    io::Timer often(scene.loop);
-    std::function<void()> speak = [&] {
-      scene.agent->send(wire::Note{"it goes on"});
-      often.arm(io::Loop::now() + milliseconds(20), speak);
-      scene.look();
-    };
-    speak();
-    scene.run([&] { return scene.session->late_since().has_value(); });
-    CHECK(*scene.session->late_since() <= asked);
-    scene.silent = false;
-    scene.session->ask();
-    scene.run([&] { return !scene.session->late_since(); });
-    // Of whom nothing comes it is not known that it is slow.
-    scene.silent = true;
-    scene.session->ask();
-    scene.run([&] { return scene.session->late_since().has_value(); });
-    often.disarm();
-    io::Timer looks(scene.loop);
-    std::function<void()> look = [&] { looks.arm(io::Loop::now() + milliseconds(20), look), scene.look(); };
-    look();
-    scene.run([&] { return !scene.session->late_since(); });
-  }
-
   TEST_CASE("a pause is confirmed by the agent, or by its end") {
     Scene scene;
     scene.until_events(1);
