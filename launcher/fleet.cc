@@ -202,13 +202,13 @@ void Fleet::dialled(HostIndex host, std::uint32_t dial, Result<transport::Dialle
 }
 
 std::vector<wire::OpenDoor> Fleet::doors() const {
-  const auto ports = core::ports_of_doors(job_);
-  std::vector<wire::OpenDoor> doors{{ports.first, ports.last}};
-  if (job_.torch_store == TorchStore::trainrun) {
-    const auto wanted = job_.master_port == 0 ? job_.ports : PortRange{job_.master_port, job_.master_port};
-    doors.push_back({wanted.first, wanted.last, wire::DoorKind::torch_store});
+  const auto any = core::ports_of_doors(job_);
+  const auto of_store = job_.master_port == 0 ? job_.ports : PortRange{job_.master_port, job_.master_port};
+  std::vector<wire::OpenDoor> doors;
+  for (const auto kind : core::doors_of(job_)) {
+    const auto& ports = kind == wire::DoorKind::torch_store ? of_store : any;
+    doors.push_back({ports.first, ports.last, kind});
   }
-  if (job_.compat == Compat::horovod) doors.push_back({ports.first, ports.last, wire::DoorKind::horovod});
   return doors;
 }
 

@@ -12,6 +12,8 @@
 namespace trainrun::core {
 namespace {
 
+constexpr auto torch_store = wire::DoorKind::torch_store;
+
 // "29500", "29500-29510"
 std::string words_of(const PortRange& range) {
   return range.first == range.last ? std::to_string(range.first)
@@ -39,12 +41,20 @@ Error refusal(const std::string& host, std::uint16_t named, const PortRange& ran
 
 }  // namespace
 
+std::vector<wire::DoorKind> doors_of(const JobSpec& job) {
+  std::vector<wire::DoorKind> kinds{wire::DoorKind::rendezvous};
+  if (job.torch_store == TorchStore::trainrun) kinds.push_back(torch_store);
+  if (job.compat == Compat::horovod) kinds.push_back(wire::DoorKind::horovod);
+  return kinds;
+}
+
 PortRange ports_of_doors(const JobSpec& job) {
   const PortRange any;
   auto range = job.ports;
   if (range.first == 0) return any;
   const auto named = job.master_port;
-  const int doors = job.compat == Compat::horovod ? 2 : 1;
+  const auto kinds = doors_of(job);
+  const int doors = static_cast<int>(kinds.size() - std::count(kinds.begin(), kinds.end(), torch_store));
   if (named == 0) return range.last - range.first < doors ? any : range;
   if (named < range.first || named > range.last) return range;
   if (named - range.first < range.last - named) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/base/error.h"
 #include "launcher/base/id.h"
@@ -15,8 +16,12 @@
 
 namespace trainrun::core {
 
-// Where doors listen, which are on loopback alone. They leave MASTER_PORT's to rank 0: a range that would
-// hold no other port beside them is its own, and theirs are of the kernel's choice.
+// The doors that an agent opens with its greeting, the first of them for our own rendezvous. One for Horovod
+// may follow, where a program is found to need it.
+std::vector<wire::DoorKind> doors_of(const JobSpec& job);
+// Where doors other than that of PyTorch's store listen, which are on loopback alone. They leave
+// MASTER_PORT's to rank 0: a range that would hold no other port beside them is its own, and theirs are of
+// the kernel's choice.
 PortRange ports_of_doors(const JobSpec& job);
 
 class MasterPort {

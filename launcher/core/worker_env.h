@@ -1,5 +1,5 @@
 // What the environment of a worker says about its place in the world: the dialects of torchelastic,
-// DeepSpeed and PMI, and our own.
+// DeepSpeed, Horovod, PMI and Open MPI, and our own.
 #pragma once
 
 #include <cstdint>

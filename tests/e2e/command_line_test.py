@@ -57,7 +57,7 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(done.stderr.count("trainrun: "), 1, done.stderr)
 
     def test_the_commonest_errors_of_the_readme_are_what_is_printed(self):
-        rows = SOURCE.joinpath("README.md").read_text().split("## The twelve commonest errors")[1].split("\n## ")[0]
+        rows = SOURCE.joinpath("README.md").read_text().split("## What it says most often, and what to do")[1].split("\n## ")[0]
         for words, says in ((["-np", "4", "-H", "localhost:2", "true"], "-np 4 needs 4 slots, the host has 2"),
                             (["/home/me/nothere"], "program '/home/me/nothere' not found: it does not exist"),
                             (["train"], "program 'train' not found in PATH"),

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""man/*.1 and *.5 against the program: every flag, TOML key, exit code and state is described, and nothing else is.
+"""man/*.1 and *.5 against the program: every flag, TOML key, exit code and state is described, and nothing else is. And what else
+stands in two files.
 
 usage: man_sync.py TRAINRUN SOURCE_DIRECTORY
 """
+import ast
 import pathlib
 import re
 import subprocess
@@ -152,6 +154,22 @@ def mpi_of_program(trainrun):
     return set(re.findall(r"(?<=\s)--?[A-Za-z][\w-]*", lists))
 
 
+def variables_of_seats(source):
+    """What worker_env.cc makes of a rank's own seat."""
+    text = (source / "launcher/core/worker_env.cc").read_text()
+    return {name for line in re.findall(r'^  env\["[^;]*\bseat\.[^;]*;', text, re.M) for name in re.findall(r'env\["(\w+)"\]', line)}
+
+
+def unknown_to_zygote(source):
+    """What reads one of these while it is imported must not be taken for a rank."""
+    tables = {}
+    for node in ast.parse((source / "launcher/agent/zygote.py").read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) in ("RANK_VARIABLES", "RANK_PREFIXES"):
+            tables[node.targets[0].id] = ast.literal_eval(node.value)
+    return {name for name in variables_of_seats(source)
+            if name not in tables["RANK_VARIABLES"] and not name.startswith(tables["RANK_PREFIXES"])}
+
+
 def main():
     trainrun, source = sys.argv[1], pathlib.Path(sys.argv[2])
     page = (source / "man/trainrun.1").read_text()
@@ -171,6 +189,11 @@ def main():
         *differences("exit code of README:", codes_of_readme((source / "README.md").read_text()),
                      codes_of_header(header)),
     ]
+    wrong += [f"{name} is of a rank alone (launcher/core/worker_env.cc), and launcher/agent/zygote.py does not know it"
+              for name in sorted(unknown_to_zygote(source))]
+    schema = re.search(r"schema = (\d+)", (source / "launcher/core/journal.h").read_text()).group(1)
+    if f"This page is about schema {schema}." not in (source / "man/trainrun-replay.1").read_text():
+        wrong.append(f"man/trainrun-replay.1 is not about schema {schema} of launcher/core/journal.h")
     events = (source / "man/trainrun-events.7").read_text()
     wrong += differences("event", set(events_of_page(events)), set(events_of_brain(source)))
     told, view = words_of_page(ctl), words_of_view((source / "launcher/control/world_view.h").read_text())
@@ -180,7 +203,7 @@ def main():
                   for line in differences(f"trainrun ctl world: {key}", view.get(key, set()), words)]
     for path in ("man/trainrun.1", "man/trainrun-ctl.1", "man/trainrun-hosts.5", "man/trainrun-elastic.7",
                  "man/trainrun-events.7", "man/trainrun-mpi.7", "man/trainrun-pytorch.7",
-                 "man/trainrun-replay.1"):
+                 "man/trainrun-replay.1", "man/trainrun-horovod.7", "man/trainrun-comm.7"):
         lint = subprocess.run(["mandoc", "-T", "lint", source / path], capture_output=True, text=True, timeout=60)
         # pages that are not installed here are no fault of ours
         noise = ("outdated mandoc.db", "referenced manual not found")
