@@ -122,7 +122,9 @@ Result<HostChoice> choose_hosts(const Settings& settings, const Inputs& inputs) 
   if (file != nullptr) {
     choice.origin = printable(file->value);
     auto content = inputs.read_file(absolute_path(file->value, inputs));
-    if (!content) return fail(Code::config, fmt::format("{}: {}", file->origin, content.error().message));
+    if (!content)
+      return fail(Code::config, fmt::format("{}: {}", file->origin, content.error().message),
+                  file->value == "-" ? "stdin is read as --hostfile /dev/stdin" : "");
     hosts = hosts::parse_hostfile(*content, choice.origin);
   } else if (forced || (wanted->empty() && system == nullptr)) {
     auto given = read_allocation(forced ? system->value : "", inputs, here);

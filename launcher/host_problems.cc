@@ -31,6 +31,7 @@ std::string advice_for_program(const wire::Problem& problem, bool missing,
                                   [&](const FoundProgram& one) { return one.path == problem.what; });
   if (problem.what.ends_with('\r'))
     return "its script's lines end as in Windows: convert it, as by sed -i 's/\\r$//' FILE";
+  if (problem.error == EISDIR) return "name a program in it";
   const std::string install = missing ? "install it there under the same path" : "chmod +x there";
   if (found != found_here.end() && !found->name.empty()) {
     return fmt::format("{}, or let each host look for {} in its own PATH: --resolve each", install,

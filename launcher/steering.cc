@@ -31,7 +31,7 @@ constexpr Duration listens_after = milliseconds(100);
 
 std::string shown_command_line() {
   auto text = read_file("/proc/self/cmdline", std::size_t{4} << 20).value_or("");
-  while (text.ends_with('\0')) text.pop_back();
+  if (text.ends_with('\0')) text.pop_back();  // the end of the last word, which may be empty
   std::vector<std::string> words;
   for (const auto word : split(text, '\0')) words.emplace_back(word);
   return core::shown_line(words);

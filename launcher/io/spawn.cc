@@ -233,8 +233,7 @@ Found find_program(const std::string& name, const std::string& search_path, cons
   if (name.empty()) return {{}, ENOENT};
   if (name.find('/') != std::string::npos) {
     const auto path = absolute(name);
-    const int error = problem_of(path);
-    return {path, error == EISDIR ? EACCES : error};
+    return {path, problem_of(path)};
   }
   Found best{{}, ENOENT};
   for (const auto part : split(search_path, ':')) {

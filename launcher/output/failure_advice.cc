@@ -18,7 +18,8 @@ std::string hint_when_not_started(SpawnStage stage, int error) {
     return "see above what is wrong with libpmix there: install the package libpmix2, or name a library with "
            "--pmix-lib";
   if (stage == SpawnStage::exec && error == ENOENT)
-    return "the interpreter in the first line of the script, or the program, is missing there";
+    return "missing there: the program, the interpreter in the first line of a script, or the loader that a "
+           "binary asks for (see `file` and `ldd`)";
   if (stage == SpawnStage::exec && error == ENOEXEC)
     return "it is neither a script nor a program for this kind of machine: see what `file` says of it there";
   if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs five";

@@ -100,8 +100,8 @@ std::optional<Error> unknown_key(const Host& host, const Said& said) {
     if (type == types.end() || !port || !is_host_name(name)) continue;
     return Error{
         Code::host_key, fmt::format("{}: its host key is not known", host.name),
-        fmt::format("log in once by hand and compare the fingerprint, or pass --ssh-accept-new once, or: "
-                    "ssh-keyscan -H {}-t {} {} >> ~/.ssh/known_hosts",
+        fmt::format("log in once by hand and compare the fingerprint, or pass --ssh-accept-new once, or "
+                    "(unless a jump host is between): ssh-keyscan -H {}-t {} {} >> ~/.ssh/known_hosts",
                     *port == 22 ? std::string() : fmt::format("-p {} ", *port), type->second, name)};
   }
   return std::nullopt;

@@ -38,7 +38,7 @@ class WithDisk(LocalTest):
         except (OSError, subprocess.CalledProcessError) as why:
             raise unittest.SkipTest(f"no file system can be mounted here: {why}") from why
         self.addCleanup(run, "umount", self.disk)
-        self.frozen = False
+        self.thaws = None
         self.addCleanup(self.thaw)
 
     def tearDown(self):
@@ -46,10 +46,15 @@ class WithDisk(LocalTest):
         super().tearDown()
 
     def freeze(self):
+        # What waits for a frozen disk cannot even be killed: whatever ends this process, also with its children, thaws it.
+        thaw = ["setsid", "--fork", "sh", "-c", 'read -r _; exec fsfreeze -u "$0"', self.disk]
+        self.thaws = subprocess.Popen(thaw, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         run("fsfreeze", "-f", self.disk)
-        self.frozen = True
 
     def thaw(self):
-        if self.frozen:
-            run("fsfreeze", "-u", self.disk)
-            self.frozen = False
+        if self.thaws is not None:
+            self.thaws.stdin.close()
+            self.thaws.stdout.read()  # to its end
+            self.thaws.stdout.close()
+            self.thaws.wait()
+            self.thaws = None

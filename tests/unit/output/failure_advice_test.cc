@@ -48,7 +48,7 @@ TEST_SUITE("failure advice") {
         {ExitStatus::exited(241), "exited with code 241,", "--only-rank 3", {}},
         {ExitStatus::not_started(SpawnStage::exec, ENOENT),
          "could not be started (exec): No such file or directory",
-         "the interpreter in the first line",
+         "the interpreter in the first line of a script, or the loader",
          {}},
         {ExitStatus::not_started(SpawnStage::directory, EACCES),
          "could not be started (directory): Permission denied",
