@@ -20,20 +20,22 @@ void JobMachine::on(const MemberJoined& event) {
 }
 
 void JobMachine::on(const WorldJoined& event) {
-  if (event.generation != world_.generation() || !world_stands())
-    return ignore("world joined", "it is another generation, or ending");
-  met_ = state_exists_ = true;
-  if (!first_took_) first_took_ = now_ - world_ordered_at_;
-  world_elastic_ = event.elastic;
-  horovod_ = event.horovod;
-  disarm(Deadline::join);
-  unfinished_.reset();
-  failed_before_.clear();
+  horovod_ = event.horovod;  // whose the program is, also of a generation that is ending
+  if (event.generation != world_.generation()) return ignore("world joined", "it is another generation");
+  // They have met, also where it is ended in the same moment.
+  state_exists_ = true;
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member) continue;
     if (!worker.has_state) newcomers_failed_ = 0;  // one has joined
     world_.change(id, [](Worker& it) { it.has_state = it.joined = true; });
   }
+  if (!world_stands()) return ignore("world joined", "it is ending");
+  met_ = true;
+  if (!first_took_) first_took_ = now_ - world_ordered_at_;
+  world_elastic_ = event.elastic;
+  disarm(Deadline::join);
+  unfinished_.reset();
+  failed_before_.clear();
   if (phase_ != Phase::running || !elastic()) return;
   if (survivors_stay_) tell_generation();
   consider_change();
@@ -284,7 +286,9 @@ void JobMachine::on(const RestartWorker& event) {
 void JobMachine::on(const StopWorker& event) {
   if (!may_restart(event.rank)) return ignore("stop worker", "it does not run, or the program is ending");
   const auto* worker = world_.member_at(event.rank);
-  roster_.change(worker->seat.host, [](HostEntry& it) { ++it.stopped_slots; });
+  // One beyond the slots of a host that has fewer now has none that could be given up.
+  if (const auto host = worker->seat.host; world_.survivors_on(host) <= slots_on(host))
+    roster_.change(host, [](HostEntry& it) { ++it.stopped_slots; });
   world_.doom(worker->id, Fate::condemned);
   disrupt({Outcome::Kind::worker_failed, cause::StopAsked{event.rank}, CauseKind::asked_for, true});
 }

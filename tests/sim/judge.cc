@@ -89,6 +89,8 @@ void Judge::event(const JobEvent& event, Instant now) {
   ready_now_.reset();
   join_passed_ = false;
   note_end_of_program(event);
+  plan_is_old_ = plan_is_old_ || std::holds_alternative<AddHosts>(event) ||
+                 std::holds_alternative<HostsDiscovered>(event) || std::holds_alternative<WorldJoined>(event);
   if (const auto* broken = std::get_if<WorldBroken>(&event)) broken_generation_ = broken->generation;
   const auto* waits = std::get_if<MemberWaits>(&event);
   may_charge_ = std::holds_alternative<WorkerExited>(event) ||
@@ -250,6 +252,7 @@ void Judge::action(const JobAction& action, Instant now) {
                      known.link = Link::dialling;
                    },
                    [&](const ReservePort& it) {
+                     plan_is_old_ = false;
                      need_link(it.host, "the order for a port");
                      reserved_ = it.generation;
                    },

@@ -183,8 +183,10 @@ bool Judge::change_is_due() const {
     if (worker.dismissed && lives(worker)) return false;
     const auto& on = hosts_.at(worker.seat.host.value);
     const bool goes = is_member(worker) && lives(worker) && (!on.listed || on.leaving || on.removed);
+    const bool beyond =
+        live_members(worker.seat.host, {}) > slots_there(worker.seat.host);  // one of them goes
     leaves = leaves || goes;
-    state_leaves = state_leaves || (goes && worker.was_member);
+    state_leaves = state_leaves || ((goes || beyond) && worker.was_member);
   }
   // Those that load are waited for, but not on hosts that go.
   if (kept_ && met_ != world_->placement.generation)

@@ -104,7 +104,7 @@ void Judge::check_costs(const JobMachine& machine) {
     }
   } else if (ended_the_world) {
     // At the end of a program it is paid when the others turn out to need another world.
-    if (program_ends() && (!failed_.empty() || failed_host_)) owed_ = true;
+    if (program_ends() && (!failed_.empty() || failed_host_ || hung_)) owed_ = true;
     for (const auto id : failed_)
       if (!owed_ && there_.erase(id) == 0)
         unpaid_ = fmt::format("worker {} came after the failure that was paid for", id.value);

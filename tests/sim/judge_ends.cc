@@ -98,6 +98,7 @@ void Judge::note_who_is_freed(const EndGeneration& end) {
       change != nullptr && change->left.empty() && change->resized.empty() && !kept_ && loads())
     fail("ranks that load start again for hosts that come");
   freed_ = end.free_survivors;
+  hung_ = std::holds_alternative<cause::Hung>(end.cause);
   died_in_it_ = false;
   bool all_live = true;
   for (const auto& [id, worker] : workers_) {

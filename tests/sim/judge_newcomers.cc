@@ -100,7 +100,8 @@ void Judge::check_nobody_waits(const BeginWorld& begin) {
 
 // Nor is one of them left out for whom there is room.
 void Judge::check_nobody_is_left_out(const BeginWorld& begin) {
-  if (!kept_ || program_ends() || slot_stopped_ || static_cast<int>(begin.workers.size()) >= scenario_.most())
+  if (!kept_ || program_ends() || slot_stopped_ || plan_is_old_ ||
+      static_cast<int>(begin.workers.size()) >= scenario_.most())
     return;
   for (const auto& [id, worker] : workers_) {
     const auto& on = host(worker.seat.host);

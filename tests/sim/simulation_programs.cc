@@ -9,7 +9,8 @@ namespace {
 
 // A join has a deadline of its own; a place in the next world is waited for until the launcher says
 // something.
-constexpr Duration join_patience = seconds(120), place_patience = seconds(80'000);
+constexpr Duration join_patience = seconds(120), place_patience = seconds(80'000),
+                   operation_patience = seconds(60);
 
 }  // namespace
 
@@ -133,7 +134,10 @@ void Simulation::heed_notice(Process& process) {
   later(process, random_.between(milliseconds(20), seconds(3)), [this, &process] {
     if (process.stuck || !process.notice || !scenario_.program_elastic) return;
     if (process.frozen) return heed_notice(process);
-    if (*process.notice && random_.percent(20)) return;  // it does not look
+    if (*process.notice && random_.percent(20))  // it does not look, and waits for those that do
+      return later(process, operation_patience, [this, &process] {
+        if (working_ != process.generation) leave_world(process);
+      });
     world_commits(process.generation);
     if (!*process.notice || random_.percent(30)) return wait_for_place(process);
     ask_rendezvous(process, [this, worker = process.worker, generation = process.generation] {

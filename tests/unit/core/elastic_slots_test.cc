@@ -1,4 +1,6 @@
 // Slots and hosts that come and go while a job runs: what it does, and what it says when it does nothing.
+#include <csignal>
+
 #include "tests/unit/core/elastic_bench.h"
 
 using namespace trainrun;
@@ -28,6 +30,20 @@ TEST_SUITE("core.elastic slots") {
     CHECK(bench.world.workers == std::vector{stays[0], stays[2], stays[3]});
     CHECK(bench.has_said("generation 2: 3 ranks on 2 hosts; gpu0 has 1 slot now"));
     CHECK(bench.machine->restarts() == 0);
+  }
+
+  TEST_CASE("a rank that has no slot any more takes none away when it is stopped") {
+    Bench bench(2, OnFailure::in_place, discovers);
+    bench.all_running(true);
+    const auto stays = bench.world.workers;
+    bench.tell(HostsDiscovered{{Bench::host(0, 1), Bench::host(1)}});
+    bench.tell(StopWorker{Rank{1}});
+    bench.end(stays[1], ExitStatus::killed(SIGKILL, false));
+    for (const std::uint32_t rank : {0u, 2u, 3u})
+      bench.tell(MemberWaits{bench.world.placement.generation, bench.at(rank)});
+    bench.form(true);
+    CHECK(bench.world.workers == std::vector{stays[0], stays[2], stays[3]});
+    CHECK_FALSE(bench.has_said("no rank survived"));
   }
 
   TEST_CASE("slots that come and go are told by host, and counted as what they are") {
