@@ -36,6 +36,10 @@ class Walk {
         return tl::unexpected(unknown_.empty() ? ok.error() : unknown_flags());
     }
     if (!unknown_.empty()) return tl::unexpected(unknown_flags());
+    if (later_ != nullptr) {
+      if (at_ == given_.size()) return tl::unexpected(missing(*later_, {spelled_later_}, "").error());
+      put(*std::exchange(later_, nullptr), spelled_later_, given_[at_++]);
+    }
     out_.used = at_;
     return std::move(out_);
   }
@@ -154,8 +158,17 @@ class Walk {
     if (!typed.has_value()) {
       if (at_ == given_.size()) return missing(flag, typed, "");
       text = given_[at_++];
-      if (text == "--" ||
-          (text.starts_with('-') && find_flag(line_, text.substr(0, text.find('='))) != nullptr))
+      const bool is_flag =
+          text.starts_with('-') && find_flag(line_, text.substr(0, text.find('='))) != nullptr;
+      if (flag.ends_flags &&
+          is_flag) {  // torchrun's -m has no value: the module stands where a program would
+        --at_;
+        ended_ = false;
+        later_ = &flag;
+        spelled_later_ = typed.spelled;
+        return {};
+      }
+      if (text == "--" || is_flag)
         return missing(flag, typed, fmt::format(", but the next word is {}", quoted(text)));
     }
     if (text.empty() && line_.program) return missing(flag, typed, ", but it is empty");
@@ -210,6 +223,8 @@ class Walk {
   const std::span<const std::string> given_;
   std::size_t at_ = 0;
   bool ended_ = false;
+  const Flag* later_ = nullptr;  // whose value comes behind the flags
+  std::string spelled_later_;
   std::vector<std::pair<std::string, Error>> unknown_;  // as typed, and what is to be said
   Walked out_;
 };

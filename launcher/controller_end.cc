@@ -18,7 +18,8 @@ namespace trainrun {
 namespace {
 
 constexpr Duration longest_wait_for_side_file = seconds(5);
-constexpr Duration a_moment = seconds(1);  // that a file which is well needs, also of somebody in a hurry
+// That a file which is well needs, also of somebody in a hurry, and of somebody who leaves at once.
+constexpr Duration a_moment = seconds(1), at_once = milliseconds(250);
 
 std::string wall_clock_of(Instant at) {
   timespec now{};
@@ -65,7 +66,8 @@ void Controller::perform(const core::Finish& order) {
     asked_to_end();
   } else if (job_deadline_) {
     // Known before, so that a line on what waits tells for how long.
-    console_.end_by(finished_at_ + (*job_deadline_ - io::real_now()) + job_.grace);
+    console_.end_by(finished_at_ + (*job_deadline_ - io::real_now()) + job_.grace,
+                    " before --timeout and --grace had passed");
   }
   // A slow reader keeps nobody from hearing that the job has failed.
   const auto early_report = [this] {
@@ -142,7 +144,7 @@ void Controller::end_journal() {
 
 Instant Controller::end_of_side_files() const {
   const auto now = io::Loop::now();
-  if (user_signals_ > 2) return now;
+  if (user_signals_ > 2) return now + at_once;
   return now + (user_signals_ == 2 ? a_moment : std::min<Duration>(job_.grace, longest_wait_for_side_file));
 }
 

@@ -66,7 +66,8 @@ void Controller::perform(const core::BeginWorld& order) {
   std::erase_if(last_stderr_, is_gone);
   std::erase_if(recorded_, is_gone);
   rendezvous_.begin(world_.generation(), members);
-  store_.begin(world_.generation(), world_.all_new() ? order.workers : std::vector<WorkerId>{});
+  store_.begin(world_.generation(), world_.all_new() ? order.workers : std::vector<WorkerId>{},
+               job_.torch_store == TorchStore::trainrun);
   if (world_.meets_without_torch()) store_.meet_elsewhere(world_.generation());
   exchange_.begin(world_.generation(), std::move(hosts));
   console_.begin_world(world_.placement(), order.workers);

@@ -337,7 +337,10 @@ void Fleet::abandon(HostIndex host) {
 std::vector<core::LateHost> Fleet::late() const {
   std::vector<core::LateHost> all;
   for (const auto& [host, session] : sessions_)
-    if (const auto since = session->late_since()) all.push_back({host, *since});
+    if (const auto since = session->late_since())
+      all.push_back({host, *since});
+    else if (const auto silent = session->silent_since())
+      all.push_back({host, *silent, true});
   return all;
 }
 

@@ -90,6 +90,12 @@ std::optional<Instant> Session::late_since() const {
   return known_to_be_slow || now - last_heard_ < silence ? std::optional(since) : std::nullopt;
 }
 
+std::optional<Instant> Session::silent_since() const {
+  const bool asked = link_ && !unanswered_.empty();
+  return asked && !late_since() && io::Loop::now() - last_heard_ >= silence ? std::optional(last_heard_)
+                                                                            : std::nullopt;
+}
+
 void Session::receive(const wire::Frame& frame) {
   if (state_ == State::closed) return;
   switch (frame.type) {

@@ -62,6 +62,8 @@ class Session {
   // What the agent told after this is still on its way, as behind output on a slow link. Nothing: it comes at
   // once, nobody has asked since, or nothing comes at all.
   [[nodiscard]] std::optional<Instant> late_since() const;
+  // Nothing comes of it since then, though it was asked. Nothing: something does.
+  [[nodiscard]] std::optional<Instant> silent_since() const;
   void ask();  // so that it is known what was told before
 
   // Takes `bytes` of output into account; the agent's credit grows again when pay_credit() is called.

@@ -5,8 +5,9 @@
 
 namespace trainrun {
 
-void StoreCensus::begin(Generation generation, std::vector<WorkerId> workers) {
+void StoreCensus::begin(Generation generation, std::vector<WorkerId> workers, bool own_store) {
   *this = {};
+  own_store_ = own_store;
   generation_ = generation;
   workers_ = std::move(workers);
 }
@@ -109,8 +110,13 @@ StoreFindings StoreCensus::seen(const wire::StoreSeen& by_agent, Instant now) {
   if (hosts_.size() > 1 && !std::exchange(told_hosts_, true))
     for (const auto worker : workers_)
       if (hosts_.contains(worker)) found.hosts.push_back(worker);
+  if (!met_.empty() && own_store_) return found;
   if (!met_.empty()) {
     if (!first_met_) first_met_ = now;
+    if (by_agent.idle_ms > 0 && met_.size() >= workers_.size() && !std::exchange(told_idle_, true)) {
+      found.all_of = workers_.size();
+      found.idle = milliseconds(by_agent.idle_ms);
+    }
     if (told_waits_) return found;
     found.absent = missing_after(*first_met_ + waits_for);
     told_waits_ = !found.absent.empty();
@@ -133,7 +139,8 @@ std::vector<WorkerId> StoreCensus::awaited() const {
 
 StoreFindings StoreCensus::ended(WorkerId worker, Instant now) {
   ended_.insert(worker);
-  if (told_alone_ || traces_ || listened_ || !met_.empty() || ended_.size() < workers_.size()) return {};
+  if (own_store_ || told_alone_ || traces_ || listened_ || !met_.empty() || ended_.size() < workers_.size())
+    return {};
   if (std::any_of(workers_.begin(), workers_.end(), [this](WorkerId it) { return !ended_.contains(it); }))
     return {};  // it was one of an earlier world
   const auto loaded = all_loaded(true);

@@ -32,6 +32,9 @@ struct StoreFindings {
   bool some_meet_elsewhere = false;
   std::vector<WorkerId> hosts{};  // several of them listen at the store's port, each for itself
   bool unasked = false;           // their script stays alone here unless it is told to use the CPU
+  // All of so many have come, and rank 0 waits for more: for how long.
+  std::size_t all_of = 0;
+  Duration idle{};
 };
 
 class StoreCensus {
@@ -41,7 +44,8 @@ class StoreCensus {
   static constexpr Duration waits_for = seconds(10), alone_for = seconds(60), least_life = seconds(2);
 
   // `workers` by rank; none: there is nothing to be found out.
-  void begin(Generation generation, std::vector<WorkerId> workers);
+  // `own_store`: the launcher holds it and names who is missing, once somebody has come.
+  void begin(Generation generation, std::vector<WorkerId> workers, bool own_store = false);
   // The ranks of this generation meet by other means, or are about to.
   void meet_elsewhere(Generation generation) { told_alone_ |= generation == generation_; }
   // It has ended well, and will not come any more.
@@ -69,7 +73,8 @@ class StoreCensus {
   std::map<WorkerId, wire::PortsOfRank> ports_;
   std::optional<Instant> first_met_;
   std::uint16_t port_ = 0;
-  bool told_waits_ = false, told_hosts_ = false, told_unasked_ = false;
+  bool own_store_ = false;
+  bool told_waits_ = false, told_hosts_ = false, told_unasked_ = false, told_idle_ = false;
   bool told_so_far_ = false;  // that none has come yet
   bool told_alone_ = false;   // or nothing of it is to be told
   bool traces_ = false;       // somebody met, and nobody was looked at meanwhile

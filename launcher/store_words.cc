@@ -37,6 +37,11 @@ std::vector<std::string> store_lines(const StoreFindings& found, std::uint16_t p
                     "WORLD_SIZE and MASTER_ADDR as they are set)",
                     found.hosts.size(), port, list(std::move(names), ", ")));
   }
+  if (found.all_of > 0)
+    lines.push_back(
+        fmt::format("all {} ranks have come to MASTER_PORT {} and have waited there for {}, as for more than "
+                    "there are (try: leave WORLD_SIZE as it is set)",
+                    found.all_of, port, format_duration(found.idle)));
   if (!found.elsewhere.empty()) {
     std::vector<std::string> places;
     for (const auto& it : found.elsewhere)

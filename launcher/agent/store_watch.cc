@@ -77,7 +77,7 @@ void StoreWatch::ordered(const wire::Start& order) {
   const auto size = parse_unsigned<std::uint32_t>(wire::value_of(order.env, "WORLD_SIZE")).value_or(0);
   const bool alone = size == 1;
   const bool ours = wire::value_of(order.env, "TORCHELASTIC_USE_AGENT_STORE") == "True";
-  if (!port || *port == 0 || alone || ours) return;
+  if (!port || *port == 0 || alone) return;
   if (std::exchange(generation_, order.generation) != order.generation) {
     for (auto* const some : {&expected_, &loaded_, &ours_, &met_, &hosts_, &unasking_}) some->clear();
     traces_ = host_is_known_ = own_meeting_ = false;
@@ -86,6 +86,7 @@ void StoreWatch::ordered(const wire::Start& order) {
     looks_ = 0;
     last_known_ = {};
     port_ = *port;
+    own_store_ = ours;
   }
   expected_.insert(order.worker);
   if (leaves_cpu_unasked(order.argv, order.directory) && !has_accelerator()) unasking_.insert(order.worker);
@@ -119,7 +120,8 @@ void StoreWatch::look_at(const Supervisor::Leader& rank, const ProcessTree& tree
 }
 
 // Ranks of NCCL connect later than in init_process_group, so of GPUs nothing follows.
-void StoreWatch::look_at_host(const ProcessTree& tree, const std::vector<TcpSocket>& sockets) {
+void StoreWatch::look_at_host(const ProcessTree& tree, const std::vector<TcpSocket>& sockets,
+                              wire::StoreSeen& seen) {
   const auto all = ranks_here_();
   const auto host =
       std::find_if(all.begin(), all.end(), [this](const auto& rank) { return hosts_.contains(rank.worker); });
@@ -130,12 +132,9 @@ void StoreWatch::look_at_host(const ProcessTree& tree, const std::vector<TcpSock
   if (host_is_known_ || ports.clients < size_) return idle_since_.reset();
   const auto now = io::Loop::now();
   if (!idle_since_) idle_since_ = now;
-  if (now - *idle_since_ < too_long) return;
-  host_is_known_ = true;
-  link_.send(wire::Note{fmt::format(
-      "all {} ranks have come to MASTER_PORT {} and have waited there for {}, as for more than there are "
-      "(try: leave WORLD_SIZE as it is set)",
-      size_, port_, format_duration(now - *idle_since_))});
+  const auto idle = now - *idle_since_;
+  if (idle >= too_long)
+    seen.idle_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<milliseconds>(idle).count());
 }
 
 void StoreWatch::look() {
@@ -149,11 +148,13 @@ void StoreWatch::look() {
   seen.met.assign(met_.begin(), met_.end());
   seen.hosts.assign(hosts_.begin(), hosts_.end());
   seen.traces = traces_ = traces_ || leaves_traces(sockets, port_);
+  if (!hosts_.empty() && !host_is_known_ && !own_store_) look_at_host(tree, sockets, seen);
   const auto known = std::tuple(loaded_.size(), ours_.size(), met_.size(), seen.others.size(), traces_);
   // The launcher counts by tens of seconds, and need not hear each second that nothing is new.
   if (std::exchange(last_known_, known) != known || looks_ >= quick_looks) link_.send(seen);
-  if (!hosts_.empty() && !host_is_known_) look_at_host(tree, sockets);
-  const bool settled = met_.size() == expected_.size() && (hosts_.empty() || host_is_known_);
+  // Of a store of its own the launcher itself knows who has come, once somebody has.
+  const bool settled =
+      own_store_ ? !met_.empty() : met_.size() == expected_.size() && (hosts_.empty() || host_is_known_);
   if (const auto wait = next_look(looks_, settled, !loaded_.empty()))
     timer_.arm(io::Loop::now() + *wait, [this] { look(); });
 }

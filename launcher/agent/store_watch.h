@@ -30,7 +30,8 @@ class StoreWatch {
   StoreWatch(io::Loop& loop, io::FrameStream& link,
              std::function<std::vector<Supervisor::Leader>()> ranks_here);
 
-  // A rank was ordered; of a world of one, and of ranks with a store of the launcher's, nothing is looked at.
+  // A rank was ordered. Of a world of one nothing is looked at; with a store of the launcher's, until one has
+  // come to it.
   void ordered(const wire::Start& order);
   // Ranks may have ended, and it is not told yet.
   void ending();
@@ -40,7 +41,7 @@ class StoreWatch {
   void look();
   void look_at(const Supervisor::Leader& rank, const ProcessTree& tree, const std::vector<TcpSocket>& sockets,
                wire::StoreSeen& seen);
-  void look_at_host(const ProcessTree& tree, const std::vector<TcpSocket>& sockets);
+  void look_at_host(const ProcessTree& tree, const std::vector<TcpSocket>& sockets, wire::StoreSeen& seen);
 
   io::FrameStream& link_;
   std::function<std::vector<Supervisor::Leader>()> ranks_here_;
@@ -51,6 +52,7 @@ class StoreWatch {
   std::set<WorkerId> ours_;  // have loaded trainrun's library: hvd.init() of trainrun.torch needs no store
   std::set<WorkerId> unasking_;  // whose script leaves it unasked to use the CPU
   bool traces_ = false;
+  bool own_store_ = false;             // the launcher's, behind a door
   bool own_meeting_ = false;           // a script names a place of its own
   std::optional<Instant> idle_since_;  // all have met, and rank 0 is connected to nobody
   bool host_is_known_ = false;         // it is connected to others as well, or all was said

@@ -290,13 +290,15 @@ constexpr Deadline last_deadline = Deadline::newcomers;
 std::string_view to_string(Deadline deadline);
 // When it passes, hosts are judged by what they have not told.
 bool judges_hosts(Deadline deadline);
-// What the host told after `until` is still on its way, as behind output on a slow link.
+// What the host told after `until` is still on its way, as behind output on a slow link; or, where it is
+// `silent`, nothing comes of it at all.
 struct LateHost {
   HostIndex host;
   Instant until{};
+  bool silent = false;
   template <class V>
   void fields(V& v) {
-    v("host", host), v("until", until);
+    v("host", host), v("until", until), v("silent", silent);
   }
 };
 struct DeadlinePassed {

@@ -213,9 +213,10 @@ void JobMachine::on(const HostsDiscovered& event) {
   const int least = least_size();
   const bool stay_for_it = stays && !leavers().empty();
   const bool hands_over = stays && handing_over() > 0;
+  const bool serve_again = phase_ != Phase::running && !keep.empty() && kept_ones_serve(true);
+  const bool are_kept = (stay_for_it && !hands_over) || serve_again;
   if (!go.empty())
-    tell(notice::HostsUnlisted{std::move(go),
-                               stay_for_it && !hands_over ? std::optional(least) : std::nullopt, hands_over});
+    tell(notice::HostsUnlisted{std::move(go), are_kept ? std::optional(least) : std::nullopt, hands_over});
   if (!kept.empty() && stay_for_it) tell(notice::SlotsKept{std::move(kept), least});
   consider_change();
 }

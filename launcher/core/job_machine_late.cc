@@ -86,11 +86,15 @@ void JobMachine::not_all_swept(Instant due) {
 
 void JobMachine::give_up_stuck(HostIndex host, Instant due) {
   const auto late = late_.of(host, now_);
+  if (late_.is_silent(host)) {
+    tell(notice::ProcessesStuck{named(host), *late});
+    return abandon_stuck(host, fmt::format("no answer for {}", format_duration(*late)));
+  }
   if (late && now_ - *late < due) {
     tell(notice::NewsLate{named(host), *late, now_ - due, true});
     return abandon_stuck(host, fmt::format("its host's reports arrived {} late", format_duration(*late)));
   }
-  tell(notice::ProcessesStuck{named(host)});
+  tell(notice::ProcessesStuck{named(host), {}});
   abandon_stuck(host, "a process there did not end even by SIGKILL");
 }
 

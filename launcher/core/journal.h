@@ -26,7 +26,7 @@ namespace trainrun::core::journal {
 
 // Grows with every change of what the bytes mean: of an event, of the spec, of a value in them. A test says
 // when that is (tests/unit/core/journal_test.cc).
-constexpr int schema = 14;
+constexpr int schema = 15;
 
 struct Header {
   std::string version, build;  // of the program: its number, and what its linker made of its bytes

@@ -23,6 +23,10 @@ class LateNews {
     const auto* passed = std::get_if<DeadlinePassed>(&event);
     late_ = passed == nullptr ? nullptr : &passed->late;
   }
+  [[nodiscard]] bool is_silent(HostIndex host) const {
+    const auto* it = find(host);
+    return it != nullptr && it->silent;
+  }
   // By how much those of the host are late.
   [[nodiscard]] std::optional<Duration> of(HostIndex host, Instant now) const {
     const auto* it = find(host);
@@ -37,7 +41,7 @@ class LateNews {
   [[nodiscard]] std::optional<Instant> look_again(HostIndex host, Instant due, Instant limit,
                                                   Instant now) const {
     const auto* it = find(host);
-    if (it == nullptr || it->until >= due || now >= limit) return std::nullopt;
+    if (it == nullptr || it->silent || it->until >= due || now >= limit) return std::nullopt;
     return std::min(now + std::max<Duration>(due - it->until, shortest), limit);
   }
   // True once for each host in the drain that began then.

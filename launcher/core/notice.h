@@ -345,7 +345,8 @@ struct OutputUnread {
 };
 struct ProcessesStuck {
   HostRef host;
-  TRAINRUN_RECORD("processes stuck") { host.fields(v); }
+  std::optional<Duration> silent{};  // the host says nothing: they may have ended
+  TRAINRUN_RECORD("processes stuck") { host.fields(v), v("silent", silent); }
 };
 struct ClearUpUnconfirmed {
   HostRef host;

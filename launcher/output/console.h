@@ -68,7 +68,8 @@ class Console {
   void last_report(const std::vector<std::string>& lines, std::function<void()> over);
   // Somebody waits for the end: from then on no reader and no disk is waited for, but for the moment that a
   // healthy one needs.
-  void end_by(Instant until);
+  // `why`: "nobody read it ...", of what is lost then.
+  void end_by(Instant until, std::string_view why = " in time");
 
   // The status line goes until it is drawn again: the shell is about to write there.
   void wipe();
@@ -114,6 +115,7 @@ class Console {
   Farewell farewell_;
   std::function<std::string()> verdict_{};
   std::optional<Instant> end_by_;
+  std::string why_in_time_;
   std::size_t unread_ = 0;  // bytes for which a reader was waited in vain
   const bool live_;         // the terminal can redraw our line
   bool same_terminal_ = false;

@@ -51,11 +51,14 @@ void Console::wait_for_readers(std::function<void()> over) {
                    [this] { left_ = left_.bytes == 0 ? files_.give_up() : (files_.give_up(), left_); },
                    in_vain ? a_moment : std::max(job_.grace, a_moment)});
   farewell_.start(std::move(sinks), std::move(over));
-  if (end_by_) end_by(*end_by_);
+  if (end_by_) farewell_.limit(std::max(*end_by_, io::Loop::now() + a_moment));
 }
 
-void Console::end_by(Instant until) {
-  end_by_ = std::min(until, end_by_.value_or(until));
+void Console::end_by(Instant until, std::string_view why) {
+  if (!end_by_ || until < *end_by_) {
+    end_by_ = until;
+    why_in_time_ = why;
+  }
   farewell_.limit(std::max(*end_by_, io::Loop::now() + a_moment));
 }
 
@@ -65,7 +68,7 @@ std::vector<std::string> Console::lost_output() const {
   auto line = fmt::format("trainrun: {} of output could not be written",
                           counted(static_cast<std::int64_t>(bytes), "byte"));
   const auto waited = [this](Duration time_limit, std::string_view why) {
-    return end_by_ ? std::string(" in time") : fmt::format(" for {}{}", format_duration(time_limit), why);
+    return end_by_ ? why_in_time_ : fmt::format(" for {}{}", format_duration(time_limit), why);
   };
   if (reader_left()) line += ": nobody reads it any more (as with | head)";
   if (left_.bytes > 0)

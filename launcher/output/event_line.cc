@@ -16,9 +16,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "worker failed" -> "worker_failed"
+// "worker failed" -> "worker_failed"; a flag is a name already.
 std::string as_name(std::string_view words) {
   std::string out(words);
+  if (out.starts_with("--")) return out;
   std::replace_if(
       out.begin(), out.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
   return out;

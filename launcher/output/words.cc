@@ -330,6 +330,9 @@ struct NoticeWords {
     return {whose + " was not read in time"};
   }
   Lines operator()(const notice::ProcessesStuck& it) const {
+    if (it.silent)
+      return {fmt::format("{}: no answer for {}; what ran there is not waited for", it.host.name,
+                          format_duration(*it.silent))};
     return {
         fmt::format("{}: processes survived SIGKILL (stuck in the kernel, or another user's?); "
                     "giving up on them",

@@ -23,7 +23,7 @@ struct Sign {
 };
 constexpr std::array signs{
     Sign{"REMOTE HOST IDENTIFICATION HAS CHANGED", Code::host_key,
-         "if you know why it changed, remove the old key as ssh says above, and log in once by hand"},
+         "if you know why it changed, remove that line from known_hosts, and log in once by hand"},
     Sign{"Host key verification failed", Code::host_key,
          "log in once by hand (ssh {}) and compare the fingerprint, or use --ssh-accept-new"},
     Sign{"Permission denied", Code::auth,
@@ -69,6 +69,14 @@ std::string_view line_of(const Said& said, const Sign* sign) {
       sign == nullptr ? said.lines.rend() : std::find_if(said.lines.rbegin(), said.lines.rend(), has);
   if (found != said.lines.rend()) return *found;
   return said.lines.empty() ? std::string_view() : said.lines.back();
+}
+
+// "Offending ED25519 key in /home/me/.ssh/known_hosts:3"
+std::string changed_key(const Said& said) {
+  const auto named = std::find_if(said.lines.begin(), said.lines.end(),
+                                  [](auto it) { return it.starts_with("Offending "); });
+  return "REMOTE HOST IDENTIFICATION HAS CHANGED; " +
+         quoted(named == said.lines.end() ? said.lines.back() : *named, 300);
 }
 
 const Sign* sign_in(const Said& said) {
@@ -129,6 +137,10 @@ Error failed_hop(const Host& host, const std::string& target, const Said& said) 
   if (said.lines.back().find("open failed: ") != std::string_view::npos)
     return beyond_the_hop(host, said.lines.back());
   const auto* sign = sign_in(said);
+  if (sign != nullptr && sign->text.starts_with("REMOTE"))
+    return {sign->code,
+            fmt::format("{}: not reached through its jump host: ssh says: {}", host.name, changed_key(said)),
+            std::string(sign->hint)};
   const auto code = sign == nullptr ? Code::unreachable : sign->code;
   return {code,
           fmt::format("{}: not reached, its jump host or ProxyCommand failed: {}", host.name,
@@ -153,10 +165,9 @@ Error explain_openssh(const Host& host, std::string_view words, std::string_view
             fmt::format("try it by hand: ssh {} /bin/sh -c true", target)};
   }
   const bool changed = sign->text.starts_with("REMOTE");
-  const auto line = quoted(line_of(said, changed ? nullptr : sign), 300);
   return {sign->code,
-          fmt::format("{}: ssh says: {}{}", host.name,
-                      changed ? "REMOTE HOST IDENTIFICATION HAS CHANGED; " : "", line),
+          fmt::format("{}: ssh says: {}", host.name,
+                      changed ? changed_key(said) : quoted(line_of(said, sign), 300)),
           fmt::format(fmt::runtime(sign->hint), target, target)};
 }
 

@@ -107,10 +107,11 @@ std::string describe_proxy(std::string_view command) {
   const auto at = command.find(forwarding);
   if (!command.starts_with("ssh ") || at == std::string_view::npos)
     return fmt::format("a ProxyCommand ({})", quoted(command, 300));
-  std::string hops;
+  // libssh puts the first of several hops last.
+  auto hops = std::string(command.substr(at + forwarding.size()));
   if (const auto first = command.find(others); first < at)
-    hops = std::string(command.substr(first + others.size(), at - first - others.size())) + ",";
-  return fmt::format("a ProxyJump ({})", hops + std::string(command.substr(at + forwarding.size())));
+    hops += "," + std::string(command.substr(first + others.size(), at - first - others.size()));
+  return fmt::format("a ProxyJump ({})", hops);
 }
 
 bool is_for_openssh(const Error& error) {

@@ -308,7 +308,6 @@ struct Finished {
   WorkerId worker;
   TRAINRUN_MESSAGE(46) { v("worker", worker); }
 };
-
 struct Pong {
   std::uint32_t sequence = 0;
   std::int64_t at_ns = 0;
@@ -328,8 +327,7 @@ struct PortsOfRank {
     v("worker", worker), v("listens", listens), v("reaches", reaches);
   }
 };
-// How far the ranks here have come to a store of PyTorch's that rank 0 holds; every few seconds, until all
-// have met.
+// How far the ranks here have come to a store of PyTorch's that rank 0 holds, until all have met.
 struct StoreSeen {
   Generation generation;
   std::vector<WorkerId> met{};        // have had a connection to it, or listened for the others
@@ -341,9 +339,11 @@ struct StoreSeen {
   bool traces = false;                // somebody is or was lately connected to the port
   bool unasked = false;               // a script that stays alone here unless it is told to use the CPU
   bool own_meeting = false;           // a script names a place of its own to meet at
+  std::uint32_t idle_ms = 0;  // so long rank 0 has had no connection but one of each rank to its store
   TRAINRUN_MESSAGE(61) {
     v("generation", generation), v("met", met), v("apart", apart), v("away", away), v("port", port);
-    v("hosts", hosts), v("others", others), v("traces", traces), v("unasked", unasked), v("own", own_meeting);
+    v("hosts", hosts), v("others", others), v("traces", traces), v("unasked", unasked);
+    v("own", own_meeting), v("idle_ms", idle_ms);
   }
 };
 

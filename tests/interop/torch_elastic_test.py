@@ -162,6 +162,8 @@ class Elastic(harness.LocalTest):
                 ("elastic.init('cpu:gloo,cuda:nccl')", "works with the backend \"gloo\", not 'cpu:gloo,cuda:nccl'"),
                 ("elastic.init(); elastic.State(model=nn.parallel.DistributedDataParallel(nn.Linear(2, 2)))",
                  "model is a DistributedDataParallel, which does not outlive its world: give State the module itself"),
+                ("elastic.init(); elastic.State(steps=500)", "no part of a State can be called 'steps'"),
+                ("elastic.init(); elastic.State(live=3)", "live is True or False, not 3"),
                 ("elastic.init(); elastic.run(lambda state: 1, elastic.State(odd={'a': [1, object()]}))",
                  r"state\['odd'\]\['a'\]\[1\] is a builtins.object, which cannot travel"),
                 ("dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1); elastic.init()",

@@ -28,10 +28,18 @@ __all__ = ["HostsUpdated", "Removed", "Sampler", "State", "run", "scale_with_siz
 _VALUES = b"values"
 
 
+def must_be_free(state, name):
+    """Who reads an attribute that the class itself has would not get the value."""
+    if name.startswith("_") or hasattr(state, name):
+        raise invalid(f"no part of a State can be called {name!r}, which is a name of its own: call it otherwise")
+
+
 class State:
     """What a training must not lose. Attributes are values; all ranks have the same names."""
 
     def __init__(self, **values):
+        for name in values:
+            must_be_free(State, name)
         handle = ctypes.c_void_p()
         check(lib.trc_state_new(ctypes.byref(handle)))
         self.__dict__.update(_handle=handle, _values=dict(values), _kept={}, _callbacks=[], _samplers=[], _world=None)
@@ -49,6 +57,7 @@ class State:
             raise AttributeError(name) from None
 
     def __setattr__(self, name, value):
+        must_be_free(State, name)
         self._values[name] = value
 
     def buffer(self, name, data):

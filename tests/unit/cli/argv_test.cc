@@ -67,6 +67,8 @@ TEST_CASE("ordinary lines of mpirun, horovodrun, torchrun and hydra are understo
       {{"-q", "./t"}, "quiet=true | ./t"},
       {{"-p", "2222", "-i", "key", "./t"}, "ssh-port=2222 ssh-identity-file=key | ./t"},
       {{"-m", "pkg.train", "-np", "3"}, "module=pkg.train | -np 3"},
+      {{"-m", "-np", "2", "pkg.train", "-np", "3"}, "np=2 module=pkg.train | -np 3"},  // as torchrun's
+      {{"--module", "-np", "2", "--", "pkg.train", "--"}, "np=2 module=pkg.train | --"},
       {{"-np", "2", "--", "-odd", "--np", "3"}, "np=2 | -odd --np 3"},
       {{"-np", "2", "./t", "--", "-np", "9"}, "np=2 | ./t -- -np 9"},
       {{"./t", "-np", "9", "--nonsense"}, "| ./t -np 9 --nonsense"},
@@ -213,6 +215,7 @@ TEST_CASE("what is no flag of ours before the program is an error that helps") {
        "--kill-on-bad-exit '0' is not supported",
        "leave it out, or write --on-failure ignore for what 0 means"},
       {{"-np"}, "-np needs a value", "write -np N"},
+      {{"-m", "-np", "2"}, "-m needs a value", "write -m MODULE"},
       {{"-np", "-H", "a", "./t"}, "-np needs a value, but the next word is '-H'", "write -np N"},
       {{"--np=", "./t"}, "--np needs a value, but it is empty", "write --np N"},
       {{"-np", "sh", "-c", "echo"}, "-np: 'sh' is not a whole number from 1 to 1000000", "write -np N"},

@@ -182,6 +182,15 @@ TEST_SUITE("core.elastic hosts") {
     }
   }
 
+  TEST_CASE("hosts that are unlisted while the next world is made, and serve it, are told to be kept") {
+    Bench bench(2, OnFailure::restart_world, [](JobSpec& spec) { spec.elastic.min_np = 4; });
+    bench.all_running();
+    bench.end(bench.at(0), ExitStatus::exited(1));
+    REQUIRE(bench.phase() == Phase::draining);
+    bench.tell(HostsDiscovered{});
+    CHECK(bench.has_said("hosts no longer listed: gpu0 and gpu1; kept, since the others cannot hold"));
+  }
+
   TEST_CASE("where listed hosts cannot hold the smallest world, the next one is on those that were kept") {
     const auto least_two = [](JobSpec& spec) { spec.elastic.min_np = 2; };
     SUBCASE("a rank fails, and all start again where they were") {

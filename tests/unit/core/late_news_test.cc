@@ -73,6 +73,18 @@ TEST_CASE("what is known to be due and has not come is judged at once, on anothe
   CHECK(bench.count<AbandonHost>([](const auto& it) { return it.host == slow; }) == 1);
 }
 
+TEST_CASE("of a silent host nobody says that its processes withstand SIGKILL") {
+  EndedJob bench(1);
+  bench.pass(Deadline::grace);
+  const auto heard = bench.now - seconds(1);
+  bench.now = bench.armed.at(Deadline::kill);
+  bench.armed.erase(Deadline::kill);
+  bench.tell(DeadlinePassed{Deadline::kill, {{slow, heard, true}}});
+  CHECK(bench.given_up() == 1);
+  CHECK(bench.told("gpu0: no answer for 6.0 s; what ran there is not waited for") == 1);
+  CHECK(bench.told("survived SIGKILL") == 0);
+}
+
 TEST_CASE("news are not waited for without end") {
   EndedJob bench(1);
   bench.pass(Deadline::grace);

@@ -40,7 +40,9 @@ TEST_SUITE("session.late") {
     std::function<void()> look = [&] { looks.arm(io::Loop::now() + milliseconds(20), look), scene.look(); };
     look();
     scene.run([&] { return scene.session->late_since().has_value(); });
+    CHECK(!scene.session->silent_since());
     scene.run([&] { return !scene.session->late_since(); });
+    CHECK(scene.session->silent_since().has_value());
   }
 
   TEST_CASE("one whose answers were late while something came is late until it is lost") {

@@ -43,6 +43,26 @@ TEST_CASE("who has not come is named once, by what was seen after the others had
   CHECK(scene.seen(30, {a}, {b}, {c}).empty());
 }
 
+TEST_CASE("of the launcher's own store it is told alone that nobody has come") {
+  Scene scene;
+  scene.census.begin(here, {a, b, c}, true);
+  CHECK(scene.seen(10, {}, {a, b, c}).empty());
+  CHECK(scene.seen(71, {}, {a, b, c}) == Workers{a, b, c});
+  scene.census.begin(here, {a, b, c}, true);
+  CHECK(scene.seen(10, {a}, {b, c}).empty());
+  CHECK(scene.seen(80, {a}, {b, c}).empty());
+  CHECK(scene.end(90, {a, b, c}).empty());
+}
+
+TEST_CASE("that rank 0 waits for more than there are is told once all have come, and once") {
+  Scene scene;
+  wire::StoreSeen seen{.generation = here, .met = {a, b}, .apart = {c}, .idle_ms = 23'000};
+  CHECK(scene.told(30, seen).all_of == 0);
+  seen.met = {a, b, c}, seen.apart = {};
+  CHECK(scene.told(31, seen).all_of == 3);
+  CHECK(scene.told(32, seen).all_of == 0);
+}
+
 TEST_CASE("nobody is named whom an agent has not looked at since") {
   Scene scene;
   CHECK(scene.seen(10, {a}, {}, {}).empty());

@@ -78,6 +78,25 @@ TEST_SUITE("ssh words") {
     }
   }
 
+  TEST_CASE("a key that has changed is told with the line that has the old one, also of a jump host") {
+    const std::string words =
+        "@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\nOffending ED25519 key in "
+        "/root/.ssh/known_hosts:3\nHost key verification failed.\r\n";
+    constexpr auto line =
+        "REMOTE HOST IDENTIFICATION HAS CHANGED; 'Offending ED25519 key in /root/.ssh/known_hosts:3'";
+    const auto own = explain_openssh(Host{"gpu1"}, words, "exited with code 255");
+    CHECK(own.message == std::string("gpu1: ssh says: ") + line);
+    const auto jump = explain_openssh(Host{"gpu1"},
+                                      words +
+                                          "kex_exchange_identification: Connection closed by remote "
+                                          "host\r\nConnection closed by UNKNOWN port "
+                                          "65535\r\n",
+                                      "exited with code 255");
+    CHECK(jump.code == Code::host_key);
+    CHECK(jump.message == std::string("gpu1: not reached through its jump host: ssh says: ") + line);
+    CHECK(jump.hint == own.hint);
+  }
+
   TEST_CASE("behind a jump host the error says which hop failed, and why") {
     const std::string seen_from_here =
         "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by UNKNOWN port "
@@ -160,7 +179,7 @@ TEST_SUITE("ssh words") {
 
   TEST_CASE("of a proxy the error tells what ssh_config says") {
     CHECK(describe_proxy("ssh -W '[%h]:%p' jump") == "a ProxyJump (jump)");
-    CHECK(describe_proxy("ssh -l me -p 2222 -J one,two -W '[%h]:%p' three") == "a ProxyJump (one,two,three)");
+    CHECK(describe_proxy("ssh -l me -p 2222 -J one,two -W '[%h]:%p' three") == "a ProxyJump (three,one,two)");
     CHECK(describe_proxy("nc -X connect %h %p") == "a ProxyCommand ('nc -X connect %h %p')");
     CHECK(describe_proxy("ssh gate nc %h %p") == "a ProxyCommand ('ssh gate nc %h %p')");
   }

@@ -9,6 +9,7 @@ import torch
 
 from trainrun import _library
 from trainrun._library import HostsUpdated, check, invalid, lib
+from trainrun.elastic import must_be_free
 from trainrun.torch._foreign import unsupported
 from trainrun.torch._pack import pack, room_for, unpack
 from trainrun.torch._probe import INSTEAD
@@ -28,6 +29,10 @@ class State:
     """
 
     def __init__(self, live=True, **parts):
+        if live not in (True, False):
+            raise invalid(f"live is True or False, not {live!r}: a part of the state needs another name")
+        for name in parts:
+            must_be_free(State, name)
         objects = {name: part for name, part in parts.items() if hasattr(part, "state_dict") and hasattr(part, "load_state_dict")}
         values = {name: part for name, part in parts.items() if name not in objects}
         self.__dict__.update(_live=live, _objects=objects, _values=values, _samplers=[], _callbacks=[], _membership=None,
@@ -46,6 +51,7 @@ class State:
         raise AttributeError(name)
 
     def __setattr__(self, name, value):
+        must_be_free(State, name)
         if name in self._objects:
             raise invalid(f"the state's {name} cannot be replaced: what has a state_dict stays the same object")
         self._values[name] = value
