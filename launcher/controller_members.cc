@@ -155,7 +155,11 @@ void Controller::ranks_wait(Generation generation, const std::set<Rank>& came, c
 void Controller::tell(const StoreFindings& found) {
   if (!found.absent.empty())
     event(core::RanksAbsent{world_.generation(), with_last_words(found.absent),
-                            fmt::format("init_process_group at MASTER_PORT {}", store_.port())});
+                            fmt::format("init_process_group at MASTER_PORT {}{}", store_.port(),
+                                        job_.torch_store == TorchStore::trainrun
+                                            ? ", the launcher's store (scripts leave MASTER_ADDR and "
+                                              "MASTER_PORT as they are set),"
+                                            : "")});
   const auto name = [this](WorkerId worker) {
     const auto* seat = machine_.seat_of(worker);
     if (seat == nullptr) return std::string("a rank");
