@@ -68,7 +68,8 @@ std::vector<std::string> Console::lost_output() const {
   auto line = fmt::format("trainrun: {} of output could not be written",
                           counted(static_cast<std::int64_t>(bytes), "byte"));
   const auto waited = [this](Duration time_limit, std::string_view why) {
-    return end_by_ ? why_in_time_ : fmt::format(" for {}{}", format_duration(time_limit), why);
+    const bool cut_off = end_by_ && *end_by_ <= io::Loop::now();  // else its own time has passed
+    return cut_off ? why_in_time_ : fmt::format(" for {}{}", format_duration(time_limit), why);
   };
   if (reader_left()) line += ": nobody reads it any more (as with | head)";
   if (left_.bytes > 0)

@@ -40,7 +40,7 @@ class Judge {
     State state = State::ordered;
     core::Seat seat;
     Generation generation;  // the latest that it is in
-    bool was_member = false, finished = false;
+    bool was_member = false, finished = false, counted_as_sick = false;
     bool ended_by_order = false;  // it was dismissed, signalled by name, or told to leave
     std::optional<ExitStatus> status;
     Instant started_at{}, ended_at{};

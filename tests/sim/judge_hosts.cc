@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "launcher/core/replan.h"
@@ -65,7 +66,7 @@ void Judge::note_hosts(const JobEvent& event) {
 void Judge::note_sick(WorkerId id, const ExitStatus& status) {
   constexpr int tolerated = 2;
   const auto it = workers_.find(id);
-  if (it == workers_.end() || status.success()) return;
+  if (it == workers_.end() || status.success() || std::exchange(it->second.counted_as_sick, true)) return;
   auto& on = host(it->second.seat.host);
   if (++on.ranks_failed > tolerated) on.good = false;
   on.sick_at = now_;

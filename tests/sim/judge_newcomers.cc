@@ -185,6 +185,8 @@ void Judge::newcomers_may_come() {
 
 void Judge::note_told_of_newcomer(const notice::NewcomerFailed& told) {
   told_of_newcomer_ = true;
+  if (const auto* overdue = std::get_if<cause::MembersMissing>(&told.cause))
+    for (const auto& who : overdue->late) note_sick(who.worker, ExitStatus::killed(SIGKILL, false));
   if (!told.again) {
     newcomers_given_up_ = true;
     return;
