@@ -9,16 +9,22 @@ from lab_harness import SshTest
 LINES = 150_000  # 939 KB, a quarter of a minute on this link; they fit in what may be under way
 RATE = "500kbit"
 PRINTED = "".join(f"{number}\n" for number in range(1, LINES + 1))
-GIVEN_UP = ("survived SIGKILL", "giving", "was lost", "could not be written", "was not read", "did not end", "needed SIGKILL")
+GIVEN_UP = ("survived SIGKILL", "giving it up", "giving up on", "was lost", "could not be written", "was not read", "did not end", "needed SIGKILL")
+# The agent may have to be brought to the host first: the link gets slow once the ranks run.
+GATE = "echo up >&2; while [ ! -e go ]; do sleep 0.1; done; "
 
 
 class SlowLink(SshTest):
     NODES = 2
 
-    def setUp(self):
-        super().setUp()
+    def start_slow(self, rate, ranks, *words):
+        job = self.start(*words)
+        job.wait_for("up", stream="err", count=ranks)
         self.addCleanup(self.lab.slow, "node1")
-        self.lab.slow("node1", rate=RATE)
+        self.lab.slow("node1", rate=rate)
+        with open(self.folder + "/go", "w", encoding="ascii"):
+            pass
+        return job
 
     def await_printed(self, job):
         """The rank behind the link has written all, most of which is still on its way."""
@@ -26,9 +32,14 @@ class SlowLink(SshTest):
         self.assertFalse(job.ended, job.result_so_far())
         self.assertLess(len(job.buffers["out"]), len(PRINTED) // 2)
 
-    def test_a_job_that_is_ended_shows_all_and_gives_no_host_up(self):
-        job = self.start("--grace", 1, "-H", "node1", "sh", "-c", f"seq {LINES}; : > printed; exec sleep 1000")
+    def start_printing(self, rate):
+        script = GATE + f"seq {LINES}; : > printed; exec sleep 1000"
+        job = self.start_slow(rate, 1, "--grace", 1, "-H", "node1", "sh", "-c", script)
         self.await_printed(job)
+        return job
+
+    def test_a_job_that_is_ended_shows_all_and_gives_no_host_up(self):
+        job = self.start_printing(RATE)
         job.signal(signal.SIGTERM)
         done = self.assertEnds(job.wait(), 143)
         self.assertEqual(done.out, PRINTED)
@@ -36,13 +47,7 @@ class SlowLink(SshTest):
         self.assertQuietOn(done, *GIVEN_UP)
 
     def test_who_asks_twice_is_not_kept_waiting_by_what_is_on_its_way(self):
-        script = f"echo up >&2; while [ ! -e go ]; do sleep 0.1; done; seq {LINES}; : > printed; exec sleep 1000"
-        job = self.start("--grace", 1, "-H", "node1", "sh", "-c", script)
-        job.wait_for("up", stream="err")
-        self.lab.slow("node1", rate="100kbit")  # more than a minute for all of it
-        with open(self.folder + "/go", "w", encoding="ascii"):
-            pass
-        self.await_printed(job)
+        job = self.start_printing("100kbit")  # more than a minute for all of it
         job.signal(signal.SIGTERM)
         job.wait_for(r"trainrun: SIGTERM: ending 1 rank", stream="err")
         job.signal(signal.SIGINT)
@@ -54,10 +59,11 @@ class SlowLink(SshTest):
 
     def test_an_elastic_job_keeps_the_host(self):
         # Rank 0 is behind the link; rank 1 fails once rank 0 has printed.
-        script = (f"[ -e failed ] && {{ echo again $RANK; exit; }}; if [ $RANK = 0 ]; then seq {LINES}; : > printed; exec sleep 1000; fi; "
+        script = ("[ -e failed ] && { echo again $RANK; exit; }; " + GATE +
+                  f"if [ $RANK = 0 ]; then seq {LINES}; : > printed; exec sleep 1000; fi; "
                   "while [ ! -e printed ]; do sleep 0.1; done; : > failed; exit 3")
-        job = self.start("--grace", 1, "-np", 2, "--min-np", 1, "--on-failure", "restart-world", "--tag", "none",
-                         "-H", "node1:1,node2:1", "sh", "-c", script)
+        job = self.start_slow(RATE, 2, "--grace", 1, "-np", 2, "--min-np", 1, "--on-failure", "restart-world", "--tag", "none",
+                              "-H", "node1:1,node2:1", "sh", "-c", script)
         self.await_printed(job)
         done = self.assertEnds(job.wait(), 0)
         self.assertTrue(done.out.startswith(PRINTED), done.out[-200:])
