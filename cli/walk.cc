@@ -160,8 +160,8 @@ class Walk {
       text = given_[at_++];
       const bool is_flag =
           text.starts_with('-') && find_flag(line_, text.substr(0, text.find('='))) != nullptr;
-      if (flag.ends_flags &&
-          is_flag) {  // torchrun's -m has no value: the module stands where a program would
+      // torchrun's -m has no value: the module stands where a program would.
+      if (flag.ends_flags && is_flag) {
         --at_;
         ended_ = false;
         later_ = &flag;

@@ -15,11 +15,11 @@ std::optional<Instant> JobMachine::news_come(HostIndex host, Instant due) {
   return again;
 }
 
-// The user has asked twice: what is awaited since it was due is awaited for a moment more.
+// The user has asked twice: what is awaited since it was due is looked at now, with the shorter limit.
 void JobMachine::hurry_the_late() {
   for (const auto deadline : {Deadline::kill, Deadline::sweep})
     if (const auto it = armed_.find(deadline); it != armed_.end() && it->second < now_)
-      put_off(deadline, it->second, LateNews::limit(it->second, ending_.hurried_at()));
+      put_off(deadline, it->second, now_);
 }
 
 // What was due then is still awaited.

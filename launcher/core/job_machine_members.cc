@@ -22,15 +22,15 @@ void JobMachine::on(const MemberJoined& event) {
 void JobMachine::on(const WorldJoined& event) {
   horovod_ = event.horovod;  // whose the program is, also of a generation that is ending
   if (event.generation != world_.generation()) return ignore("world joined", "it is another generation");
-  // They have met, also where it is ended in the same moment.
-  state_exists_ = true;
+  // They have met, also where it is ended in the same moment: those who go on have the state.
   for (const auto& [id, worker] : world_.all()) {
     if (!worker.member) continue;
     if (!worker.has_state) newcomers_failed_ = 0;  // one has joined
     world_.change(id, [](Worker& it) { it.has_state = it.joined = true; });
+    state_exists_ = state_exists_ || worker.survives();
   }
   if (!world_stands()) return ignore("world joined", "it is ending");
-  met_ = true;
+  met_ = state_exists_ = true;
   if (!first_took_) first_took_ = now_ - world_ordered_at_;
   world_elastic_ = event.elastic;
   disarm(Deadline::join);

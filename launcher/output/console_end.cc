@@ -51,7 +51,7 @@ void Console::wait_for_readers(std::function<void()> over) {
                    [this] { left_ = left_.bytes == 0 ? files_.give_up() : (files_.give_up(), left_); },
                    in_vain ? a_moment : std::max(job_.grace, a_moment)});
   farewell_.start(std::move(sinks), std::move(over));
-  if (end_by_) farewell_.limit(std::max(*end_by_, io::Loop::now() + a_moment));
+  if (end_by_) end_by(*end_by_);
 }
 
 void Console::end_by(Instant until, std::string_view why) {

@@ -17,7 +17,6 @@ constexpr Duration after_kill = seconds(5), explained_after = seconds(1), hosts_
 constexpr Duration for_last_output = seconds(1), to_say_goodbye = seconds(3),
                    longest_inspection = seconds(15);
 constexpr Duration dies_later = seconds(2), proves_itself = seconds(60);
-constexpr Duration longest_in_a_hurry = seconds(5);
 constexpr Duration longest_retry = seconds(30), agent_notices_later = seconds(2);
 
 // Each of these is waited for once: armed anew while it runs, it would never pass.
@@ -91,10 +90,10 @@ void Waits::arms(Deadline deadline, Instant at) {
   passed_.erase(deadline);
 }
 
-// Late reports are waited for a moment more.
+// Who reports late is looked at again at once.
 bool Waits::hurries(Deadline deadline, Instant at) const {
   return user_asks_again_ && (deadline == Deadline::kill || deadline == Deadline::sweep) &&
-         armed_.contains(deadline) && at - now_ <= longest_in_a_hurry;
+         armed_.contains(deadline) && at == now_;
 }
 
 // The lengths that the manual, core/README.md and job_event.h name.
