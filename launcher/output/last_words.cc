@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "launcher/base/strings.h"
@@ -47,14 +49,19 @@ bool is_noise(std::string_view line) {
          line == "The above exception was the direct cause of the following exception:";
 }
 
-// What MPI libraries, UCX, glibc, the sanitizers and assert() say before they say much more.
-bool is_headline(std::string_view line) {
-  constexpr std::array<std::string_view, 8> signs{
-      "Fatal error in ",    "Caught signal ", "terminate called ", "*** Process received signal",
-      "AddressSanitizer: ", "MPI_ERR",        "Assertion ",        "MPI_ABORT was invoked"};
+bool has_one_of(std::string_view text, std::span<const std::string_view> signs) {
   return std::any_of(signs.begin(), signs.end(),
-                     [line](auto sign) { return line.find(sign) != std::string_view::npos; });
+                     [text](auto sign) { return text.find(sign) != std::string_view::npos; });
 }
+
+// What MPI libraries, UCX, glibc, the sanitizers and assert() say before they say much more.
+constexpr std::string_view headlines[] = {
+    "Fatal error in ",    "Caught signal ", "terminate called ", "*** Process received signal",
+    "AddressSanitizer: ", "MPI_ERR",        "Assertion ",        "MPI_ABORT was invoked"};
+bool is_headline(std::string_view line) { return has_one_of(line, headlines); }
+
+// What begins an exception, and what has to be taken out of a line before it can be told from others.
+constexpr std::string_view line_by_line[] = {"Traceback ", "Exception ignored ", "\x1b", "\r"};
 
 // " 3  /lib/libucs.so.0(ucs_handle_error+0x2dc) [0x7f...]", "[node1:42] [ 1] /lib/libc.so.6(+0x3c)
 // [0x7f...]", and the rules that UCX draws around them.
@@ -78,17 +85,32 @@ std::optional<std::string_view> behind_rule(std::string_view line) {
   return line;
 }
 
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
+
 std::string blanks_for_tabs(std::string_view line) {
-  std::string text;
-  for (const char c : line) text.append(c == '\t' ? 4 : 1, c == '\t' ? ' ' : c);
+  std::string text(line);
+  for (auto tab = text.find('\t'); tab != std::string::npos; tab = text.find('\t', tab))
+    text.replace(tab, 1, 4, ' ');
   return text;
 }
 
 }  // namespace
 
 void LastLines::add(std::string_view line) {
-  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  if (is_blank(line)) return;
   lines_[added_++ % lines_.size()].assign(first_bytes(line, LastWords::longest_line));
+}
+
+void LastLines::add_lines(std::string_view text) {
+  std::array<std::string_view, std::tuple_size_v<decltype(lines_)>> last;
+  std::size_t found = 0;
+  while (!text.empty() && found < last.size()) {
+    text.remove_suffix(1);
+    const auto start = text.rfind('\n') + 1;  // npos + 1 is 0
+    if (const auto line = text.substr(start); !is_blank(line)) last[found++] = line;
+    text = text.substr(0, start);
+  }
+  while (found > 0) add(last[--found]);
 }
 
 std::vector<std::string> LastLines::lines() const {
@@ -99,18 +121,45 @@ std::vector<std::string> LastLines::lines() const {
 }
 
 void LastWords::add(std::string_view line) {
-  // "\r" redraws a line.
-  const auto redraw = line.find_last_not_of('\r');
-  line = line.substr(0, redraw == std::string_view::npos ? 0 : redraw + 1);
-  if (const auto start = line.rfind('\r'); start != std::string_view::npos) line.remove_prefix(start + 1);
+  if (line.find('\r') != std::string_view::npos) {  // it redraws a line
+    const auto redraw = line.find_last_not_of('\r');
+    line = line.substr(0, redraw == std::string_view::npos ? 0 : redraw + 1);
+    line.remove_prefix(line.rfind('\r') + 1);  // npos + 1 is 0
+  }
   if (line.find_first_not_of(" \t") == std::string_view::npos) return;
   auto plain = without_colours(blanks_for_tabs(first_bytes(line, longest_line)));
   follow_traceback(plain);
   if (is_backtrace(plain)) return;
   tail_.push_back(std::move(plain));
-  if (tail_.size() <= tail_lines) return;
+  if (tail_.size() > tail_lines) displace_first();
+}
+
+void LastWords::displace_first() {
   if (is_headline(tail_.front())) headline_ = std::move(tail_.front());
   tail_.pop_front();
+}
+
+void LastWords::add_lines(std::string_view text) {
+  if (state_ == State::nothing && !in_group_ && !next_is_ignored_ && !has_one_of(text, line_by_line) &&
+      !has_one_of(text, headlines)) {
+    // So much of the end as displaces all else, if there is so much.
+    std::size_t start = text.size(), found = 0;
+    while (start > 0 && found < tail_lines) {
+      const auto end = start - 1;                   // its "\n"
+      start = text.substr(0, end).rfind('\n') + 1;  // npos + 1 is 0
+      const auto line = text.substr(start, end - start);
+      if (!is_blank(line) && !is_backtrace(first_bytes(line, longest_line))) ++found;
+    }
+    if (found == tail_lines) {
+      while (!tail_.empty()) displace_first();
+      text.remove_prefix(start);
+    }
+  }
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    add(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
 }
 
 void LastWords::follow_traceback(const std::string& full) {

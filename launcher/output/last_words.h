@@ -24,6 +24,7 @@ namespace trainrun::output {
 class LastLines {
  public:
   void add(std::string_view line);
+  void add_lines(std::string_view text);  // many, each with its "\n": the last ones alone cost anything
   [[nodiscard]] std::vector<std::string> lines() const;  // oldest first
 
  private:
@@ -36,11 +37,15 @@ class LastWords {
   static constexpr std::size_t longest_line = 300;  // bytes; longer ones are cut
 
   void add(std::string_view line);
+  // Many, each with its "\n". Where none of them could begin an exception or say what happened, all but the
+  // last ones cost no more than to look for that.
+  void add_lines(std::string_view text);
   [[nodiscard]] bool raised() const { return state_ == State::words; }  // they are an exception's
   [[nodiscard]] std::vector<std::string> lines() const;                 // oldest first, without colours
 
  private:
   void follow_traceback(const std::string& line);
+  void displace_first();
 
   enum class State : std::uint8_t {
     nothing,

@@ -95,6 +95,8 @@ class Mux {
     std::string shown_begin;      // of a line that was shown before its end, for the last words
     bool too_long = false;        // that line
   };
+  [[nodiscard]] bool passes(std::uint32_t rank, wire::Output stream);
+  void pass_lines(std::uint32_t rank, wire::Output stream, std::string_view& bytes, std::string& shown);
   void emit(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void show_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown);
   void show_label(std::uint32_t rank, wire::Output stream, std::string& shown);

@@ -21,9 +21,12 @@ std::size_t colour_sequence(std::string_view text) {
 std::string without_colours(std::string_view line) {
   std::string plain;
   while (!line.empty()) {
+    const auto escape = std::min(line.find('\x1b'), line.size());
+    plain += line.substr(0, escape);
+    line.remove_prefix(escape);
     const auto length = colour_sequence(line);
-    if (length == 0) plain += line.front();
-    line.remove_prefix(std::max<std::size_t>(length, 1));
+    if (length == 0) plain += line.substr(0, 1);
+    line.remove_prefix(std::min(std::max<std::size_t>(length, 1), line.size()));
   }
   return plain;
 }
