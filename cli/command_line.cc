@@ -21,11 +21,18 @@ std::string bare_name(std::string_view spelled) {
   return word;
 }
 
+bool is_bare_name_of(std::string_view bare, std::string_view spelled) {
+  const auto word = spelled.substr(spelled.starts_with("--") ? 2 : 1);
+  if (word.size() == 1) return spelled == bare;
+  return std::equal(word.begin(), word.end(), bare.begin(), bare.end(),
+                    [](char theirs, char ours) { return (theirs == '_' ? '-' : theirs) == ours; });
+}
+
 const Flag* find_flag(const CommandLine& line, std::string_view spelled) {
   if (spelled.size() < 2 || spelled.size() > longest_name || spelled.front() != '-' || spelled == "--")
     return nullptr;
   const std::string wanted = bare_name(spelled);
-  const auto is_wanted = [&](std::string_view name) { return bare_name(name) == wanted; };
+  const auto is_wanted = [&](std::string_view name) { return is_bare_name_of(wanted, name); };
   for (const auto& flag : line.flags) {
     if (is_wanted(flag.name) || std::any_of(flag.aliases.begin(), flag.aliases.end(), is_wanted))
       return &flag;

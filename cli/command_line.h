@@ -53,6 +53,8 @@ struct CommandLine {
 // "--Num_proc" and "-num-proc" are one flag: without dashes, and `-` for `_`. A single letter keeps its dash,
 // and its case counts.
 std::string bare_name(std::string_view spelled);
+// The same as bare_name(spelled) == bare, which is asked of every row of the tables at each start.
+bool is_bare_name_of(std::string_view bare, std::string_view spelled);
 
 // By any spelling, and its beginning where the line allows that; nullptr when there is none.
 const Flag* find_flag(const CommandLine& line, std::string_view spelled);

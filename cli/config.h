@@ -41,9 +41,9 @@ struct Inputs {
   std::function<ProgramMpi(const std::vector<std::string>& words, const std::string& directory)> mpi_of{};
   hosts::IsThisMachine is_this_machine;
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
-  // The system's words where something may be there that we may not see; empty: there is nothing, or it is
-  // seen.
-  std::function<std::string(const std::string& path)> why_hidden;
+  // Why what stands there is no program: it may not be looked at, or is a device. Empty: nothing is there, or
+  // a file.
+  std::function<std::string(const std::string& path)> why_no_program;
   std::function<std::string(const std::string& path)>
       first_line;  // of a script, 255 bytes at most; or nothing
   // Of a symbolic link the path that it leads to; empty: it is none. May be empty itself.

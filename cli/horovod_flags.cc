@@ -39,9 +39,11 @@ HorovodFlag refused(Names names, Takes takes, std::string_view why) {
   return {.names = std::move(names), .takes = takes, .fate = Fate::refused, .why = why};
 }
 
-std::vector<HorovodFlag> rows() {
+}  // namespace
+
+std::span<const HorovodFlag> horovod_flags() {
   using enum Option;
-  return {
+  static const HorovodFlag all[] = {
       // How many, where
       works({"--num-proc", "-np"}, one, np),
       works({"--hosts", "-H"}, one, host),
@@ -116,12 +118,6 @@ std::vector<HorovodFlag> rows() {
                "there is no mpirun below; its parameters are given as -x OMPI_MCA_name=value"),
       needless({"--binding-args"}, one, "they are mpirun's; --bind-to binds ranks"),
   };
-}
-
-}  // namespace
-
-std::span<const HorovodFlag> horovod_flags() {
-  static const std::vector<HorovodFlag> all = rows();
   return all;
 }
 

@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
@@ -64,11 +65,13 @@ const Flag& own_flag(const Flag& flag, const CommandLine& line) {
   return job_line().flags[static_cast<std::size_t>(&flag - line.flags.data()) - horovod_flags().size()];
 }
 
-std::optional<double> parse_real(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+// Not std::from_chars: libstdc++'s would load libm at every start.
+std::optional<double> parse_real(const std::string& text) {
+  if (text.empty() || text.front() == '+' || text.find_first_not_of("0123456789.eE+-") != std::string::npos)
+    return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return end == text.c_str() + text.size() && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 bool is_level(std::string_view text) {

@@ -20,7 +20,7 @@ bool is_spelled_out(std::string_view spelled) {
   const auto wanted = bare_name(spelled);
   return std::any_of(horovod_flags().begin(), horovod_flags().end(), [&](const HorovodFlag& row) {
     return std::any_of(row.names.begin(), row.names.end(),
-                       [&](std::string_view name) { return bare_name(name) == wanted; });
+                       [&](std::string_view name) { return is_bare_name_of(wanted, name); });
   });
 }
 

@@ -133,9 +133,11 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
   in.is_executable = [](const std::string& path) {
     return is_kind(path, S_IFREG) && ::access(path.c_str(), X_OK) == 0;
   };
-  in.why_hidden = [](const std::string& path) {
+  in.why_no_program = [](const std::string& path) {
     struct stat info {};
-    return ::stat(path.c_str(), &info) != 0 && errno == EACCES ? errno_text(errno) : std::string();
+    if (::stat(path.c_str(), &info) == 0)
+      return std::string(S_ISREG(info.st_mode) ? "" : "is a device, a pipe or a socket, not a file");
+    return errno == EACCES ? "cannot be looked at: " + errno_text(errno) : std::string();
   };
   in.is_file = [](const std::string& path) { return is_kind(path, S_IFREG); };
   in.first_line = [](const std::string& path) { return first_line(path); };

@@ -52,9 +52,11 @@ constexpr std::string_view
     own_start = "hosts are reached by ssh, and nothing of Open MPI's or MPICH's is started there",
     small_things = "there is nothing here to which it applies";
 
-std::vector<MpiFlag> rows() {
+}  // namespace
+
+std::span<const MpiFlag> mpi_flags() {
   using enum Option;
-  std::vector<MpiFlag> all = {
+  static const MpiFlag all[] = {
       // How many, where
       reads({"--np", "--n", "-n", "-c"}, both, one, How::ranks),
       works({"--host", "-H", "--hosts", "--hostlist", "--machines"}, both, one, host),
@@ -215,13 +217,6 @@ std::vector<MpiFlag> rows() {
       refused({"--report-uri"}, ompi, one, no_report),
       needless({"--profile"}, hydra, none, small_things),
   };
-  return all;
-}
-
-}  // namespace
-
-std::span<const MpiFlag> mpi_flags() {
-  static const std::vector<MpiFlag> all = rows();
   return all;
 }
 

@@ -44,12 +44,13 @@ bool is_only_theirs(const Flag& own, const std::string& value) {
 }  // namespace
 
 bool has_option_of_mpirun(const std::vector<std::string>& words) {
-  const auto rows = mpi_flags();
   const auto is_theirs = [&](std::string_view spelled) {
     const auto wanted = bare_name(spelled);
-    return !wanted.starts_with('-') && std::any_of(rows.begin(), rows.end(), [&](const MpiFlag& row) {
+    if (wanted.starts_with('-')) return false;
+    const auto rows = mpi_flags();
+    return std::any_of(rows.begin(), rows.end(), [&](const MpiFlag& row) {
       return std::any_of(row.names.begin(), row.names.end(),
-                         [&](std::string_view name) { return bare_name(name) == wanted; });
+                         [&](std::string_view name) { return is_bare_name_of(wanted, name); });
     });
   };
   for (std::size_t at = 0; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
@@ -61,7 +62,7 @@ bool has_option_of_mpirun(const std::vector<std::string>& words) {
     if (own == nullptr || !own->takes_value()) continue;
     if (equals == std::string::npos && ++at == words.size()) break;
     const auto value = equals == std::string::npos ? words[at] : word.substr(equals + 1);
-    if (is_value_of_mpirun(*own, value) || (is_theirs(own->name) && is_only_theirs(*own, value))) return true;
+    if (is_value_of_mpirun(*own, value) || (is_only_theirs(*own, value) && is_theirs(own->name))) return true;
   }
   return false;
 }

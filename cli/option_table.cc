@@ -8,10 +8,10 @@ constexpr std::uint64_t max_ranks = 1'000'000;
 constexpr std::uint64_t ten_years = 315'360'000;  // seconds; also the limit of parse_duration
 }  // namespace
 
-const std::vector<OptionInfo>& option_table() {
+std::span<const OptionInfo> option_table() {
   using enum Option;
   // clang-format off
-  static const std::vector<OptionInfo> all = {
+  static const OptionInfo all[] = {
       {.option = np, .name = "--np", .aliases = {"-np", "-n", "--num-proc"}, .toml = "np",
        .type = Type::integer, .value_name = "N",
        .default_text = "all slots; on this host alone one a GPU, else one a core", .group = Group::ranks,

@@ -63,7 +63,7 @@ std::string OptionInfo::environment() const {
 std::span<const OptionInfo> options() { return option_table(); }
 
 const OptionInfo& info(Option option) {
-  const auto& row = option_table().at(static_cast<std::size_t>(option));
+  const auto& row = option_table()[static_cast<std::size_t>(option)];
   TRAINRUN_CHECK(row.option == option);  // the table is in the order of the enum
   return row;
 }

@@ -201,9 +201,8 @@ Result<void> check_program(const Program& program, const std::string& path, cons
     return fail(Code::not_executable, fmt::format("program {} is not executable", trainrun::quoted(where)),
                 fmt::format("chmod +x {}", printable(shell_quote(name))));
   }
-  if (const auto why = inputs.why_hidden ? inputs.why_hidden(where) : std::string(); !why.empty())
-    return fail(Code::not_executable,
-                fmt::format("program {} cannot be looked at: {}", trainrun::quoted(where), why));
+  if (const auto why = inputs.why_no_program ? inputs.why_no_program(where) : std::string(); !why.empty())
+    return fail(Code::not_executable, fmt::format("program {} {}", trainrun::quoted(where), why));
   const bool by_variable =
       inputs.called_as.starts_with("torchrun") && name == variable(inputs.environment, "PYTHON_EXEC");
   return fail(Code::not_found,

@@ -37,7 +37,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(trainrun_flags INTERFACE -D_FORTIFY_SOURCE=2 -D_GLIBCXX_ASSERTIONS -fstack-protector-strong)
   # What no caller reaches is left out: fewer pages and relocations at each start.
   target_compile_options(trainrun_flags INTERFACE -ffunction-sections -fdata-sections)
-  target_link_options(trainrun_flags INTERFACE -Wl,-z,relro,-z,now -Wl,--gc-sections)
+  target_link_options(trainrun_flags INTERFACE -Wl,-z,relro,-z,now -Wl,--gc-sections -Wl,--as-needed)
 endif()
 
 # Sanitizers are apart from the flags above: the agent that is embedded in trainrun is static, and cannot have them.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "launcher/base/fd.h"
 
@@ -15,9 +16,10 @@ namespace {
 constexpr std::size_t most_headers = 512, most_entries = 65536, most_libraries = 1024;
 constexpr std::size_t longest_string = 4096, most_strings = 4u << 20;
 
+// One read for a whole table: this file is looked at before every start.
 template <class T>
-bool get(const ReadAt& read, std::uint64_t offset, T& out) {
-  return read(offset, reinterpret_cast<char*>(&out), sizeof out);
+bool get(const ReadAt& read, std::uint64_t offset, std::span<T> out) {
+  return out.empty() || read(offset, reinterpret_cast<char*>(out.data()), out.size_bytes());
 }
 
 // Where an address of the running program lies in the file.
@@ -68,13 +70,12 @@ bool names_one_that_runs_others(const std::string& strings) {
 
 std::optional<ElfNeeds> read_elf(const ReadAt& read) {
   Elf64_Ehdr file{};
-  if (!get(read, 0, file) || std::memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 ||
+  if (!get(read, 0, std::span(&file, 1)) || std::memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 ||
       file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_ident[EI_DATA] != ELFDATA2LSB ||
       file.e_phentsize != sizeof(Elf64_Phdr) || file.e_phnum > most_headers)
     return std::nullopt;
   std::vector<Elf64_Phdr> headers(file.e_phnum);
-  for (std::size_t i = 0; i < headers.size(); ++i)
-    if (!get(read, file.e_phoff + i * sizeof(Elf64_Phdr), headers[i])) return std::nullopt;
+  if (!get(read, file.e_phoff, std::span(headers))) return std::nullopt;
   ElfNeeds needs;
   const auto dynamic = std::find_if(headers.begin(), headers.end(),
                                     [](const Elf64_Phdr& header) { return header.p_type == PT_DYNAMIC; });
@@ -84,10 +85,10 @@ std::optional<ElfNeeds> read_elf(const ReadAt& read) {
   std::vector<std::uint64_t> libraries;
   std::optional<std::uint64_t> strings, runpath, rpath;
   std::uint64_t size_of_strings = 0;
-  const auto count = std::min<std::uint64_t>(dynamic->p_filesz / sizeof(Elf64_Dyn), most_entries);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Elf64_Dyn entry{};
-    if (!get(read, dynamic->p_offset + i * sizeof entry, entry)) return std::nullopt;
+  std::vector<Elf64_Dyn> entries(
+      std::min<std::uint64_t>(dynamic->p_filesz / sizeof(Elf64_Dyn), most_entries));
+  if (!get(read, dynamic->p_offset, std::span(entries))) return std::nullopt;
+  for (const auto& entry : entries) {
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag == DT_NEEDED && libraries.size() < most_libraries) libraries.push_back(entry.d_un.d_val);
     if (entry.d_tag == DT_STRTAB) strings = offset_of(headers, entry.d_un.d_ptr);

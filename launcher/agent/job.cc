@@ -212,13 +212,11 @@ void Job::open(const wire::OpenJob& order) {
 
 void Job::make_directory(const wire::OpenJob& order, wire::Prepared& answer) {
   const auto places = places_for_job_directory(wire::value_of(order.env, "TMPDIR"), own_tmpdir());
-  for (const auto& place : places) {
-    // Only the hosts of an elastic job are dialled a second time.
-    if (elastic_) tell_cleared(clear_after_predecessors(place, order.job_id, order.host));
-    if (const auto ended = clear_after_dead_jobs(place, order.job_id).processes; ended > 0)
-      link_.send(wire::Note{"ended " + counted(static_cast<std::int64_t>(ended), "process") +
-                            " left here by an earlier job whose agent was killed"});
-  }
+  // Only the hosts of an elastic job are dialled a second time.
+  if (elastic_)
+    for (const auto& place : places) tell_cleared(clear_after_predecessors(place, order.job_id, order.host));
+  // While the launcher works on our answer, and before a worker is started: /tmp may have thousands of names.
+  loop_.post([this, places, id = order.job_id] { clear_after_others(places, id); });
   const int error = directory_.make(places, order.job_id, order.key);
   if (error != 0) answer.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
   if (error == 0) life_ = claim_directory(directory_.path(), order.host);
@@ -251,6 +249,14 @@ void Job::start(const wire::Start& order) {
 void Job::restore_directory() {
   if (const int error = directory_.restore(); error != 0)
     link_.send(wire::Note{"the job's directory " + directory_.path() + " is gone: " + errno_text(error)});
+}
+
+void Job::clear_after_others(const std::vector<std::string>& places, const std::string& own_id) {
+  std::size_t ended = 0;
+  for (const auto& place : places) ended += clear_after_dead_jobs(place, own_id).processes;
+  if (ended > 0)
+    link_.send(wire::Note{"ended " + counted(static_cast<std::int64_t>(ended), "process") +
+                          " left here by an earlier job whose agent was killed"});
 }
 
 void Job::tell_cleared(const Cleared& cleared) {

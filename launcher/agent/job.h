@@ -62,6 +62,7 @@ class Job {
   void make_directory(const wire::OpenJob& order, wire::Prepared& answer);
   void restore_directory();
   void tell_cleared(const Cleared& cleared);
+  void clear_after_others(const std::vector<std::string>& places, const std::string& own_id);
   [[nodiscard]] std::vector<MpiWatch::Silent> silent_ranks() const;
   void start(const wire::Start& order);
   void hold_port(const wire::HoldPort& order);

@@ -22,6 +22,8 @@ struct Mount {
 // options.
 std::optional<Mount> memory_hierarchy(std::string_view mountinfo, bool v2) {
   for (const auto line : split(mountinfo, '\n')) {
+    if (line.find(" cgroup") == std::string_view::npos)
+      continue;  // most are not, and it is read at each start
     const auto words = split(line, ' ');
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 10 || words.end() - dash < 4) continue;

@@ -1,6 +1,7 @@
 #include "launcher/core/dialects.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "launcher/base/strings.h"
@@ -124,19 +125,35 @@ constexpr Dialect dialects[] = {
     {{}, flux_scrubs},          {trainrun_sets, trainrun_scrubs},
 };
 
+// Every variable is looked at before each start, and most begin as no name above does: their first two
+// letters tell. Others that share a slot are looked up for nothing.
+constexpr std::size_t slot_of(std::string_view name) {
+  return (static_cast<unsigned char>(name[0]) * 37U + static_cast<unsigned char>(name[1])) % 256;
+}
+constexpr auto beginnings = [] {
+  std::array<bool, 256> out{};
+  for (const auto& dialect : dialects)
+    for (const auto& list : {dialect.sets, dialect.scrubs})
+      for (const auto name : list) out[slot_of(name)] = true;
+  return out;
+}();
+
+bool begins_as_one(std::string_view name) { return name.size() >= 2 && beginnings[slot_of(name)]; }
+
 bool names(Names all, std::string_view name) { return std::find(all.begin(), all.end(), name) != all.end(); }
 
 }  // namespace
 
 bool is_always_set(std::string_view name) {
-  return std::any_of(std::begin(dialects), std::end(dialects),
+  return begins_as_one(name) &&
+         std::any_of(std::begin(dialects), std::end(dialects),
                      [name](const Dialect& dialect) { return names(dialect.sets, name); });
 }
 
 bool is_setting_of_comm(std::string_view name) { return names(settings_of_comm, name); }
 
 bool is_rank_variable(std::string_view name) {
-  if (is_setting_of_comm(name)) return false;
+  if (!begins_as_one(name) || is_setting_of_comm(name)) return false;
   return is_always_set(name) ||
          std::any_of(std::begin(dialects), std::end(dialects), [name](const Dialect& dialect) {
            return std::any_of(dialect.scrubs.begin(), dialect.scrubs.end(),

@@ -94,6 +94,8 @@ class ExitCodes(LocalTest):
         done = self.assertEnds(self.run_job("-np", 2, path), 126)
         self.assertSays(done, "program '.*/not-executable' is not executable")
         self.assertEnds(self.run_job("-np", 1, "/tmp"), 126)
+        device = self.assertEnds(self.run_job("-np", 1, "/dev/null"), 126)
+        self.assertSays(device, "program '/dev/null' is a device, a pipe or a socket, not a file")
 
     def test_a_script_whose_interpreter_is_missing_says_so(self):
         path = self.folder + "/script"
