@@ -12,7 +12,6 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/agent/await_watchers.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/job_directory.h"
 #include "launcher/agent/predecessor.h"
@@ -163,7 +162,7 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
                     longest.turns, in_ms(longest.cpu), in_ms(longest.blocked),
                     counted(longest.blocking_calls, "blocking call")));
   }
-  if (!signals.leaves_at_once()) agent::await_watchers(goodbye);
+  if (!signals.leaves_at_once()) transport::await_local_agents(goodbye);
   if (controller.lost_agent_here()) clear_after_agents_here(job);
   return {controller.exit_code(), controller.ended_by()};
 }

@@ -15,4 +15,9 @@ std::unique_ptr<Transport> make_local_transport(io::Loop& loop);
 // wrong is told by that dial; without one the agent goes when this process ends.
 void fork_local_agent_ahead();
 
+// Reaps the agents' watchers, which go a moment after their agents: whoever follows us as their parent may
+// not, and a job that started ours would find them as something left behind. Blocks, but not for longer than
+// `limit`.
+void await_local_agents(Duration limit);
+
 }  // namespace trainrun::transport
