@@ -67,7 +67,7 @@ class ExitCodes(LocalTest):
                                  TRAINRUN, "--wdir", "/", "-np", 4, "true", program="/bin/bash", env={"ASAN_OPTIONS": "detect_leaks=0"})
                 self.assertEqual(job.wait().rc, 75)
                 with open(err) as file:
-                    self.assertRegex(file.read(), "Resource temporarily unavailable|limit on processes")
+                    self.assertRegex(file.read(), "Resource temporarily unavailable|limit on processes|ulimit -u allows")
 
     def test_the_last_words_name_rank_host_pid_and_how_it_ended(self):
         done = self.assertEnds(
