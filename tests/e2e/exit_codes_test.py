@@ -64,7 +64,7 @@ class ExitCodes(LocalTest):
             with self.subTest(processes=most):
                 err = os.path.join(self.folder, f"err{most}")  # a file, which otherwise has a thread
                 job = self.start("-c", f'ulimit -u {most}; exec setpriv --reuid 65533 --regid 65533 --clear-groups "$@" 2> {err}', "bash",
-                                 TRAINRUN, "--wdir", "/", "-np", 4, "true", program="/bin/bash", env={"ASAN_OPTIONS": "detect_leaks=0"})
+                                 TRAINRUN, "--wdir", "/", "-np", 4, "sleep", "60", program="/bin/bash", env={"ASAN_OPTIONS": "detect_leaks=0"})
                 self.assertEqual(job.wait().rc, 75)
                 with open(err) as file:
                     self.assertRegex(file.read(), "Resource temporarily unavailable|limit on processes|ulimit -u allows")
