@@ -14,6 +14,7 @@
 #include <set>
 
 #include "cli/hide_values.h"
+#include "cli/program.h"
 #include "host-discovery/host_grammar.h"
 #include "launcher/agent/horovod_program.h"
 #include "launcher/agent/host_facts.h"
@@ -90,6 +91,24 @@ std::string own_hostname() {
   return name;
 }
 
+bool is_same_directory(const std::string& one, const std::string& other) {
+  struct stat first {
+  }, second{};
+  return ::stat(one.c_str(), &first) == 0 && ::stat(other.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+// As the user's shell calls it: a link in it may lead elsewhere on other hosts, as with an automounted home.
+// The real path where $PWD is not the same, or has steps that depend on links.
+std::string working_directory(const std::vector<EnvVar>& environment, std::error_code& error) {
+  auto real = std::filesystem::current_path(error).string();
+  auto named = variable(environment, "PWD");
+  const std::string steps = named + "/";
+  const bool plain = named.starts_with('/') && steps.find("/./") == std::string::npos &&
+                     steps.find("/../") == std::string::npos;
+  return !error && plain && is_same_directory(named, real) ? named : real;
+}
+
 }  // namespace
 
 Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment) {
@@ -105,7 +124,7 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
     in.environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   std::error_code error;
-  in.directory = std::filesystem::current_path(error).string();
+  in.directory = working_directory(in.environment, error);
   if (error)
     return fail(Code::config, fmt::format("the working directory: {}", error.message()),
                 "cd to one that exists");

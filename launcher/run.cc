@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/system/system_error.hpp>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -110,6 +111,14 @@ void clear_after_agents_here(const JobSpec& job) {
                                            ended == 1 ? "was" : "were"));
 }
 
+// --events and --journal may name files in the folder that --output-filename makes, later. Whoever opens them
+// tells what is wrong.
+void make_folder_for(const std::string& file, std::string folder) {
+  while (folder.ends_with('/')) folder.pop_back();
+  std::error_code ignored;
+  if (!folder.empty() && file.starts_with(folder + "/")) std::filesystem::create_directories(folder, ignored);
+}
+
 struct End {
   int code = 0;
   int signal = 0;  // from outside, that ended the job
@@ -122,6 +131,7 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
     if (!placement) return {output::print_error(placement.error())};
     first = std::move(*placement);
   }
+  for (const auto& file : {job.events, job.journal}) make_folder_for(file, job.output_directory);
   std::optional<Result<Fd>> events;
   if (!job.events.empty()) events = output::open_events(job.events);
   std::optional<Result<Fd>> journal;

@@ -68,7 +68,10 @@ void BarRows::drop(std::map<int, Row>::iterator row) {
 }
 
 void BarRows::keep(const std::string& text) {
-  if (blank(text)) return;
+  if (blank(text)) {
+    if (const auto row = rows_.find(row_); !text.empty() && row != rows_.end()) drop(row);  // wiped out
+    return;
+  }
   auto& row = rows_[row_];
   if (row.text != text) {
     row.text = text;
@@ -132,10 +135,20 @@ std::optional<std::string> BarRows::go_down(std::string_view text) {
   return line;
 }
 
-void BarRows::end_line() {
+bool BarRows::stands_before(std::string_view text) const { return blank(text) && rows_.contains(row_); }
+
+std::vector<std::string> BarRows::end_line(bool stands) {
+  std::vector<std::string> states;
+  for (auto& [number, row] : rows_) {
+    if (number > row_ || (number == row_ && !stands) || !row.waits) continue;
+    row.waits = false;
+    --waiting_;
+    states.push_back(row.text);
+  }
   if (const auto row = rows_.find(row_); row != rows_.end()) drop(row);
   row_ = rows_.empty() ? 0 : row_ + 1;
   returned_ = erases_ = false;
+  return states;
 }
 
 void BarRows::forget() { *this = {}; }

@@ -21,8 +21,11 @@ class BarRows {
   [[nodiscard]] bool moves(std::string_view text) const;
   // "\n" behind a `text` that moves(): gives what in it is no bar, an ordinary line that was printed between.
   std::optional<std::string> go_down(std::string_view text);
-  // "\n" elsewhere: a bar of this row has been shown with its line.
-  void end_line();
+  // "\n" elsewhere, behind `text`. Does that leave a bar as it is that was drawn there before?
+  [[nodiscard]] bool stands_before(std::string_view text) const;
+  // Then: the states of the rows above that were not taken yet, and that of this row if it `stands`; else it
+  // has been shown with its line.
+  std::vector<std::string> end_line(bool stands = false);
   // The stream ended, or its last line is shown as it is: its rows are no longer drawn over.
   void forget();
 

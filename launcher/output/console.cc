@@ -78,8 +78,14 @@ Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Han
             [this] { moved(); }}),
       err_(same_file(STDOUT_FILENO, STDERR_FILENO)
                ? out_
-               : other_err_.emplace(loop, files_, STDERR_FILENO, "stderr",
-                                    Writer::Handlers{nullptr, nullptr, [](int) {}, [this] { moved(); }})),
+               : other_err_.emplace(
+                     loop, files_, STDERR_FILENO, "stderr",
+                     Writer::Handlers{nullptr,
+                                      // Ranks may write to stderr alone, as Python's logging does.
+                                      [this, closed = handlers.stdout_closed] {
+                                        if (out_.has_no_reader() && closed) closed();
+                                      },
+                                      [](int) {}, [this] { moved(); }})),
       logs_(files_,
             [this](const std::string& path, int error) {
               if (!std::exchange(logs_full_, true)) tell_full(path, error);

@@ -162,8 +162,8 @@ void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
   if (is_row) end_line(rank, stream, line, shown);
   std::vector<std::string> last;
   change_bars(state, [&](BarRows& bars) {
-    if (!is_row && !line.empty()) bars.end_line();
-    last = bars.take();
+    if (!is_row && !line.empty()) last = bars.end_line();
+    for (auto& bar : bars.take()) last.push_back(std::move(bar));
     bars.forget();
   });
   for (const auto& bar : last) show_line(rank, stream, bar, shown);
@@ -173,8 +173,12 @@ void Mux::finish(std::uint32_t rank, wire::Output stream, std::string& shown) {
 void Mux::end_line(std::uint32_t rank, wire::Output stream, std::string_view line, std::string& shown) {
   auto& state = stream_of(rank, stream);
   if (!terminal(stream) || hidden(rank, stream) || !state.bars.moves(line)) {
-    change_bars(state, [](BarRows& bars) { bars.end_line(); });
-    return emit(rank, stream, line, shown);
+    const bool stands = state.bars.stands_before(line);
+    std::vector<std::string> before;
+    change_bars(state, [&](BarRows& bars) { before = bars.end_line(stands); });
+    for (const auto& bar : before) show_line(rank, stream, bar, shown);
+    if (!stands) emit(rank, stream, line, shown);
+    return;
   }
   std::optional<std::string> between;
   change_bars(state, [&](BarRows& bars) { between = bars.go_down(line); });

@@ -186,6 +186,11 @@ std::size_t Writer::backlog() const {
 }
 std::size_t Writer::lost() const { return state_->lost + (state_->thread ? state_->thread->lost() : 0); }
 bool Writer::closed() const { return state_->gone; }
+bool Writer::has_no_reader() const {
+  pollfd end{state_->fd, 0, 0};
+  return state_->gone || (state_->kind != Kind::closed && ::poll(&end, 1, 0) == 1 &&
+                          (end.revents & (POLLERR | POLLHUP)) != 0);
+}
 bool Writer::usable() const { return !state_->gone && state_->kind != Kind::closed; }
 bool Writer::idle() const { return state_->thread ? state_->thread->idle() : backlog() == 0; }
 

@@ -36,6 +36,8 @@ class Writer {
   // Bytes that were dropped, also since nobody reads any more; those of a file are the FileThreads'.
   [[nodiscard]] std::size_t lost() const;
   [[nodiscard]] bool closed() const;  // nobody reads any more
+  // The same, found out by a look: what was never written cannot have failed.
+  [[nodiscard]] bool has_no_reader() const;
   [[nodiscard]] bool usable() const;  // neither that, nor was it closed when we were started
   [[nodiscard]] bool idle() const;    // nothing waits, and nothing that has happened is still to be told
   // For the very end: what waits counts as lost. What is written after it begins with a line of its own.

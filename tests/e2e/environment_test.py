@@ -124,6 +124,14 @@ class Environment(LocalTest):
         self.assertEqual(self.told("-np", 1)[0]["cwd"], self.folder)
         self.assertEqual(self.told("-np", 1, "--wdir", self.folder + "/work")[0]["cwd"], self.folder + "/work")
 
+    def test_the_directory_has_the_name_that_the_shell_has_for_it(self):
+        os.mkdir(self.folder + "/real")
+        os.symlink("real", self.folder + "/link")
+        for named, plan in (("/link", "/link"), ("/link/../link", "/real"), ("", "/real")):
+            done = self.assertEnds(self.run_job("-np", 1, "--dry-run", "--json", "true", cwd=self.folder + "/link",
+                                                env={"PWD": self.folder + named}), 0)
+            self.assertEqual(json.loads(done.out)["programs"][0]["directory"], self.folder + plan)
+
     def test_arguments_arrive_as_they_were_typed(self):
         words = ["", " ", "a b", "'", '"', "$HOME", "*", "\\", "-np", "--", ":x", "ü", "a\nb", "-x=1"]
         done = self.assertEnds(self.run_job("-np", 1, WORKER, "env", *words), 0)

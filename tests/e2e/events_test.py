@@ -41,6 +41,12 @@ class EventsTest(Training, LocalTest):
         self.assertEqual(self.lines()[0]["ranks"], 2)
         self.assertEqual(done.err, "", "it says nothing more than without")
 
+    def test_they_lie_in_the_folder_that_the_logs_are_about_to_make(self):
+        done = self.assertEnds(self.run_job("-np", 1, "--output-filename", "new/logs/", "--events", "new/logs/ev", "--journal", "new/logs/j",
+                                            "true"), 0)
+        self.assertNotIn("goes on without it", done.err)
+        self.assertEqual({"ev", "j", "latest"} - set(os.listdir(self.folder + "/new/logs")), set())
+
     def test_a_success_whose_output_was_lost_is_none(self):
         with open("/dev/full", "wb") as full:
             job = self.start("-np", 1, "--events", self.file, "echo", "x", stdout=full)

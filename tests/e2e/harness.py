@@ -151,9 +151,10 @@ class Job:
             raise AssertionError(f"it ended without {count} times {pattern!r} on std{stream}: {self.result_so_far()}")
         return [match.group(0).decode(errors="replace") for match in expression.finditer(self.buffers[stream])]
 
-    def stop_reading(self):
-        """From here on stdout is the test's, to let it pile up or to close it."""
-        self._selector.unregister(self.process.stdout)
+    def stop_reading(self, *more):
+        """From here on stdout is the test's, to let it pile up or to close it, and so are `more`."""
+        for stream in (self.process.stdout, *more):
+            self._selector.unregister(stream)
 
     def read_slowly(self, timeout=DEADLINE):
         """After stop_reading(): stdout to its end, 64 KiB at most each 10 ms."""

@@ -11,7 +11,7 @@ import time
 import unittest
 import zlib
 
-from harness import TRAINRUN, WORKER, LocalTest, main
+from harness import DEADLINE, TRAINRUN, WORKER, LocalTest, main
 
 NOBODY = 65534
 BOTH = """
@@ -128,6 +128,27 @@ class Gone(ReaderTest):
         job.process.stdout.close()
         done = self.assertEnds(job.wait(), 141)
         self.assertSays(done, r"^trainrun: \d+ bytes of output could not be written: nobody reads it any more")
+
+    def stderr_begun(self, *words):
+        """A job of which something on stderr was read, and nothing more is by anybody but the test."""
+        job = self.start(*words)
+        job.stop_reading(job.process.stderr)
+        for stream in (job.process.stdout, job.process.stderr):
+            os.set_blocking(stream.fileno(), True)
+        self.assertTrue(os.read(job.process.stderr.fileno(), 100))
+        return job
+
+    def test_both_readers_leave_a_job_that_prints_on_stderr_alone(self):
+        job = self.stderr_begun("-np", 2, "sh", "-c", "while echo still training >&2; do sleep 0.1; done")
+        job.process.stderr.close()
+        job.process.stdout.close()
+        self.assertEqual(job.process.wait(DEADLINE), 141)
+
+    def test_one_of_stderr_alone_does_not_end_it(self):
+        job = self.stderr_begun("-np", 1, "sh", "-c", "for i in 1 2 3 4 5; do echo e >&2; echo $i; sleep 0.1; done")
+        job.process.stderr.close()
+        self.assertEqual(job.process.stdout.read(), b"1\n2\n3\n4\n5\n")
+        self.assertEqual(job.process.wait(DEADLINE), 74)
 
     def test_a_rank_that_fails_says_more(self):
         job = self.ended_but_unread(code=3)

@@ -17,7 +17,6 @@ constexpr std::uint32_t over = 1;  // bit of GateWords::bell
 constexpr std::uint32_t one_ring = 2;
 constexpr auto spin_for = std::chrono::microseconds(50);
 constexpr int looks_between_clocks = 64;
-constexpr int yields = 8;  // each gives the core to somebody else who may be the one that is awaited
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -77,16 +76,11 @@ Moved Gate::await_all(Deadline deadline) {
 }
 
 bool Gate::look_for_a_while(std::uint32_t& next) const {
-  if (!spins_) {
-    for (int i = 0; i < yields; ++i) {
-      if (all_have_come(next)) return true;
-      ::sched_yield();
-    }
-    return false;
-  }
   const auto until = steady_clock::now() + spin_for;
   do {
-    for (int i = 0; i < looks_between_clocks; ++i) {
+    // Without a core of our own, to somebody else who may be the one that is awaited.
+    if (!spins_) ::sched_yield();
+    for (int i = 0; i < (spins_ ? looks_between_clocks : 1); ++i) {
       if (all_have_come(next)) return true;
       pause();
     }

@@ -195,6 +195,26 @@ TEST_SUITE("mux") {
     CHECK_FALSE(mux.bar_waits());
   }
 
+  TEST_CASE("a row that newlines pass over is shown, and what is above it before what comes next") {
+    Mux mux(terminal_style(1), no_clock);
+    CHECK(fed(mux, 0, "A\nB\x1b[A\n\nend\n") == "[0] A\n[0] B\n[0] end\n");
+    Mux two(terminal_style(1), no_clock);
+    std::string shown;
+    for (const std::string state : {"0", "50", "100"}) {
+      shown += fed(two, 0, "\rA " + state);
+      shown += fed(two, 0, "\n\rB " + state + "\x1b[A");
+    }
+    shown += redrawn(two);
+    CHECK(shown == "[0] A 0\n[0] A 100\n[0] B 50\n");  // the newest is not known to be over
+    CHECK(fed(two, 0, "\n") == "");
+    CHECK(redrawn(two) == "[0] B 100\n");
+    CHECK(fed(two, 0, "\nend\n") == "[0] end\n");  // it stands there already
+    Mux above(terminal_style(1), no_clock);
+    CHECK(fed(above, 0, "A 1\n\x1b[A\x1b[2KA 2\nend\n") == "[0] A 1\n[0] A 2\n[0] end\n");
+    Mux wiped(terminal_style(1), no_clock);
+    CHECK(fed(wiped, 0, "\rA 1\r   \r\nend\n") == "[0]    \n[0] end\n");
+  }
+
   TEST_CASE("the last state of nested bars is shown when the stream ends") {
     Mux mux(terminal_style(1), no_clock);
     fed(mux, 0, "outer\n\rinner 1\x1b[A\n\rinner 2\x1b[A\router 2", Output::err);
