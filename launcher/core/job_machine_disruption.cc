@@ -306,6 +306,13 @@ void JobMachine::after_drain() {
   // Without the culprit there is no crash loop to slow down, unless others failed as it did.
   if (blaming_ && (!culprit_rests || roster_.ledger().several_rested_lately(now_)) && !spared_)
     back_off(!gone.empty());
+  const bool enough_stay = survivors_stay_ && static_cast<int>(staying().size()) >= least_size();
+  if (const auto until = restarts_.waived_until();
+      !blaming_ && !disruption_.planned && !enough_stay && until > now_) {
+    // Those that did not have to wait, as back_off() has it, have failed as well since.
+    tell(notice::BackingOff{until - now_, false});
+    arm(Deadline::backoff, until);
+  }
   try_form();
 }
 
@@ -320,10 +327,9 @@ void JobMachine::back_off(bool somebody_gone) {
   const bool others_go_on = is_gone && survivors_stay_ && !somebody_left_well_ &&
                             (grows_later() || horovod_) && static_cast<int>(staying().size()) >= least_size();
   tell(notice::BackingOff{wait, others_go_on});
-  if (others_go_on)
-    newcomers_from_ = now_ + wait;
-  else
-    arm(Deadline::backoff, now_ + wait);
+  if (!others_go_on) return arm(Deadline::backoff, now_ + wait);
+  newcomers_from_ = now_ + wait;
+  restarts_.waive(newcomers_from_);
 }
 
 // Of members that do not live any more; nothing when all of them have finished well.

@@ -19,7 +19,10 @@ RestartPolicy::Decision RestartPolicy::decide(const Question& question, Instant 
 }
 
 void RestartPolicy::apply(Decision decision, const Question& question, Instant now) {
-  if (decision == Decision::restart) budget_.spend(now);
+  if (decision == Decision::restart) {
+    budget_.spend(now);
+    waived_until_ = {};
+  }
   if (question.planned || !may_belong(question)) return;
   if (question.lost && hosts_.erase(*question.lost) == 0) return;
   for (const auto worker : question.failed) workers_.erase(worker);
@@ -35,6 +38,7 @@ void RestartPolicy::begin(Instant since) {
 Duration RestartPolicy::over(Instant now) {
   const auto took = since_ ? now - *since_ : Duration::zero();
   since_.reset();
+  waived_until_ = {};
   return took;
 }
 

@@ -43,6 +43,9 @@ class RestartPolicy {
   // True when the loss of the host belonged to it; it does so once.
   bool take(HostIndex host) { return since_ && hosts_.erase(host) > 0; }
   [[nodiscard]] std::optional<Instant> since() const { return since_; }
+  // A back-off that those who go on need not keep, while they are enough: it is the restart's.
+  void waive(Instant until) { waived_until_ = until; }
+  [[nodiscard]] Instant waived_until() const { return waived_until_; }  // long ago: none was
   // The next world has come up, or none will; how long it took.
   Duration over(Instant now);
 
@@ -62,6 +65,7 @@ class RestartPolicy {
   RestartLimit limit_;
   RestartBudget budget_;
   std::optional<Instant> since_;
+  Instant waived_until_{};
   std::set<WorkerId> workers_;
   std::set<HostIndex> hosts_;
 };

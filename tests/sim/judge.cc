@@ -306,6 +306,7 @@ void Judge::action(const JobAction& action, Instant now) {
                      if (it.job_ends && !job_ends_) over_before_end_ = over_;
                      over_ = true;
                      note_who_is_freed(it);
+                     note_planned(it.cause);
                      if (it.job_ends && !job_ends_) {
                        job_ends_ = now;
                        told_cause_ = it.cause;

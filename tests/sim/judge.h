@@ -128,6 +128,8 @@ class Judge {
   [[nodiscard]] int slots_for_newcomers() const;
   [[nodiscard]] bool budget_left() const;
   void note_back_off(const core::notice::BackingOff& told);
+  void check_those_who_went_on();
+  void note_planned(const core::Cause& why);
   void check_who_backs_off();
   void tell_to_go(Known& worker) const;
   void check_grace(const Known& worker, WorkerId id);
@@ -290,6 +292,8 @@ class Judge {
   bool newcomers_given_up_ = false;  // one of them has finished, and no host has come since
   bool hosts_come_ = false;          // by the latest event
   Instant newcomers_from_{};
+  std::optional<Instant>
+      all_wait_until_;  // those that go on without waiting until then, if they fail as well
   bool death_ = false;  // of a rank or a host: told as what ended the world
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job

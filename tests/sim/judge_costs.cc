@@ -89,6 +89,7 @@ void Judge::check_costs(const JobMachine& machine) {
   if (charged_now > 0 || without_newcomers) {
     if (charged_now > 0) {
       charged_ = true;
+      if (!backs_off_) all_wait_until_.reset();
       drains_for_charge_ = !program_ends();
       crashes_at_ = crashes_.size();
     } else {
@@ -147,6 +148,7 @@ void Judge::note_world(const JobMachine& machine) {
   const auto generation = world_->placement.generation;
   if (up_generation_ == generation || (kept_ && met_ != generation)) return;
   up_generation_ = generation;
+  all_wait_until_.reset();
   there_.clear();
   there_hosts_.clear();
 }

@@ -208,8 +208,24 @@ void Judge::note_told_of_newcomer(const notice::NewcomerFailed& told) {
 
 // Those that survive a death, and are enough, do not wait for whoever comes in its place.
 void Judge::note_back_off(const notice::BackingOff& told) {
+  if (!told.others_go_on && all_wait_until_ == now_ + told.wait) return;  // its rest
   backs_off_ = told.wait;
   if (told.others_go_on) newcomers_from_ = now_ + told.wait;
+  all_wait_until_.reset();
+  if (told.others_go_on) all_wait_until_ = newcomers_from_;
+}
+
+// What users or hosts want is not slowed down.
+void Judge::note_planned(const Cause& why) {
+  if (std::holds_alternative<cause::RestartAsked>(why) || std::holds_alternative<cause::HostsChanged>(why) ||
+      std::holds_alternative<cause::HostLeaves>(why))
+    all_wait_until_.reset();
+}
+
+// They fail, too, before they have met: then there is nobody who need not wait.
+void Judge::check_those_who_went_on() {
+  if (!kept_ && all_wait_until_ && now_ < *all_wait_until_)
+    fail("all ranks start before the back-off is over for which the others did not wait");
 }
 
 void Judge::check_who_backs_off() {

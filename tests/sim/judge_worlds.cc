@@ -39,6 +39,7 @@ void Judge::begins(const BeginWorld& begin) {
   check_nobody_is_left_out(begin);
   check_who_goes_on(begin);
   check_who_was_freed();
+  check_those_who_went_on();
   for (const auto& [id, worker] : workers_)
     if (!kept_ && worker.newcomer && lives(worker))
       fail(fmt::format("newcomer {} lives on beside a world that starts anew", id.value));

@@ -164,8 +164,8 @@ MUTANTS = {
         "job_machine_leavers.cc", "if (!it.leaves_by || *it.leaves_by <= now_) it.leaves_by = now_ + time;",
         "it.leaves_by = now_ + time;"),
     "survivors_back_off": (
-        "job_machine_disruption.cc", "tell(notice::BackingOff{wait, others_go_on}); if (others_go_on)",
-        "tell(notice::BackingOff{wait, false}); if (false)"),
+        "job_machine_disruption.cc", "tell(notice::BackingOff{wait, others_go_on}); if (!others_go_on)",
+        "tell(notice::BackingOff{wait, false}); if (true)"),
 }
 
 

@@ -193,6 +193,21 @@ TEST_SUITE("core.elastic newcomers") {
     CHECK(bench.ordered.size() == 1);
   }
 
+  TEST_CASE("when they fail as well, before they have met, all wait for the rest of it") {
+    Three bench([](JobSpec& spec) { spec.elastic.min_np = 2; });
+    bench.end(bench.at(2), ExitStatus::exited(1));
+    CHECK_FALSE(bench.armed.contains(Deadline::backoff));
+    const auto until = bench.now + seconds(1);
+    bench.tell(PortReserved{*std::exchange(bench.port, std::nullopt)});
+    bench.now += milliseconds(100);
+    bench.end(bench.at(0), ExitStatus::exited(1));
+    INFO(bench.said);
+    CHECK(bench.has_said("waiting 0.87 s before the next start\n"));
+    REQUIRE(bench.armed.contains(Deadline::backoff));
+    CHECK(bench.armed[Deadline::backoff] <= until);
+    CHECK_FALSE(bench.port);
+  }
+
   TEST_CASE("nor do they when the other was found to hang") {
     Three bench;
     bench.tell(WorldSilent{seconds(30)});
