@@ -4,9 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -16,6 +13,7 @@
 #include "cli/foreign_flags.h"
 #include "cli/horovod_config.h"
 #include "cli/horovod_flags.h"
+#include "cli/horovod_values.h"
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -24,8 +22,6 @@
 namespace trainrun::cli {
 
 namespace {
-
-constexpr std::uint64_t megabyte = 1u << 20, most_megabytes = 1u << 20;
 
 Error unknown_flag(std::string_view word) {
   std::vector<std::string> names;
@@ -63,63 +59,6 @@ const CommandLine& line_without_its_v() {
 
 const Flag& own_flag(const Flag& flag, const CommandLine& line) {
   return job_line().flags[static_cast<std::size_t>(&flag - line.flags.data()) - horovod_flags().size()];
-}
-
-// Not std::from_chars: libstdc++'s would load libm at every start.
-std::optional<double> parse_real(const std::string& text) {
-  if (text.empty() || text.front() == '+' || text.find_first_not_of("0123456789.eE+-") != std::string::npos)
-    return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return end == text.c_str() + text.size() && std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
-bool is_level(std::string_view text) {
-  constexpr std::string_view levels[] = {"TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"};
-  return std::find(std::begin(levels), std::end(levels), text) != std::end(levels);
-}
-
-// Files have 32.0, too, where a whole number is meant.
-std::optional<std::uint64_t> whole(std::string_view given) {
-  const auto dot = given.find('.');
-  if (dot != std::string_view::npos && given.find_first_not_of('0', dot + 1) != std::string_view::npos)
-    return std::nullopt;
-  return parse_unsigned<std::uint64_t>(given.substr(0, dot));
-}
-
-// What the variable is set to; an Error's message ends a sentence that begins with whose value it is.
-Result<std::string> value_of_variable(Knob knob, const std::string& given) {
-  const auto refuse = [&](std::string_view wanted) {
-    return fail(Code::usage, fmt::format("{} is not {}", quoted(given, 40), wanted));
-  };
-  switch (knob) {
-    case Knob::none:
-    case Knob::text:
-      return given;
-    case Knob::count: {
-      const auto count = whole(given);
-      if (!count || *count > std::numeric_limits<std::uint32_t>::max())
-        return refuse("a number of 0 or more");
-      return std::to_string(*count);
-    }
-    case Knob::megabytes: {
-      const auto count = whole(given);
-      if (!count || *count > most_megabytes) return refuse("a number of megabytes");
-      return std::to_string(*count * megabyte);
-    }
-    case Knob::real:
-      if (parse_real(given).value_or(-1) < 0) return refuse("a number of 0 or more");
-      return given;
-    case Knob::share: {
-      const auto share = parse_real(given);
-      if (!share || *share < 0 || *share > 1) return refuse("a number from 0 to 1");
-      return given;
-    }
-    case Knob::level:
-      if (!is_level(given)) return refuse("one of TRACE, DEBUG, INFO, WARNING, ERROR, FATAL");
-      return given;
-  }
-  return given;
 }
 
 class Reader {
@@ -261,7 +200,7 @@ class Reader {
 
   Result<void> set(const HorovodFlag& row, const std::string& given, const std::string& origin,
                    bool by_flag) {
-    auto value = value_of_variable(row.knob, given);
+    auto value = value_of_variable(row.knob, given, by_flag);
     if (!value) return fail(by_flag ? Code::usage : Code::config, origin + ": " + value.error().message);
     Setting setting{Option::export_name, std::move(*value), origin};
     if (by_flag)
@@ -299,7 +238,7 @@ class Reader {
         {"logging.with_timestamp", "HOROVOD_LOG_HIDE_TIME", "0", "1"}};
     for (const auto& [key, variable, on, off] : all) {
       if (key != it.key) continue;
-      const auto yes = parse_bool(it.value);
+      const auto yes = yaml_bool(it.value);
       if (!yes)
         return fail(Code::config,
                     fmt::format("{}: {} is not true or false", it.origin, quoted(it.value, 40)));
@@ -318,10 +257,11 @@ class Reader {
     const bool by_flag = variables_.contains("HOROVOD_CONTROLLER") ||
                          std::any_of(part_.settings.begin(), part_.settings.end(),
                                      [](const Setting& setting) { return setting.option == Option::compat; });
-    if (it.value != "gloo" && it.value != "mpi")
+    const bool gloo = is_same_word(it.value, "gloo");
+    if (!gloo && !is_same_word(it.value, "mpi"))
       return fail(Code::config, fmt::format("{}: {} is not gloo or mpi", it.origin, quoted(it.value, 40)));
     if (by_flag) return {};
-    if (it.value == "gloo")
+    if (gloo)
       put(Option::compat, "horovod", it.origin);
     else
       variables_["HOROVOD_CONTROLLER"] =

@@ -57,6 +57,7 @@ Failure Group::finish(Failure failure, const Descriptor& what) {
 }
 
 Failure Group::mismatch(const std::string& message, const Descriptor& what) {
+  disagreed_ = true;
   auto failure = finish(fail(TRC_MISMATCH, message).value(), what);
   if (links_.disagreed) links_.disagreed(failure);
   return failure;

@@ -113,6 +113,7 @@ class Group {
   void look_at_time(Instant now, Duration stood_still);
   // From any thread, without waiting for an operation that runs.
   [[nodiscard]] bool broken() const { return broken_; }
+  [[nodiscard]] bool disagreed() const { return disagreed_; }  // by a mismatch, which all of it hear of
   [[nodiscard]] const char* backend() const { return backend_->name(); }
   // From any thread, also while an operation runs.
   [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load(), bytes_.load(), number_}; }
@@ -147,7 +148,7 @@ class Group {
   const std::uint32_t number_;
   Recorder recorder_;
   std::optional<Failure> failure_;  // the first: it answers every later call
-  std::atomic<bool> broken_ = false;
+  std::atomic<bool> broken_ = false, disagreed_ = false;
   std::atomic<bool> closed_ = false;
   // The end of the time of the operation that runs, or one of these.
   static constexpr Instant idle{}, expired = Instant::max();

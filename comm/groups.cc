@@ -39,6 +39,11 @@ bool Groups::broken() const {
   return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->broken(); });
 }
 
+bool Groups::disagreed() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->disagreed(); });
+}
+
 Duration Groups::time_left(Instant now) const {
   const std::lock_guard lock(mutex_);
   auto left = Duration::max();

@@ -21,6 +21,7 @@ class Groups {
   void abort();
   void close();
   [[nodiscard]] bool broken() const;
+  [[nodiscard]] bool disagreed() const;  // one of them: see Group
   [[nodiscard]] Duration time_left(Instant now) const;
   void look_at_time(Instant now, Duration stood_still);
   // Of one that is in an operation, or else of the one that has had the most.

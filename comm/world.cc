@@ -277,7 +277,14 @@ Outcome<void> World::check_host_updates() {
 
 // A world that was never complete, or is over, closes without leave: the others must hear of it, or have.
 bool World::parted() {
-  if (!complete_ || !client_ || groups_.broken()) return true;
+  if (!complete_ || !client_) return true;
+  if (groups_.disagreed()) {
+    // All have heard of it, and end by it: that is the cause, not that a connection closes before.
+    if (const std::unique_lock lock(client_mutex_, std::try_to_lock); lock)
+      static_cast<void>(client_->leave_at_close());
+    return true;
+  }
+  if (groups_.broken()) return true;
   if (groups_.progress().in_operation()) {  // of another thread, which is not waited for
     if (const std::unique_lock lock(client_mutex_, std::try_to_lock); lock)
       static_cast<void>(client_->leave_at_close());

@@ -51,6 +51,12 @@ class HorovodApi(TorchJobs):
     def test_ranks_that_call_different_things_hear_of_it(self):
         self.right(2, "mismatch")
 
+    def test_an_elastic_job_ends_by_it_and_by_no_lost_connection(self):
+        options = ("--min-np", 1, "--max-restarts", 0)
+        done = self.assertEnds(self.program(2, WORKERS + "horovod_api.py", "disagrees_in_place", options=options), 1)
+        self.assertSays(done, r"^trainrun: rank \d on \S+ exited with code 1, ", "Mismatch: rank 0 called allreduce")
+        self.assertNotIn("connection", done.err)
+
     def test_ranks_that_call_by_different_names_hear_of_it(self):
         for verb in ("allreduce", "waits", "broadcast", "gather", "object", "parameters"):
             backend = "gloo" if verb in ("allreduce", "gather") else "shm"

@@ -366,6 +366,11 @@ def mismatch():
     refused(trainrun.Mismatch, "called allreduce", lambda: hvd.allreduce(torch.ones(2 + hvd.rank())))
 
 
+def disagrees_in_place():
+    """By a bug: not even an elastic program can go on."""
+    hvd.elastic.run(lambda state: hvd.allreduce(torch.ones(2 + hvd.rank())), hvd.elastic.ObjectState(step=0))
+
+
 def dies():
     """The others are told who."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends the others, and they shall say first what they know

@@ -239,12 +239,28 @@ TEST_CASE("the configuration file holds where no flag does") {
 
   world.files["/home/u/h.yaml"] = "params:\n  fusion_threshold_mb: 32.0\n  cache_capacity: 7.\n";
   CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"FUSION_THRESHOLD=33554432", "CACHE_CAPACITY=7"});
+  world.files["/home/u/h.yaml"] =
+      "params:\n  fusion_threshold_mb: 12.5\n  cycle_time_ms: 0x10\n  cache_capacity: 1_000\n"
+      "stall_check:\n  warning_time_seconds: 60.5\n";
+  CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"FUSION_THRESHOLD=13107200", "CYCLE_TIME=16",
+                                                         "CACHE_CAPACITY=1000",
+                                                         "STALL_CHECK_TIME_SECONDS=60"});
+  for (const std::string yes : {"True", "TRUE", "Yes", "ON", "on"}) {
+    world.files["/home/u/h.yaml"] = "autotune:\n  enabled: " + yes + "\n";
+    CHECK(tuned(world, {"--config-file", "h.yaml"}) == Set{"AUTOTUNE=1"});
+  }
+  for (const std::string controller : {"gloo", "GLOO", "Gloo"}) {
+    world.files["/home/u/h.yaml"] = "controller: " + controller + "\n";
+    CHECK(job_of(world, {"--config-file", "h.yaml", "./train"}).compat == Compat::horovod);
+  }
+  world.files["/home/u/h.yaml"] = "autotune:\n  enabled: tRue\n";
+  CHECK_FALSE(world.read({"--config-file", "h.yaml", "./train"}).has_value());
   const auto wrong = [&](const std::string& text) {
     world.files["/home/u/h.yaml"] = text;
     return error_of(world, {"--config-file", "h.yaml", "./train"});
   };
   CHECK(wrong("params:\n  cycle_time_ms: fast\n") == "h.yaml:2:18: 'fast' is not a number of 0 or more");
-  CHECK(wrong("params:\n  cache_capacity: 7.5\n") == "h.yaml:2:19: '7.5' is not a number of 0 or more");
+  CHECK(wrong("params:\n  cache_capacity: -7.5\n") == "h.yaml:2:19: '-7.5' is not a number of 0 or more");
   CHECK(wrong("controller: jsrun\n") == "h.yaml:1:13: 'jsrun' is not gloo or mpi");
   CHECK(wrong("params:\n  torus_allreduce: maybe\n") == "h.yaml:2:20: 'maybe' is not true or false");
   CHECK(wrong("params: [1]\n").find("h.yaml:1:9: no mapping of names to values") == 0);
