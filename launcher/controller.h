@@ -123,6 +123,7 @@ class Controller {
   [[nodiscard]] output::Moment moment() const;
   void sign_of_life();
   void watch_life();
+  [[nodiscard]] std::vector<WorkerId> awaited() const;
   void watch_operations();
 
   io::Loop& loop_;

@@ -23,9 +23,17 @@ void Controller::sign_of_life() {
 
 void Controller::watch_life() {
   if (console_.is_behind()) sign_of_life();  // ranks are silent since we take nothing
-  if (const auto silence = hang_.too_silent(io::Loop::now()))
-    event(core::WorldSilent{*silence, store_.awaited()});
+  if (const auto silence = hang_.too_silent(io::Loop::now())) event(core::WorldSilent{*silence, awaited()});
   if (const auto next = hang_.next_look()) life_.arm(*next, [this] { watch_life(); });
+}
+
+// For whom all others wait, in torch's store or in hvd.init.
+std::vector<WorkerId> Controller::awaited() const {
+  auto awaited = store_.awaited();
+  for (const auto& worker : machine_.workers())
+    if (rendezvous_.awaited_by_horovod(world_.generation(), worker.seat.rank))
+      awaited.push_back(worker.worker);
+  return awaited;
 }
 
 void Controller::watch_operations() {

@@ -162,7 +162,7 @@ class Reader {
   [[nodiscard]] Use by_script(const std::string& path) const {
     if (const auto main = path + "/__main__.py"; is_file(main)) return by_file(main, path);
     if (!is_file(path)) return Use::none;
-    return first_line(path).starts_with("PK") ? Use::named : by_file(path, folder_of(path));
+    return by_file(path, folder_of(path));
   }
   // Where the interpreter looks for modules, without what is installed with it.
   [[nodiscard]] std::vector<std::string> tops(const std::string& first) const {
@@ -178,6 +178,7 @@ class Reader {
     return hides ? Use::named : Use::none;
   }
   [[nodiscard]] Use by_file(const std::string& file, const std::string& top) const {
+    if (is_archive(file)) return Use::named;  // mostly compressed
     return use_by({read_file(file, most_source).value_or(std::string{}), folder_of(file)}, tops(top));
   }
 

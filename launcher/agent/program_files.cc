@@ -6,12 +6,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::agent {
+namespace {
+
+std::string beginning(const std::string& path, std::size_t most) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string text(most, '\0');
+  const auto n = file ? ::read(file.get(), text.data(), text.size()) : -1;
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+}  // namespace
+
 std::vector<std::string> cut(std::string_view text, std::string_view separators) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {
@@ -51,11 +62,15 @@ std::vector<std::string> package_folders(const std::string& interpreter, const w
 }
 
 std::string first_line(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, 256> text{};
-  const auto n = file ? ::read(file.get(), text.data(), text.size()) : -1;
-  const std::string_view all(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-  return std::string(all.substr(0, all.find('\n')));
+  const auto text = beginning(path, 256);
+  return text.substr(0, text.find('\n'));
+}
+
+bool is_archive(const std::string& path) {
+  const std::string_view local_header = "PK\x03\x04";
+  const auto text = beginning(path, 512);
+  const auto start = text.starts_with("#!") ? text.find('\n') + 1 : 0;  // npos + 1 is 0
+  return std::string_view(text).substr(start).starts_with(local_header);
 }
 
 bool is_launcher(const std::string& word) {

@@ -23,6 +23,8 @@ std::vector<std::string> entries(const std::string& folder, std::string_view pat
 std::vector<std::string> package_folders(const std::string& interpreter, const wire::EnvPairs& env);
 
 std::string first_line(const std::string& path);  // 256 bytes at most
+// A zip archive, which Python runs; zipapp puts "#!..." before it.
+bool is_archive(const std::string& path);
 
 // It starts ranks of its own, which find each other by it.
 bool is_launcher(const std::string& word);

@@ -63,6 +63,10 @@ TEST_CASE("a package, a folder, an archive and a script of any name are looked a
   folder.write("venv/lib/python3.11/site-packages/horovod/__init__.py", "");
   folder.write("app.pyz", "PK\x03\x04");
   CHECK(folder.is_horovod({"python3", "app.pyz"}));
+  folder.write("begun.pyz", "#!/usr/bin/env python3\nPK\x03\x04");  // as zipapp makes it
+  CHECK(folder.is_horovod({"python3", "begun.pyz"}));
+  folder.write("text.pyz", "#!/usr/bin/env python3\nprint('PK')\n");
+  CHECK_FALSE(folder.is_horovod({"python3", "text.pyz"}));
 }
 
 TEST_CASE("a script of Horovod's is known by its imports") {
