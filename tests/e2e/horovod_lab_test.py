@@ -46,6 +46,12 @@ class Horovod(SshTest):
         done = self.assertEnds(self.run_job(*COMPAT, "-H", "node1:2,node2:1", MESH, "set", timeout=LONG), 0)
         self.assertEqual(len(re.findall(r"rank [12] of 3: .*, set 2", done.out)), 2, done)
 
+    def test_a_rank_that_never_comes_is_the_one_that_hangs(self):
+        done = self.run_job(*COMPAT, "--hang-timeout", "3s", "--grace", 2, "-H", "node1:2,node2:1", MESH, "late", 2, self.folder + "/never",
+                            timeout=LONG)
+        self.assertEnds(done, 124)
+        self.assertSays(done, "no sign of life from any rank for .*: rank 2 on node2 has not come to where the others wait")
+
     def test_a_rank_that_is_late_is_named_and_outlives_gloos_patience(self):
         """With Horovod's own server the others would end after HOROVOD_GLOO_TIMEOUT_SECONDS."""
         gate = self.folder + "/gate"
