@@ -216,7 +216,7 @@ struct RanksAbsent {
 // ---- a world that seems to hang
 struct WorldSilent {
   Duration silence{};
-  std::vector<WorkerId> absent{};  // from PyTorch's store, at which all others wait
+  std::vector<WorkerId> absent{};  // from PyTorch's store or hvd.init, where all others wait
   TRAINRUN_RECORD("world silent") { v("silence", silence), v("absent", absent); }
 };
 // Somebody was heard while they were looked at.
