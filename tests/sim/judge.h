@@ -293,8 +293,9 @@ class Judge {
   bool hosts_come_ = false;          // by the latest event
   Instant newcomers_from_{};
   std::optional<Instant>
-      all_wait_until_;  // those that go on without waiting until then, if they fail as well
-  bool death_ = false;  // of a rank or a host: told as what ended the world
+      all_wait_until_;        // those that go on without waiting until then, if they fail as well
+  bool planned_end_ = false;  // the latest world, or its plan
+  bool death_ = false;        // of a rank or a host: told as what ended the world
 
   std::optional<core::Outcome::Kind> expected_;  // what came first that ends a job
   Instant begun_at_{}, first_press_{}, pressed_at_{};

@@ -217,14 +217,14 @@ void Judge::note_back_off(const notice::BackingOff& told) {
 
 // What users or hosts want is not slowed down.
 void Judge::note_planned(const Cause& why) {
-  if (std::holds_alternative<cause::RestartAsked>(why) || std::holds_alternative<cause::HostsChanged>(why) ||
-      std::holds_alternative<cause::HostLeaves>(why))
-    all_wait_until_.reset();
+  planned_end_ =
+      std::holds_alternative<cause::RestartAsked>(why) || std::holds_alternative<cause::HostsChanged>(why) ||
+      std::holds_alternative<cause::HostLeaves>(why) || std::holds_alternative<cause::StopAsked>(why);
 }
 
 // They fail, too, before they have met: then there is nobody who need not wait.
 void Judge::check_those_who_went_on() {
-  if (!kept_ && all_wait_until_ && now_ < *all_wait_until_)
+  if (!kept_ && !planned_end_ && all_wait_until_ && now_ < *all_wait_until_)
     fail("all ranks start before the back-off is over for which the others did not wait");
 }
 

@@ -94,7 +94,7 @@ void Judge::note_told(const Notice& notice) {
   }
   if (const auto* failed = std::get_if<notice::NewcomerFailed>(&notice)) note_told_of_newcomer(*failed);
   if (const auto* wait = std::get_if<notice::BackingOff>(&notice)) note_back_off(*wait);
-  if (std::holds_alternative<notice::GenerationSkipped>(notice)) all_wait_until_.reset();  // planned, too
+  if (std::holds_alternative<notice::GenerationSkipped>(notice)) planned_end_ = true;
   if (const auto* restart = std::get_if<notice::Restarting>(&notice); restart != nullptr && !restart->as_well)
     death_ = std::holds_alternative<cause::RankFailed>(restart->cause) ||
              std::holds_alternative<cause::HostLost>(restart->cause);
