@@ -65,6 +65,7 @@ Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Han
     : job_(job),
       mux_(style_of(job, terminal), wall_clock),
       drained_(std::move(handlers.drained)),
+      nobody_reads_(handlers.nobody_reads),
       files_(loop, {[] {},
                     [this](const std::string& name, Duration since) {
                       say(fmt::format(
@@ -74,18 +75,12 @@ Console::Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Han
                     },
                     [this] { moved(); }, [this](const std::string& line) { say(line); }}),
       out_(loop, files_, STDOUT_FILENO, "stdout",
-           {nullptr, handlers.stdout_closed, [this](int error) { tell_full("stdout", error); },
+           {nullptr, handlers.nobody_reads, [this](int error) { tell_full("stdout", error); },
             [this] { moved(); }}),
       err_(same_file(STDOUT_FILENO, STDERR_FILENO)
                ? out_
-               : other_err_.emplace(
-                     loop, files_, STDERR_FILENO, "stderr",
-                     Writer::Handlers{nullptr,
-                                      // Ranks may write to stderr alone, as Python's logging does.
-                                      [this, closed = handlers.stdout_closed] {
-                                        if (out_.has_no_reader() && closed) closed();
-                                      },
-                                      [](int) {}, [this] { moved(); }})),
+               : other_err_.emplace(loop, files_, STDERR_FILENO, "stderr",
+                                    Writer::Handlers{nullptr, nullptr, [](int) {}, [this] { moved(); }})),
       logs_(files_,
             [this](const std::string& path, int error) {
               if (!std::exchange(logs_full_, true)) tell_full(path, error);
@@ -265,6 +260,10 @@ void Console::show(wire::Output stream, const std::string& text) {
     line_ended_ = text.back() == '\n';
   }
   (stream == wire::Output::err ? err_ : out_).write(text);
+  // Ranks may write to stderr alone, as Python's logging does: then no write finds that stdout has no reader
+  // either.
+  if (stream == wire::Output::err && err_.closed() && nobody_reads_ && out_.has_no_reader())
+    std::exchange(nobody_reads_, nullptr)();
 }
 
 void Console::say(const std::string& line) {

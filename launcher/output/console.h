@@ -26,8 +26,10 @@ namespace trainrun::output {
 class Console {
  public:
   struct Handlers {
-    std::function<void()> drained;        // it takes more again
-    std::function<void()> stdout_closed;  // nobody reads our stdout any more
+    std::function<void()> drained;  // it takes more again
+    // Of our stdout; or of stderr, while ranks write there, when stdout has no reader either. May be called
+    // twice.
+    std::function<void()> nobody_reads;
   };
   Console(io::Loop& loop, const JobSpec& job, TerminalFacts terminal, Handlers handlers);
   ~Console();
@@ -100,7 +102,7 @@ class Console {
   std::unordered_map<WorkerId, Lane> lanes_;
   std::uint32_t lane_count_ = 0;
   std::vector<std::uint32_t> free_lanes_;
-  std::function<void()> drained_;
+  std::function<void()> drained_, nobody_reads_;
   bool refused_ = false;  // to take more
   FileThreads files_;
   Writer out_;

@@ -144,6 +144,18 @@ class Gone(ReaderTest):
         job.process.stdout.close()
         self.assertEqual(job.process.wait(DEADLINE), 141)
 
+    def test_one_leaves_long_before_the_other(self):
+        """In between the ranks write, and only to the stream that nobody reads."""
+        job = self.stderr_begun("-np", 1, "sh", "-c", "while echo x >&2; do sleep 0.1; [ ! -e left ] || echo >> lines; done")
+        job.process.stderr.close()
+        with open(self.folder + "/left", "w", encoding="ascii"):
+            pass
+        lines = self.folder + "/lines"
+        job.wait_until(lambda: os.path.exists(lines) and os.path.getsize(lines) > 3, "the rank has written more")
+        self.assertIsNone(job.process.poll(), "stdout has its reader")
+        job.process.stdout.close()
+        self.assertEqual(job.process.wait(DEADLINE), 141)
+
     def test_one_of_stderr_alone_does_not_end_it(self):
         job = self.stderr_begun("-np", 1, "sh", "-c", "for i in 1 2 3 4 5; do echo e >&2; echo $i; sleep 0.1; done")
         job.process.stderr.close()
