@@ -14,6 +14,7 @@
 #include "cli/horovod_config.h"
 #include "cli/horovod_flags.h"
 #include "cli/horovod_values.h"
+#include "cli/letters.h"
 #include "cli/program.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
@@ -257,8 +258,8 @@ class Reader {
     const bool by_flag = variables_.contains("HOROVOD_CONTROLLER") ||
                          std::any_of(part_.settings.begin(), part_.settings.end(),
                                      [](const Setting& setting) { return setting.option == Option::compat; });
-    const bool gloo = is_same_word(it.value, "gloo");
-    if (!gloo && !is_same_word(it.value, "mpi"))
+    const bool gloo = lower(it.value) == "gloo";
+    if (!gloo && lower(it.value) != "mpi")
       return fail(Code::config, fmt::format("{}: {} is not gloo or mpi", it.origin, quoted(it.value, 40)));
     if (by_flag) return {};
     if (gloo)

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 
+#include "cli/letters.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 
@@ -16,8 +17,6 @@ namespace trainrun::cli {
 namespace {
 
 constexpr std::uint64_t megabyte = 1u << 20, most_megabytes = 1u << 20;
-
-char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // Not std::from_chars: libstdc++'s would load libm at every start.
 std::optional<double> parse_real(const std::string& text) {
@@ -33,7 +32,7 @@ bool is_level(std::string_view text) {
   return std::find(std::begin(levels), std::end(levels), text) != std::end(levels);
 }
 
-// "1_000" and "0x10" as other programs write them; what else there is stays as it is.
+// YAML 1.1's 1_000 and 0x10 without its ways; what else there is stays as it is.
 std::string plain_number(std::string text) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return text;
   std::erase(text, '_');
@@ -60,18 +59,13 @@ std::optional<std::uint64_t> count_of(const std::string& given, std::uint64_t un
 
 }  // namespace
 
-bool is_same_word(std::string_view text, std::string_view word) {
-  return std::equal(text.begin(), text.end(), word.begin(), word.end(),
-                    [](char one, char other) { return small(one) == other; });
-}
-
 std::optional<bool> yaml_bool(std::string_view text) {
-  std::string word;
-  std::transform(text.begin(), text.end(), std::back_inserter(word), small);
+  if (text.empty()) return std::nullopt;
+  const auto word = lower(text);
   // "tRue" is a text there.
-  const bool as_one_writes = text == word || text.substr(1) == std::string_view(word).substr(1) ||
-                             std::none_of(text.begin(), text.end(), [](char c) { return small(c) == c; });
-  return as_one_writes ? parse_bool(word) : std::nullopt;
+  const bool first_at_most = text.substr(1) == std::string_view(word).substr(1);
+  const bool all = std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  return first_at_most || all ? parse_bool(word) : std::nullopt;
 }
 
 Result<std::string> value_of_variable(Knob knob, const std::string& given, bool by_flag) {

@@ -17,7 +17,4 @@ Result<std::string> value_of_variable(Knob knob, const std::string& given, bool 
 // True, yes, ON, ...: YAML 1.1's, which horovodrun reads.
 std::optional<bool> yaml_bool(std::string_view text);
 
-// `text` is `word` in small or large letters.
-bool is_same_word(std::string_view text, std::string_view word);
-
 }  // namespace trainrun::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cli/letters.h"
 #include "cli/mpi_parameters.h"
 #include "cli/program.h"
 #include "cli/remote_shell.h"
@@ -23,13 +24,6 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 bool is_count(std::string_view text) {
   const auto count = parse_unsigned<std::uint32_t>(text);
   return count && *count > 0;
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return out;
 }
 
 class Reader {

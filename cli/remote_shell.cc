@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 
+#include "cli/letters.h"
 #include "cli/value.h"
 #include "launcher/base/strings.h"
 
@@ -30,11 +31,7 @@ Words words_of(std::string_view text) {
   return out;
 }
 
-bool same(std::string_view one, std::string_view other) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
-                    [&](char a, char b) { return lower(a) == lower(b); });
-}
+bool same(std::string_view one, std::string_view other) { return lower(one) == lower(other); }
 
 // Options of ssh's configuration that change nothing here: nobody is asked, and connections are watched.
 bool is_needless(std::string_view name) {
