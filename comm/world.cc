@@ -275,20 +275,18 @@ Outcome<void> World::check_host_updates() {
               notices.text.empty() ? std::string("the hosts of the job will change") : notices.text);
 }
 
-// A world that was never complete, or is over, closes without leave: the others must hear of it, or have.
+// A world that was never complete, or is over, closes without leave: the others must hear of it, or have. One
+// that is over by a mismatch is left.
 bool World::parted() {
   if (!complete_ || !client_) return true;
-  if (groups_.disagreed()) {
-    // All have heard of it, and end by it: that is the cause, not that a connection closes before.
+  // All of that group have heard of it, and end by it: that is the cause, not a connection that closes
+  // before.
+  const bool disagreed = groups_.disagreed();
+  if (groups_.broken() && !disagreed) return true;
+  if (disagreed || groups_.progress().in_operation()) {  // of another thread, which is not waited for
     if (const std::unique_lock lock(client_mutex_, std::try_to_lock); lock)
       static_cast<void>(client_->leave_at_close());
-    return true;
-  }
-  if (groups_.broken()) return true;
-  if (groups_.progress().in_operation()) {  // of another thread, which is not waited for
-    if (const std::unique_lock lock(client_mutex_, std::try_to_lock); lock)
-      static_cast<void>(client_->leave_at_close());
-    return false;
+    return disagreed;
   }
   if (finalized_.exchange(true)) return met_at_end_;
   const std::lock_guard lock(client_mutex_);

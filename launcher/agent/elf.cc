@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_headers = 512, most_entries = 65536, most_libraries = 1024;
 constexpr std::size_t longest_string = 4096, most_strings = 4u << 20;
 
-// One read for a whole table: this file is looked at before every start.
+// One read for a whole table: every program is looked at before it is started.
 template <class T>
 bool get(const ReadAt& read, std::uint64_t offset, std::span<T> out) {
   return out.empty() || read(offset, reinterpret_cast<char*>(out.data()), out.size_bytes());

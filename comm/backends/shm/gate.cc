@@ -78,7 +78,7 @@ Moved Gate::await_all(Deadline deadline) {
 bool Gate::look_for_a_while(std::uint32_t& next) const {
   const auto until = steady_clock::now() + spin_for;
   do {
-    // Without a core of our own, to somebody else who may be the one that is awaited.
+    // Where ranks share cores, this one is given to another, which may be the one that is awaited.
     if (!spins_) ::sched_yield();
     for (int i = 0; i < (spins_ ? looks_between_clocks : 1); ++i) {
       if (all_have_come(next)) return true;
