@@ -196,9 +196,8 @@ void Console::worker_output(WorkerId worker, wire::Output stream, std::string_vi
   const auto& lane = it->second;
   logs_.write(lane.rank, stream, bytes);
   if (asking_ == lane.number) asking_.reset();
-  std::string shown;
-  mux_.feed(lane.number, stream, bytes, shown);
-  show(stream, shown);
+  mux_.feed(lane.number, stream, bytes, shown_);
+  show(stream, shown_);
   if (const auto rank = mux_.split_rank(); rank && !std::exchange(told_split_, true))
     say(split_line(Rank{*rank}));
   if (mux_.bar_waits() && !bars_.armed()) bars_.arm(io::Loop::now() + bar_interval, [this] { show_bars(); });
@@ -252,14 +251,14 @@ void Console::worker_finished(WorkerId worker) {
   }
 }
 
-void Console::show(wire::Output stream, const std::string& text) {
+void Console::show(wire::Output stream, std::string& text) {
   if (text.empty()) return;
   last_output_ = io::Loop::now();
   if (stream == wire::Output::err || same_terminal_ || !other_err_) {
     wipe();
     line_ended_ = text.back() == '\n';
   }
-  (stream == wire::Output::err ? err_ : out_).write(text);
+  (stream == wire::Output::err ? err_ : out_).take(text);
   // Ranks may write to stderr alone, as Python's logging does: then no write finds that stdout has no reader
   // either.
   if (stream == wire::Output::err && err_.closed() && nobody_reads_ && out_.has_no_reader())

@@ -80,7 +80,7 @@ class Console {
   void moved();
   void open_lanes(const core::Placement& placement, const std::vector<WorkerId>& workers);
   [[nodiscard]] std::size_t backlog() const;
-  void show(wire::Output stream, const std::string& text);
+  void show(wire::Output stream, std::string& text);  // takes it
   void draw();
   void tick();
   void show_bars();
@@ -99,6 +99,7 @@ class Console {
 
   const JobSpec& job_;
   Mux mux_;
+  std::string shown_;  // empty, with the room of what was shown
   std::unordered_map<WorkerId, Lane> lanes_;
   std::uint32_t lane_count_ = 0;
   std::vector<std::uint32_t> free_lanes_;

@@ -57,6 +57,7 @@ struct FileThread::State {
   std::deque<Piece> queue;
   std::vector<std::pair<Target*, int>> failures;
   std::vector<std::string> said;
+  std::string spare;  // empty, with the room of what was written
   std::size_t waiting = 0, lost = 0;
   std::uint64_t moved = 0;  // grows as long as the thread gets on
   std::string current;      // the name of the file that is written to
@@ -96,6 +97,8 @@ void FileThread::State::run() {
       if (!line.empty()) said.push_back(std::move(line));
     }
     busy = false;
+    piece.bytes.clear();
+    if (piece.bytes.capacity() <= 2 * piece_size) spare = std::move(piece.bytes);
     ++moved;
     tell();
     changed.notify_all();
@@ -211,13 +214,19 @@ FileThread::File FileThread::add(Fd fd, std::string name, Failed failed) {
 }
 
 void FileThread::write(File file, std::string_view bytes) {
+  std::string copy(bytes);
+  take(file, copy);
+  state_->changed.notify_all();
+}
+
+void FileThread::take(File file, std::string& bytes) {
   if (bytes.empty()) return;
   auto& state = *state_;
   if (!state.start(state_)) {  // a limit on processes: better to wait for the file than to be silent
     std::unique_lock lock(state.mutex);
-    State::Piece piece{&state.targets[file], std::string(bytes), {}};
-    piece.target->waiting += bytes.size();
-    state.waiting += bytes.size();
+    State::Piece piece{&state.targets[file], std::exchange(bytes, {}), {}};
+    piece.target->waiting += piece.bytes.size();
+    state.waiting += piece.bytes.size();
     state.put(lock, piece);
     return state.tell();
   }
@@ -227,16 +236,29 @@ void FileThread::write(File file, std::string_view bytes) {
     target.waiting += bytes.size();
     state.waiting += bytes.size();
     auto* last = state.queue.empty() ? nullptr : &state.queue.back();
-    if (last != nullptr && last->target == &target && last->bytes.size() < piece_size)
+    if (last != nullptr && last->target == &target && last->bytes.size() + bytes.size() <= piece_size) {
       last->bytes += bytes;
-    else
-      state.queue.push_back({&target, std::string(bytes), {}});
+    } else {
+      state.queue.push_back({&target, std::move(bytes), {}});
+      bytes = std::move(state.spare);
+    }
+    bytes.clear();
     high_ = high_ || state.waiting > Writer::low_water;
-    state.changed.notify_all();
   }
+  wake();
   if (watch_.armed()) return;
   seen_ = ~std::uint64_t{0};
   look();
+}
+
+void FileThread::wake() {
+  if (std::exchange(wakes_, true)) return;
+  loop_.post([weak = std::weak_ptr(self_)] {
+    const auto self = weak.lock();
+    if (!self) return;
+    (*self)->wakes_ = false;
+    (*self)->state_->changed.notify_all();
+  });
 }
 
 void FileThread::later(std::function<std::string()> work) {

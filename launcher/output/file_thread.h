@@ -45,6 +45,9 @@ class FileThread {
   File add(int fd, std::string name, Failed failed);  // somebody else's, open until the end of the process
   File add(Fd fd, std::string name, Failed failed);
   void write(File file, std::string_view bytes);
+  // The same without a copy, and when the loop's turn is over: what a turn brings becomes one write, and
+  // costs one change of threads. `bytes` is empty then, with the room of others that were written.
+  void take(File file, std::string& bytes);
   // Any other work that may wait for a disk, after what is queued already. It must not touch what the loop
   // uses. It gives a line for the user, or none.
   void later(std::function<std::string()> work);
@@ -68,6 +71,7 @@ class FileThread {
 
  private:
   struct State;
+  void wake();
   void happened();
   void look();
   void leave_thread();
@@ -80,7 +84,7 @@ class FileThread {
   const std::size_t step_;
   io::Timer watch_;
   std::uint64_t seen_ = 0;
-  bool told_ = false, high_ = false;
+  bool told_ = false, high_ = false, wakes_ = false;
   std::size_t lost_before_ = 0;
 };
 

@@ -27,6 +27,7 @@ class FileThreads {
   File add(int fd, std::string name, FileThread::Failed failed);
   File add(Fd fd, std::string name, FileThread::Failed failed);
   static void write(const File& file, std::string_view bytes) { file.thread->write(file.number, bytes); }
+  static void take(const File& file, std::string& bytes) { file.thread->take(file.number, bytes); }
   // After what is queued for that file.
   static void later(const File& beside, std::function<std::string()> work) {
     beside.thread->later(std::move(work));

@@ -119,12 +119,17 @@ void Mux::pass_lines(std::uint32_t rank, wire::Output stream, std::string_view& 
   bytes.remove_prefix(lines.size());
   stream == wire::Output::err ? tails_[rank].add_lines(lines) : said_[rank].add_lines(lines);
   if (style_.raw || hidden(rank, stream)) return;
-  const bool labelled = style_.timestamp || !style_.labels[rank].empty();
+  std::string label;
+  show_label(rank, stream, label);
+  shown.reserve(shown.size() + lines.size() + (label.empty() ? 0 : lines.size() / 2));
   while (!lines.empty()) {
-    const auto size = labelled ? lines.find('\n') + 1 : lines.size();
-    show_label(rank, stream, shown);
+    const auto size = label.empty() ? lines.size() : lines.find('\n') + 1;
+    shown += label;
     shown += lines.substr(0, size);
     lines.remove_prefix(size);
+    if (!style_.timestamp || lines.empty()) continue;
+    label.clear();
+    show_label(rank, stream, label);
   }
 }
 

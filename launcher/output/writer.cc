@@ -49,6 +49,8 @@ struct Writer::State {
     }
   }
 
+  [[nodiscard]] bool is_file() const { return !gone && (kind == Kind::file || kind == Kind::thread); }
+
   void write_in_thread(io::Loop& loop, std::string name) {
     kind = Kind::thread;
     FileThread::Handlers to;
@@ -161,23 +163,28 @@ Writer::Writer(io::Loop& loop, FileThreads& files, int fd, std::string name, Han
 Writer::~Writer() { state_->handlers = {}; }
 
 void Writer::write(std::string_view bytes) {
+  if (state_->is_file()) return FileThreads::write(state_->file, bytes);
+  std::string copy(bytes);
+  take(copy);
+}
+
+void Writer::take(std::string& bytes) {
   if (bytes.empty()) return;
-  if (state_->gone) {
+  if (state_->kind == Kind::closed && !std::exchange(state_->full, true)) state_->handlers.full(EBADF);
+  if (state_->gone || state_->kind == Kind::closed) {
     state_->lost += bytes.size();
-    return;
+    return bytes.clear();
   }
-  if (state_->kind == Kind::file || state_->kind == Kind::thread)
-    return FileThreads::write(state_->file, bytes);
-  if (state_->kind == Kind::closed) {
-    state_->lost += bytes.size();
-    if (!std::exchange(state_->full, true)) state_->handlers.full(EBADF);
-    return;
-  }
+  if (state_->is_file()) return FileThreads::take(state_->file, bytes);
   if (state_->full && state_->within_line && state_->bytes.empty()) {
     state_->bytes = "\n";
     state_->ours = 1;
   }
-  state_->bytes += bytes;
+  if (state_->bytes.empty())
+    state_->bytes.swap(bytes);
+  else
+    state_->bytes += bytes;
+  bytes.clear();
   if (!state_->waiting) state_->push();
 }
 

@@ -32,6 +32,8 @@ class Writer {
   ~Writer();
 
   void write(std::string_view bytes);
+  // The same without a copy: `bytes` is empty then, with the room of others that were written.
+  void take(std::string& bytes);
   [[nodiscard]] std::size_t backlog() const;  // bytes; those of a file are the FileThreads'
   // Bytes that were dropped, also since nobody reads any more; those of a file are the FileThreads'.
   [[nodiscard]] std::size_t lost() const;

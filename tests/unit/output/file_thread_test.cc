@@ -90,6 +90,28 @@ TEST_SUITE("file thread") {
     CHECK((other.content() == expected_other));
   }
 
+  TEST_CASE("what is taken without a copy arrives in order with what is copied, and leaves no byte behind") {
+    io::Loop loop;
+    TemporaryFile file;
+    FileThread files(loop, {});
+    const auto number = files.add(file.fd.get(), "log", {});
+    std::string expected, bytes;
+    for (std::size_t i = 0; i < 400; ++i) {
+      if (i % 20 == 19) run_until(loop, [&] { return files.idle(); });  // then there is room to give back
+      const std::string piece((i * 7919) % 300'000 + 1, static_cast<char>('a' + i % 26));
+      expected += piece;
+      if (i % 3 == 0) {
+        files.write(number, piece);
+        continue;
+      }
+      bytes += piece;
+      files.take(number, bytes);
+      REQUIRE(bytes.empty());
+    }
+    run_until(loop, [&] { return files.idle(); });
+    CHECK((file.content() == expected));
+  }
+
   TEST_CASE("a file that stalls holds up no loop; it is told once, and all is written when it goes on") {
     io::Loop loop;
     Stalled stalled;

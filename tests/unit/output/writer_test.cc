@@ -40,6 +40,29 @@ std::string numbers(int count) {
 }  // namespace
 
 TEST_SUITE("writer") {
+  TEST_CASE("what is taken without a copy arrives in order with what is copied, and leaves no byte behind") {
+    auto ends = make_pipe();
+    REQUIRE(ends);
+    io::Loop loop;
+    FileThreads files(loop, {});
+    Writer writer(loop, files, ends->second.get(), "stdout", {});
+    std::string expected, bytes, got;
+    for (std::size_t i = 0; i < 200; ++i) {
+      const std::string piece((i * 7919) % 40'000 + 1, static_cast<char>('a' + i % 26));
+      expected += piece;
+      if (i % 3 == 0) {
+        writer.write(piece);
+      } else {
+        bytes += piece;
+        writer.take(bytes);
+        REQUIRE(bytes.empty());
+      }
+      if (i % 7 == 0) got += take(ends->first.get());
+    }
+    test::run_until(loop, [&] { return (got += take(ends->first.get())).size() == expected.size(); });
+    CHECK((got == expected));
+  }
+
   TEST_CASE("a stalled reader holds nothing up, and gets every byte in order when it reads on") {
     const auto text = numbers(1'000'000);  // 6.9 MB: more than a pipe or a socket takes
     for (const bool socket : {false, true}) {
