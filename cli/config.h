@@ -39,6 +39,8 @@ struct Inputs {
   std::function<std::vector<wire::CpuFact>()> local_cpus{};
   // Whose MPI a program's files say it is, and which libpmix would serve it. May be empty.
   std::function<ProgramMpi(const std::vector<std::string>& words, const std::string& directory)> mpi_of{};
+  // Whether it imports Horovod, without the look at its MPI. May be empty.
+  std::function<bool(const std::vector<std::string>& words, const std::string& directory)> uses_horovod{};
   hosts::IsThisMachine is_this_machine;
   std::function<bool(const std::string&path)> is_executable, is_file, is_directory;
   // Why what stands there is no program: it may not be looked at, or is a device. Empty: nothing is there, or

@@ -1,20 +1,64 @@
 #include "cli/horovod_config.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
+#include <yaml.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 namespace trainrun::cli {
 
 namespace {
 
-std::string place(std::string_view name, const YAML::Mark& mark) {
-  return mark.is_null() ? std::string(name) : fmt::format("{}:{}:{}", name, mark.line + 1, mark.column + 1);
+// libyaml's nodes of one document, kept for as long as they are read.
+class Document {
+ public:
+  explicit Document(const std::string& text) {
+    if (yaml_parser_initialize(&parser_) == 0) return;
+    yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+    is_loaded_ = yaml_parser_load(&parser_, &document_) != 0;
+  }
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+  ~Document() {
+    if (is_loaded_) yaml_document_delete(&document_);
+    yaml_parser_delete(&parser_);
+  }
+
+  [[nodiscard]] bool is_loaded() const { return is_loaded_; }
+  [[nodiscard]] const yaml_parser_t& parser() const { return parser_; }
+  [[nodiscard]] const yaml_node_t* root() { return yaml_document_get_root_node(&document_); }
+  [[nodiscard]] const yaml_node_t* node(int id) { return yaml_document_get_node(&document_, id); }
+
+ private:
+  yaml_parser_t parser_{};
+  yaml_document_t document_{};
+  bool is_loaded_ = false;
+};
+
+std::string place(std::string_view name, const yaml_mark_t& mark) {
+  return fmt::format("{}:{}:{}", name, mark.line + 1, mark.column + 1);
+}
+std::string place(std::string_view name, const yaml_node_t& node) { return place(name, node.start_mark); }
+
+bool is_mapping(const yaml_node_t& node) { return node.type == YAML_MAPPING_NODE; }
+bool is_scalar(const yaml_node_t& node) { return node.type == YAML_SCALAR_NODE; }
+std::string text_of(const yaml_node_t& node) {
+  const auto& scalar = node.data.scalar;
+  return {reinterpret_cast<const char*>(scalar.value), scalar.length};
 }
 
-Error not_a_mapping(std::string_view name, const YAML::Node& node) {
-  return {Code::config, fmt::format("{}: no mapping of names to values", place(name, node.Mark())),
+// Nothing was written, or that nothing is meant.
+bool is_null(const yaml_node_t& node) {
+  if (!is_scalar(node) || node.data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return false;
+  constexpr std::array<std::string_view, 5> nothing{"", "~", "null", "Null", "NULL"};
+  return std::find(nothing.begin(), nothing.end(), text_of(node)) != nothing.end();
+}
+
+Error not_a_mapping(std::string_view name, const yaml_node_t& node) {
+  return {Code::config, fmt::format("{}: no mapping of names to values", place(name, node)),
           "write it as horovodrun reads it: params:, autotune:, timeline:, stall_check:, library_options:, "
           "logging:, each with its settings indented below"};
 }
@@ -26,56 +70,88 @@ bool is_group(std::string_view key) {
   return false;
 }
 
-// Of a name that stands there twice the last counts, as where horovodrun reads it.
-void put(std::vector<YamlValue>& values, YamlValue value) {
-  std::erase_if(values, [&](const YamlValue& one) { return one.key == value.key; });
-  values.push_back(std::move(value));
-}
+// Reads one document; its file's `name` is for the places in it.
+class Reader {
+ public:
+  Reader(Document& document, std::string_view name) : document_(document), name_(name) {}
 
-Result<void> read_entries(const std::string& key, const YAML::Node& group, std::string_view name,
-                          std::vector<YamlValue>& values) {
-  for (const auto& entry : group) {
-    const auto inner = entry.first.as<std::string>();
-    if (inner == "<<" && entry.second.IsMap()) continue;
-    if (entry.second.IsScalar())
-      put(values, {key + "." + inner, entry.second.Scalar(), place(name, entry.second.Mark())});
-    else if (!entry.second.IsNull())  // what is not said holds as if the line were not there
-      return fail(Code::config, fmt::format("{}: one value is expected", place(name, entry.second.Mark())));
+  Result<std::vector<YamlValue>> read() && {
+    const auto* top = document_.root();
+    if (top == nullptr || is_null(*top)) return std::move(values_);
+    if (!is_mapping(*top)) return tl::unexpected(not_a_mapping(name_, *top));
+    const auto ok = each(*top, [this](const std::string& key, const yaml_node_t& value) -> Result<void> {
+      if (is_scalar(value) && !is_null(value)) {
+        put({key, text_of(value), place(name_, value)});
+      } else if (!is_group(key)) {
+        if (!is_null(value)) put({key, {}, place(name_, value)});
+      } else if (is_mapping(value)) {
+        return group(key, value);
+      } else if (!is_null(value)) {
+        return tl::unexpected(not_a_mapping(name_, value));
+      }
+      return {};
+    });
+    if (!ok) return tl::unexpected(ok.error());
+    return std::move(values_);
   }
-  return {};
-}
 
-// "<<" takes in what another mapping has, beneath the group's own. One step: a mapping may hold itself.
-Result<void> read_group(const std::string& key, const YAML::Node& group, std::string_view name,
-                        std::vector<YamlValue>& values) {
-  if (const auto others = group["<<"]; others && others.IsMap())
-    if (auto ok = read_entries(key, others, name, values); !ok) return ok;
-  return read_entries(key, group, name, values);
+ private:
+  // `take(name, value)` of each pair, in the file's order.
+  template <typename Take>
+  Result<void> each(const yaml_node_t& mapping, const Take& take) {
+    const auto& pairs = mapping.data.mapping.pairs;
+    for (const auto* pair = pairs.start; pair < pairs.top; ++pair) {
+      const auto& key = *document_.node(pair->key);
+      if (!is_scalar(key))
+        return fail(Code::config, fmt::format("{}: a name is expected", place(name_, key)));
+      if (auto ok = take(text_of(key), *document_.node(pair->value)); !ok) return ok;
+    }
+    return {};
+  }
+
+  // "<<" takes in what another mapping has, beneath the group's own. One step: a mapping may hold itself.
+  Result<void> group(const std::string& key, const yaml_node_t& mapping) {
+    auto ok = each(mapping, [&](const std::string& inner, const yaml_node_t& value) -> Result<void> {
+      return inner == "<<" && is_mapping(value) ? entries(key, value) : Result<void>{};
+    });
+    return ok ? entries(key, mapping) : ok;
+  }
+
+  Result<void> entries(const std::string& key, const yaml_node_t& mapping) {
+    return each(mapping, [&](const std::string& inner, const yaml_node_t& value) -> Result<void> {
+      if (inner == "<<" && is_mapping(value)) return {};
+      if (is_null(value)) return {};  // what is not said holds as if the line were not there
+      if (!is_scalar(value))
+        return fail(Code::config, fmt::format("{}: one value is expected", place(name_, value)));
+      put({key + "." + inner, text_of(value), place(name_, value)});
+      return {};
+    });
+  }
+
+  // Of a name that stands there twice the last counts, as where horovodrun reads it.
+  void put(YamlValue value) {
+    std::erase_if(values_, [&](const YamlValue& one) { return one.key == value.key; });
+    values_.push_back(std::move(value));
+  }
+
+  Document& document_;
+  std::string_view name_;
+  std::vector<YamlValue> values_;
+};
+
+Error unreadable(std::string_view name, const yaml_parser_t& parser) {
+  const std::string problem = parser.problem == nullptr ? "cannot be read" : parser.problem;
+  if (parser.error == YAML_READER_ERROR)  // of bytes, before there are lines
+    return {Code::config, fmt::format("{}: {} at byte {}", name, problem, parser.problem_offset)};
+  return {Code::config, fmt::format("{}: {}", place(name, parser.problem_mark), problem)};
 }
 
 }  // namespace
 
 Result<std::vector<YamlValue>> read_yaml(const std::string& text, std::string_view name) {
-  std::vector<YamlValue> values;
-  try {
-    const auto top = YAML::Load(text);
-    if (top.IsNull()) return values;
-    if (!top.IsMap()) return tl::unexpected(not_a_mapping(name, top));
-    for (const auto& group : top) {
-      const auto key = group.first.as<std::string>();
-      if (group.second.IsScalar() || (!is_group(key) && !group.second.IsNull())) {
-        const auto value = group.second.IsScalar() ? group.second.Scalar() : std::string();
-        put(values, {key, value, place(name, group.second.Mark())});
-      } else if (group.second.IsMap()) {
-        if (auto ok = read_group(key, group.second, name, values); !ok) return tl::unexpected(ok.error());
-      } else if (!group.second.IsNull()) {
-        return tl::unexpected(not_a_mapping(name, group.second));
-      }
-    }
-  } catch (const YAML::Exception& problem) {
-    return fail(Code::config, fmt::format("{}: {}", place(name, problem.mark), problem.msg));
-  }
-  return values;
+  Document document(text);
+  if (!document.is_loaded()) return tl::unexpected(unreadable(name, document.parser()));
+  return Reader(document, name).read();
 }
 
 }  // namespace trainrun::cli

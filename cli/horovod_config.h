@@ -1,4 +1,4 @@
-// horovodrun's configuration file, YAML. The only file that knows yaml-cpp
+// horovodrun's configuration file, YAML. The only file that knows libyaml
 // (launcher/decisions/0029-horovodrun-is-a-table.md).
 #pragma once
 

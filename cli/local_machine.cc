@@ -149,6 +149,10 @@ Result<Inputs> inputs_of_this_process(int argc, char** argv, char** environment)
     if (!libraries.empty()) found.library = std::move(libraries.front());
     return found;
   };
+  in.uses_horovod = [variables = in.environment](const std::vector<std::string>& words,
+                                                 const std::string& directory) {
+    return agent::uses_horovod(words, directory, variables);
+  };
   in.is_executable = [](const std::string& path) {
     return is_kind(path, S_IFREG) && ::access(path.c_str(), X_OK) == 0;
   };

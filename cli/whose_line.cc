@@ -33,9 +33,9 @@ Result<std::string> compat_cli(const Inputs& inputs, std::size_t& used) {
 // A line that horovodrun would take, with a program of Horovod's.
 bool runs_horovod(const std::vector<std::string>& words, const Inputs& inputs) {
   const auto at = program_behind_its_options(words);
-  if (!at || !inputs.mpi_of) return false;
-  return inputs.mpi_of({words.begin() + static_cast<std::ptrdiff_t>(*at), words.end()}, inputs.directory)
-      .horovod;
+  return at && inputs.uses_horovod &&
+         inputs.uses_horovod({words.begin() + static_cast<std::ptrdiff_t>(*at), words.end()},
+                             inputs.directory);
 }
 
 }  // namespace

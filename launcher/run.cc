@@ -1,5 +1,6 @@
 #include "launcher/run.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <sys/random.h>
 
@@ -119,9 +120,26 @@ void make_folder_for(const std::string& file, std::string folder) {
   if (!folder.empty() && file.starts_with(folder + "/")) std::filesystem::create_directories(folder, ignored);
 }
 
+// Output takes and frees pieces of some hundred KB all the time, here and in the agent: without this glibc
+// gives each back to the kernel, which clears it for the next.
+void keep_freed_memory() {
+  for (const int limit : {M_TRIM_THRESHOLD, M_MMAP_THRESHOLD}) ::mallopt(limit, 4 << 20);
+}
+
+// An elastic job dials all of its hosts, others those that have ranks.
+bool begins_here(const JobSpec& job, const core::Placement& first) {
+  const auto local = [&job](const Host& host) { return transport_kind(job, host) == TransportKind::local; };
+  const auto& hosts = job.hosts.hosts;
+  if (job.elastic.enabled()) return std::any_of(hosts.begin(), hosts.end(), local);
+  return std::any_of(first.seats.begin(), first.seats.end(),
+                     [&](const auto& seat) { return local(hosts[seat.host.value]); });
+}
+
 struct End {
   int code = 0;
-  int signal = 0;  // from outside, that ended the job
+  int signal = 0;        // from outside, that ended the job
+  bool at_once = false;  // the user left without waiting for anything
+  bool lost_agent_here = false;
 };
 
 End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) {
@@ -139,11 +157,8 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
   auto key = fresh_key();
   if (key.empty())
     return {output::print_error({Code::internal, "the kernel gave no random bytes for the job's key"})};
-  const auto& seats = first.seats;
-  if (std::any_of(seats.begin(), seats.end(), [&job](const auto& seat) {
-        return transport_kind(job, job.hosts.hosts[seat.host.value]) == TransportKind::local;
-      }))
-    transport::fork_local_agent_ahead();
+  keep_freed_memory();
+  if (begins_here(job, first)) transport::fork_local_agent_ahead();
   io::Loop loop;
   loop.leave_out_stops();
   Controller controller(loop, job, std::move(first), std::move(key));
@@ -172,9 +187,8 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
                     longest.turns, in_ms(longest.cpu), in_ms(longest.blocked),
                     counted(longest.blocking_calls, "blocking call")));
   }
-  if (!signals.leaves_at_once()) transport::await_local_agents(goodbye);
-  if (controller.lost_agent_here()) clear_after_agents_here(job);
-  return {controller.exit_code(), controller.ended_by()};
+  return {controller.exit_code(), controller.ended_by(), signals.leaves_at_once(),
+          controller.lost_agent_here()};
 }
 
 }  // namespace
@@ -183,6 +197,9 @@ End run_in_loop(const JobSpec& job, const std::vector<std::string>& notes, Surro
 // loses its launcher: the agents end it.
 int run_job(const JobSpec& job, const std::vector<std::string>& notes, Surroundings surroundings) try {
   const auto end = run_in_loop(job, notes, std::move(surroundings));
+  // Only now: what the loop held has gone while our own agent did.
+  if (!end.at_once) transport::await_local_agents(goodbye);
+  if (end.lost_agent_here) clear_after_agents_here(job);
   return end.signal != 0 ? end_by_signal(end.signal) : end.code;
 } catch (const boost::system::system_error& error) {
   return output::print_error(no_more_to_wait_with(error.code().value()));

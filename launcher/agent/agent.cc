@@ -87,9 +87,11 @@ void Agent::greet(const wire::Greet& greeting) {
   if (std::exchange(is_greeted_, true)) return give_up("was greeted twice");
   fault::configure(greeting.faults);
   host_timeout_ = milliseconds(greeting.host_timeout_ms);
-  handover_.set_host_timeout(host_timeout_);
   // Our watcher sleeps by the time-out that it began with, until something wakes it.
-  ::kill(::getppid(), SIGCHLD);
+  if (handover_.host_timeout() != host_timeout_) {
+    handover_.set_host_timeout(host_timeout_);
+    ::kill(::getppid(), SIGCHLD);
+  }
   link_.send(wire::Greeted{read_host_facts({greeting.want_topology, greeting.want_addresses})});
   beat();
   watch_silence();

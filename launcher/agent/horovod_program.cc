@@ -101,10 +101,8 @@ bool has_gloo(const std::string& extension) {
 }
 
 // Horovod for each framework is a library of this name.
-bool links_horovod(const std::string& file) {
-  const auto needs = read_elf_file(file);
-  return needs &&
-         std::any_of(needs->libraries.begin(), needs->libraries.end(),
+bool links_horovod(const ElfNeeds& program) {
+  return std::any_of(program.libraries.begin(), program.libraries.end(),
                      [](const std::string& library) { return name_of(library).starts_with("mpi_lib"); });
 }
 
@@ -149,8 +147,9 @@ class Reader {
       }
       if (best == Use::imported) return best;
       if (text || word.starts_with('-')) continue;
-      if (links_horovod(path)) return Use::imported;
-      if (is_python_script(path)) return std::max(best, by_file(path, folder_of(path)));
+      const auto program = read_elf_file(path);
+      if (program && links_horovod(*program)) return Use::imported;
+      if (!program && is_python_script(path)) return std::max(best, by_file(path, folder_of(path)));
     }
     return best;
   }

@@ -27,14 +27,23 @@ namespace {
 
 std::string small_file(const std::string& path) { return read_file(path, 1u << 20).value_or(std::string{}); }
 
+// One line of the kernel's, which is never longer than a page.
+std::string value_in(const std::string& path) {
+  return std::string(trim(read_file(path, 4096).value_or(std::string{})));
+}
+
+std::optional<std::uint64_t> count_in(const std::string& path) {
+  return parse_unsigned<std::uint64_t>(value_in(path));
+}
+
 std::uint32_t number_in(const std::string& path, std::uint32_t otherwise) {
-  return parse_unsigned<std::uint32_t>(trim(small_file(path))).value_or(otherwise);
+  return parse_unsigned<std::uint32_t>(value_in(path)).value_or(otherwise);
 }
 
 // Of "0-3,8".
 std::uint32_t first_in(const std::string& path, std::uint32_t otherwise) {
-  const auto list = small_file(path);
-  return parse_unsigned<std::uint32_t>(std::string_view(list).substr(0, list.find_first_of(",-\n")))
+  const auto list = value_in(path);
+  return parse_unsigned<std::uint32_t>(std::string_view(list).substr(0, list.find_first_of(",-")))
       .value_or(otherwise);
 }
 
@@ -57,7 +66,7 @@ std::vector<std::uint32_t> allowed_cpus() {
 
 std::vector<wire::CpuFact> read_cpus(bool topology) {
   std::vector<wire::CpuFact> facts;
-  const bool threads = trim(small_file("/sys/devices/system/cpu/smt/active")) == "1";
+  const bool threads = value_in("/sys/devices/system/cpu/smt/active") == "1";
   for (const auto cpu : allowed_cpus()) {
     wire::CpuFact fact{cpu, cpu, 0, 0};
     const auto base = fmt::format("/sys/devices/system/cpu/cpu{}/", cpu);
@@ -81,15 +90,14 @@ std::vector<wire::CpuFact> read_cpus(bool topology) {
 }
 
 // The tightest quota of our cgroup and those above it; v2 and v1 are both common, sometimes at once.
-std::uint32_t quota_millicores() {
+std::uint32_t quota_millicores(const std::vector<std::string_view>& groups) {
   std::uint64_t tightest = 0;
   const auto consider = [&tightest](std::optional<std::uint64_t> quota, std::optional<std::uint64_t> period) {
     if (!quota || !period || *period == 0) return;
     const auto millis = *quota * 1000 / *period;
     if (tightest == 0 || millis < tightest) tightest = millis;
   };
-  const auto own = small_file("/proc/self/cgroup");
-  for (const auto line : split(own, '\n')) {
+  for (const auto line : groups) {
     const auto parts = split(line, ':');
     if (parts.size() < 3) continue;
     const bool v2 = parts[0] == "0" && parts[1].empty();
@@ -98,14 +106,13 @@ std::uint32_t quota_millicores() {
     for (std::string path(parts[2]); !path.empty();
          path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'))) {
       if (v2) {
-        const auto text = small_file("/sys/fs/cgroup" + path + "/cpu.max");
-        const auto words = split(trim(text), ' ');
+        const auto text = value_in("/sys/fs/cgroup" + path + "/cpu.max");
+        const auto words = split(text, ' ');
         if (words.size() == 2)
           consider(parse_unsigned<std::uint64_t>(words[0]), parse_unsigned<std::uint64_t>(words[1]));
       } else {
         const auto base = "/sys/fs/cgroup/cpu" + path;
-        consider(parse_unsigned<std::uint64_t>(trim(small_file(base + "/cpu.cfs_quota_us"))),
-                 parse_unsigned<std::uint64_t>(trim(small_file(base + "/cpu.cfs_period_us"))));
+        consider(count_in(base + "/cpu.cfs_quota_us"), count_in(base + "/cpu.cfs_period_us"));
       }
     }
   }
@@ -114,24 +121,19 @@ std::uint32_t quota_millicores() {
 
 // The tightest of what the kernel allows, of our control groups and of our own limit. Who is close to one
 // finds out at the start; this is for those who are far beyond it.
-std::pair<std::uint32_t, std::string> most_processes() {
+std::pair<std::uint32_t, std::string> most_processes(const std::vector<std::string_view>& groups) {
   std::pair<std::uint64_t, std::string> tightest{UINT32_MAX, ""};
   const auto consider = [&tightest](std::optional<std::uint64_t> limit, const char* name) {
     if (limit && *limit < tightest.first) tightest = {*limit, name};
   };
-  const auto number = [](const std::string& path) {
-    const auto text = small_file(path);
-    return parse_unsigned<std::uint64_t>(trim(text));
-  };
-  consider(number("/proc/sys/kernel/pid_max"), "kernel.pid_max");
-  const auto own = small_file("/proc/self/cgroup");
-  for (const auto line : split(own, '\n')) {
+  consider(count_in("/proc/sys/kernel/pid_max"), "kernel.pid_max");
+  for (const auto line : groups) {
     const auto parts = split(line, ':');
     if (parts.size() < 3 || (parts[1] != "pids" && !parts[1].empty())) continue;
     const std::string root = parts[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
     for (std::string path(parts[2]); !path.empty();
          path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/')))
-      consider(number(root + path + "/pids.max"), "pids.max of its control group");
+      consider(count_in(root + path + "/pids.max"), "pids.max of its control group");
   }
   rlimit limit{};
   if (::geteuid() != 0 && ::getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
@@ -199,8 +201,7 @@ bool resolves_to_loopback(std::string_view hostname) {
 // Of this boot, these processes and this network. Two containers that share the one and not the other are two
 // places.
 std::string place() {
-  const auto boot = small_file("/proc/sys/kernel/random/boot_id");
-  std::string text(trim(boot));
+  auto text = value_in("/proc/sys/kernel/random/boot_id");
   for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net"}) {
     char name[64]{};
     if (text.empty() || ::readlink(space, name, sizeof name - 1) <= 0) return {};
@@ -234,10 +235,12 @@ wire::HostFacts read_host_facts(Wanted wanted) {
   if (const char* connection = std::getenv("SSH_CONNECTION")) facts.ssh_connection = connection;
   if (wanted.addresses) facts.interfaces = interfaces();
   facts.cpus = read_cpus(wanted.topology);
-  facts.quota_millicores = quota_millicores();
+  const auto own_groups = small_file("/proc/self/cgroup");
+  const auto groups = split(own_groups, '\n');
+  facts.quota_millicores = quota_millicores(groups);
   facts.gpus = gpus();
   facts.place = place();
-  std::tie(facts.most_processes, facts.processes_limit) = most_processes();
+  std::tie(facts.most_processes, facts.processes_limit) = most_processes(groups);
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   facts.wall_clock_ns = static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;

@@ -215,12 +215,14 @@ void Job::make_directory(const wire::OpenJob& order, wire::Prepared& answer) {
   // Only the hosts of an elastic job are dialled a second time.
   if (elastic_)
     for (const auto& place : places) tell_cleared(clear_after_predecessors(place, order.job_id, order.host));
-  // While the launcher works on our answer, and before a worker is started: /tmp may have thousands of names.
-  loop_.post([this, places, id = order.job_id] { clear_after_others(places, id); });
   const int error = directory_.make(places, order.job_id, order.key);
   if (error != 0) answer.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
-  if (error == 0) life_ = claim_directory(directory_.path(), order.host);
   answer.job_directory = directory_.path();
+  // While the launcher works on our answer, and before a worker is started: /tmp may have thousands of names.
+  loop_.post([this, places, id = order.job_id, host = order.host, made = error == 0] {
+    if (made) life_ = claim_directory(directory_.path(), host);
+    clear_after_others(places, id);
+  });
 }
 
 void Job::on_child() {

@@ -274,7 +274,7 @@ MpiProgram recognise(const std::vector<std::string>& words, const std::string& d
         if (!text || starts_ranks(*text)) return {};
         continue;
       }
-      const auto found = io::find_program(word, path, directory);
+      const auto found = word == words[i] ? whole : io::find_program(word, path, directory);
       if (found.error != 0) continue;
       auto program = recognise_file(found.path, env);
       program.guessed |= i > 0;

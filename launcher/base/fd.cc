@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "launcher/base/open_files.h"
@@ -50,8 +51,10 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   if (!fd) return fail(Code::config, fmt::format("cannot read {}: {}", quoted(path, 200), errno_text(errno)));
   std::string content;
   char buffer[65536];
+  // No more than may be there: of /proc/sys the kernel clears as many bytes as are asked for, each time.
+  const auto most = std::min(limit, sizeof buffer - 1) + 1;
   for (;;) {
-    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    const ssize_t n = ::read(fd.get(), buffer, most);
     if (n == 0) return content;
     if (n < 0) {
       if (errno == EINTR) continue;

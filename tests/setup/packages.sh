@@ -2,7 +2,7 @@
 # Sourced by examples/run and tests/run; POSIX sh.
 
 build_packages="g++ libc6-dev cmake ninja-build pkg-config libboost1.81-dev libssh-dev libfmt-dev
-  libcli11-dev libtomlplusplus-dev libexpected-dev libsodium-dev libgloo-dev libyaml-cpp-dev doctest-dev nlohmann-json3-dev zlib1g-dev"
+  libcli11-dev libtomlplusplus-dev libexpected-dev libsodium-dev libgloo-dev libyaml-dev doctest-dev nlohmann-json3-dev zlib1g-dev"
 
 # Beside the tools of the tests themselves: the peers that interop tests and benches start (Slurm, Open MPI, MPICH,
 # pdsh, PyTorch) and the shells that are completed, or logged in with.

@@ -37,6 +37,7 @@ struct World {
     in.argv = std::move(argv);
     in.called_as = called_as;
     in.mpi_of = [this](const Words&, const std::string&) { return mpi; };
+    in.uses_horovod = [this](const Words&, const std::string&) { return mpi.horovod; };
     in.environment = environment;
     in.directory = "/home/u";
     in.job_id = "0123456789abcdef";
