@@ -251,7 +251,7 @@ class Judge {
   bool drains_for_charge_ = false;     // what was charged is being drained ...
   std::size_t crashes_at_ = 0;         // ... when so many had been
   bool may_charge_ = false;            // the latest event may be a failure
-  bool hung_ = false;                  // the latest world ended since nothing came of its ranks
+  bool hung_ = false;                  // nothing came of the latest world's ranks, and it is not paid
   bool plan_is_old_ = false;           // something that it should know came after the next world was planned
   bool began_ = false;                 // in this step
   bool done_now_ = false;              // a member of this world exited with 0

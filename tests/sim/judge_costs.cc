@@ -87,6 +87,7 @@ void Judge::check_costs(const JobMachine& machine) {
   // Those that survivors wait for in Horovod's way: the world ends without them, and nobody pays.
   const bool without_newcomers = ended_the_world && told_of_newcomer_ && horovods_;
   if (charged_now > 0 || without_newcomers) {
+    hung_ = false;
     if (charged_now > 0) {
       charged_ = true;
       if (!backs_off_) all_wait_until_.reset();
@@ -104,13 +105,14 @@ void Judge::check_costs(const JobMachine& machine) {
       if (host(worker.seat.host).link == Link::ready) there_hosts_.insert(worker.seat.host);
     }
   } else if (ended_the_world) {
-    // At the end of a program it is paid when the others turn out to need another world.
-    if (program_ends() && (!failed_.empty() || failed_host_ || hung_)) owed_ = true;
     for (const auto id : failed_)
-      if (!owed_ && there_.erase(id) == 0)
+      if (there_.erase(id) == 0)
         unpaid_ = fmt::format("worker {} came after the failure that was paid for", id.value);
-    if (failed_host_ && !owed_ && there_hosts_.erase(*failed_host_) == 0)
+    if (failed_host_ && there_hosts_.erase(*failed_host_) == 0)
       unpaid_ = fmt::format("host {} came after the failure that was paid for", failed_host_->value);
+    // At the end of a program it is paid when the others turn out to need another world.
+    if (program_ends() && (!unpaid_.empty() || hung_)) owed_ = true;
+    if (owed_) unpaid_.clear();
   }
   if (ended_the_world) {
     failed_.clear();
