@@ -12,31 +12,61 @@ namespace trainrun::cli {
 
 namespace {
 
+class Parser {
+ public:
+  explicit Parser(const std::string& text) {
+    if (yaml_parser_initialize(&parser_) == 0) return;
+    yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  }
+  Parser(const Parser&) = delete;
+  Parser& operator=(const Parser&) = delete;
+  ~Parser() { yaml_parser_delete(&parser_); }
+  yaml_parser_t* get() { return &parser_; }
+
+ private:
+  yaml_parser_t parser_{};
+};
+
 // libyaml's nodes of one document, kept for as long as they are read.
 class Document {
  public:
-  explicit Document(const std::string& text) {
-    if (yaml_parser_initialize(&parser_) == 0) return;
-    yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
-    is_loaded_ = yaml_parser_load(&parser_, &document_) != 0;
-  }
+  explicit Document(const std::string& text)
+      : parser_(text), is_loaded_(yaml_parser_load(parser_.get(), &document_) != 0) {}
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
   ~Document() {
     if (is_loaded_) yaml_document_delete(&document_);
-    yaml_parser_delete(&parser_);
   }
 
   [[nodiscard]] bool is_loaded() const { return is_loaded_; }
-  [[nodiscard]] const yaml_parser_t& parser() const { return parser_; }
+  [[nodiscard]] const yaml_parser_t& parser() { return *parser_.get(); }
   [[nodiscard]] const yaml_node_t* root() { return yaml_document_get_root_node(&document_); }
   [[nodiscard]] const yaml_node_t* node(int id) { return yaml_document_get_node(&document_, id); }
 
  private:
-  yaml_parser_t parser_{};
+  Parser parser_;
   yaml_document_t document_{};
-  bool is_loaded_ = false;
+  bool is_loaded_;
 };
+
+// Where more is nested than any file of horovodrun's has: libyaml takes minutes for 100,000 levels.
+std::optional<yaml_mark_t> too_deep(const std::string& text) {
+  constexpr int deepest = 50;
+  Parser parser(text);
+  int depth = 0;
+  for (bool over = false; !over;) {
+    yaml_event_t event;
+    if (yaml_parser_parse(parser.get(), &event) == 0) return std::nullopt;  // told when it is loaded
+    const auto type = event.type;
+    const auto mark = event.start_mark;
+    yaml_event_delete(&event);
+    over = type == YAML_DOCUMENT_END_EVENT || type == YAML_STREAM_END_EVENT;
+    if (type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT) ++depth;
+    if (type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT) --depth;
+    if (depth > deepest) return mark;
+  }
+  return std::nullopt;
+}
 
 std::string place(std::string_view name, const yaml_mark_t& mark) {
   return fmt::format("{}:{}:{}", name, mark.line + 1, mark.column + 1);
@@ -149,6 +179,8 @@ Error unreadable(std::string_view name, const yaml_parser_t& parser) {
 }  // namespace
 
 Result<std::vector<YamlValue>> read_yaml(const std::string& text, std::string_view name) {
+  if (const auto mark = too_deep(text))
+    return fail(Code::config, fmt::format("{}: too deeply nested", place(name, *mark)));
   Document document(text);
   if (!document.is_loaded()) return tl::unexpected(unreadable(name, document.parser()));
   return Reader(document, name).read();

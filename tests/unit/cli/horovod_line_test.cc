@@ -265,6 +265,12 @@ TEST_CASE("the configuration file holds where no flag does") {
   CHECK(wrong("params:\n  torus_allreduce: maybe\n") == "h.yaml:2:20: 'maybe' is not true or false");
   CHECK(wrong("params: [1]\n").find("h.yaml:1:9: no mapping of names to values") == 0);
   CHECK(wrong("params: {a: b\n").find("h.yaml:") == 0);
+  CHECK(wrong("params:\n  cycle_time_ms: *nobody\n") == "h.yaml:2:18: found undefined alias");
+  CHECK(wrong("params:\n  ? [cycle_time_ms]\n  : 1\n") == "h.yaml:2:5: a name is expected");
+  CHECK(wrong("params:\n  cycle_time_ms: [1]\n") == "h.yaml:2:18: one value is expected");
+  CHECK(wrong("params:\n  cycle_time_ms: \"~\"\n") == "h.yaml:2:18: '~' is not a number of 0 or more");
+  CHECK(wrong("a\x01: 1\n") == "h.yaml: control characters are not allowed at byte 1");
+  CHECK(wrong(std::string(1'000'000, '[')) == "h.yaml:1:51: too deeply nested");
   CHECK(error({"--config-file", "none.yaml", "./train"}).find("No such file") != std::string::npos);
   world.files["/home/u/h.yaml"] = "np: 3\n";
   const auto request = world.read({"--config-file", "h.yaml", "./train"});
