@@ -86,7 +86,7 @@ typedef enum trc_dtype {
  * are, bxor whether an odd number is; there is no mean. Bitwise operations are for integers and bool.
  * Anything else is TRC_INVALID. Floats are added in the order of the ranks over shm, around a ring over gloo
  * (small buffers in the order of the ranks), host by host over hier: the last bits may differ between them,
- * never between ranks. */
+ * never between ranks. A NaN makes a sum or a product NaN; of min and max it depends on whose it is. */
 typedef enum trc_op {
   TRC_SUM = 0,
   TRC_MEAN = 1,

@@ -19,9 +19,10 @@
 namespace trainrun::comm {
 
 inline constexpr std::size_t cache_line = 64;
-// Bytes that a rank hands over in one step. Two of them for each rank stay in the second-level cache.
-inline constexpr std::size_t shm_piece = std::size_t{256} << 10;
-inline constexpr std::uint64_t shm_magic = 0x33306d6873727474;  // changes with the layout
+// Bytes that a rank hands over in one step. The more, the fewer steps, at the end of which ranks wait for
+// each other; the memory of a group stays below 10 MiB where it has few ranks.
+constexpr std::size_t shm_piece(std::uint32_t ranks) { return std::size_t{ranks <= 8 ? 512U : 256U} << 10; }
+inline constexpr std::uint64_t shm_magic = 0x34306d6873727474;  // changes with the layout
 
 // How ranks that sleep at the end of a step are woken; see gate.h.
 struct GateWords {
@@ -50,7 +51,7 @@ class Layout {
   Layout(char* base, std::uint32_t ranks) : base_(base), ranks_(ranks) {}
 
   static constexpr std::size_t bytes(std::uint32_t ranks) {
-    return data_at(ranks) + 2 * (ranks + 1) * shm_piece;
+    return data_at(ranks) + 2 * (ranks + 1) * shm_piece(ranks);
   }
 
   [[nodiscard]] Control& control() const { return *reinterpret_cast<Control*>(base_); }
@@ -60,7 +61,7 @@ class Layout {
   // Two for each rank, one after the other.
   [[nodiscard]] Header* headers() const { return reinterpret_cast<Header*>(base_ + headers_at(ranks_)); }
   [[nodiscard]] char* piece(std::uint32_t rank, std::uint32_t step) const {
-    return base_ + data_at(ranks_) + (2 * rank + step % 2) * shm_piece;
+    return base_ + data_at(ranks_) + (2 * rank + step % 2) * shm_piece(ranks_);
   }
   [[nodiscard]] char* result(std::uint32_t step) const { return piece(ranks_, step); }
 

@@ -112,7 +112,7 @@ ShmBackend::Step ShmBackend::small_allreduce(const Transfer& data, bool takes) {
 // one step later; so there is one step a piece. A rank's own part never leaves its buffer.
 ShmBackend::Step ShmBackend::large_allreduce(const Transfer& data, bool takes) {
   const auto reduction = reduction_of(*what_, static_cast<int>(ranks_));
-  const Cut cut{what_->count * width(), shm_piece};
+  const Cut cut{what_->count * width(), piece_};
   struct Part {
     std::size_t begin, length;
   };
@@ -169,7 +169,7 @@ ShmBackend::Step ShmBackend::reduce_scatter(const Transfer& data) {
 
 ShmBackend::Step ShmBackend::broadcast(const Transfer& data) {
   const auto root = static_cast<std::uint32_t>(what_->root);
-  const Cut cut{what_->count * width(), shm_piece};
+  const Cut cut{what_->count * width(), piece_};
   return in_steps(
       cut.pieces(),
       [&](std::size_t i) {
@@ -190,7 +190,7 @@ ShmBackend::Step ShmBackend::allgather(const Transfer& data) {
   std::size_t pieces = 1;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     const auto count = data.counts.empty() ? what_->count : data.counts[rank];
-    blocks.push_back({{count * width(), shm_piece}, to});
+    blocks.push_back({{count * width(), piece_}, to});
     pieces = std::max(pieces, blocks.back().cut.pieces());
     if (to != nullptr) to += blocks.back().cut.total;
   }
@@ -211,7 +211,7 @@ ShmBackend::Step ShmBackend::allgather(const Transfer& data) {
 
 ShmBackend::Step ShmBackend::gather(const Transfer& data) {
   const auto root = static_cast<std::uint32_t>(what_->root);
-  const Cut cut{what_->count * width(), shm_piece};
+  const Cut cut{what_->count * width(), piece_};
   return in_steps(
       cut.pieces(),
       [&](std::size_t i) {

@@ -59,7 +59,7 @@ class ShmBackend final : public Backend {
 
   [[nodiscard]] std::size_t width() const { return size_of(what_->dtype); }
   // Of a block that goes to one rank of all.
-  [[nodiscard]] std::size_t share() const { return shm_piece / ranks_ / cache_line * cache_line; }
+  [[nodiscard]] std::size_t share() const { return piece_ / ranks_ / cache_line * cache_line; }
   // The rank's piece that is filled in this step, and the one that was filled in the last.
   [[nodiscard]] char* now(std::uint32_t rank) const { return layout_.piece(rank, gate_.step()); }
   [[nodiscard]] char* before(std::uint32_t rank) const { return layout_.piece(rank, gate_.step() - 1); }
@@ -68,6 +68,7 @@ class ShmBackend final : public Backend {
   Layout layout_;
   Gate gate_;
   std::uint32_t rank_, ranks_;
+  std::size_t piece_ = shm_piece(ranks_);
   const Descriptor* what_ = nullptr;  // of the operation that runs
   Deadline deadline_{};
   bool first_step_ = false;

@@ -68,6 +68,8 @@ class _Nothing:
 def _counts(counts, size):
     if len(counts) != size:
         raise ValueError(f"{len(counts)} counts for {size} ranks")
+    if min(counts) < 0:
+        raise ValueError(f"a count of {min(counts)}, below 0")
     return (ctypes.c_uint64 * size)(*counts)
 
 

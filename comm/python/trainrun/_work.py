@@ -70,11 +70,11 @@ class _Ear:
             # A thread that still runs when the interpreter is taken apart could not be stopped in torch's C++.
             atexit.register(self._stop, os.getpid())
 
-    def _add(self):
+    def _add(self):  # with the lock: who finds a thread in the set may join it
         thread = threading.Thread(target=self._hear, name="trainrun-works", daemon=True)
+        thread.start()
         self._threads.add(thread)
         self._idle += 1
-        thread.start()
 
     def _hear(self):
         tag = c_uint64()
@@ -109,7 +109,9 @@ class _Ear:
             return
         os.write(self._wake, b"q")
         until = time.monotonic() + 1
-        for thread in list(self._threads):
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
             thread.join(max(0, until - time.monotonic()))
         if self.works:  # the library may still write to their buffers, until the process has ended
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.works))

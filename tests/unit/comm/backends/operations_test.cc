@@ -246,10 +246,10 @@ TEST_CASE("every operation on every type gives the reference's values on grids o
 
 TEST_CASE("operations that take many steps give the same, at every edge of a piece") {
   // Elements of eight bytes: around one piece, two, three, and such that the parts of the ranks are uneven.
-  constexpr std::size_t piece = shm_piece / sizeof(double);
   const auto try_edges = [&](Backends backends) {
     Ranks ranks(std::move(backends));
     const auto size = static_cast<std::size_t>(ranks.size());
+    const auto bytes = shm_piece(static_cast<std::uint32_t>(size)), piece = bytes / sizeof(double);
     CAPTURE(size);
     ranks.all_do([&](Group& group, int) -> Outcome<void> {
       for (const std::size_t count : {piece / size, piece, 2 * piece + 13}) {
@@ -259,13 +259,13 @@ TEST_CASE("operations that take many steps give the same, at every edge of a pie
         if (auto done = trial.to_all(); !done) return done;
         if (auto done = trial.uneven(); !done) return done;
       }
-      Trial odd(group, TRC_U8, shm_piece + 5, 3), half(group, TRC_BF16, shm_piece / 2 + 5, 1);
+      Trial odd(group, TRC_U8, bytes + 5, 3), half(group, TRC_BF16, bytes / 2 + 5, 1);
       if (auto done = odd.reductions(TRC_BXOR); !done) return done;
       if (auto done = odd.uneven(); !done) return done;
       return half.reductions(TRC_MEAN);
     });
   };
-  for (const std::uint32_t size : {2, 3, 8}) try_edges(shm_backends(size));
+  for (const std::uint32_t size : {2, 3, 8, 9}) try_edges(shm_backends(size));
   try_edges(hier_backends(hosts_for(2, 2)));
   try_edges(hier_backends(hosts_for(2, 3, true)));
 }
