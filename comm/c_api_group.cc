@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "comm/c_handles.h"
 
@@ -22,6 +23,13 @@ trc_status in_group(trc_group* group, Work work, int lane = Lanes::all_members) 
   });
 }
 
+// By this rank: something that it started in it goes on.
+bool in_use(const trc_group& group) {
+  const auto runs = [](const auto* one) { return one->progress().in_operation(); };
+  const auto pairs = group.group->pairs();
+  return !group.lanes->idle() || runs(group.group) || std::any_of(pairs.begin(), pairs.end(), runs);
+}
+
 }  // namespace
 
 Outcome<void> trainrun::comm::hand_out(const Outcome<Group*>& made, trc_world* world, trc_group** group) {
@@ -34,6 +42,24 @@ Outcome<void> trainrun::comm::hand_out(const Outcome<Group*>& made, trc_world* w
   return {};
 }
 
+void trc_world::give_back_left() {
+  const std::unique_lock alone(giving_back, std::try_to_lock);
+  if (!alone) return;
+  std::vector<trc_group*> left;
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& part : groups)
+      if (part->left && !in_use(*part)) left.push_back(part.get());
+  }
+  for (const auto* const part : left) {
+    const auto gone = world->leave_group(*part->group);
+    if (!gone) return;  // who waits for anything else hears of it there
+    if (!*gone) continue;
+    const std::lock_guard lock(mutex);
+    std::erase_if(groups, [&](const auto& other) { return other.get() == part; });
+  }
+}
+
 trc_group* trc_world_group(trc_world* world) { return world == nullptr ? nullptr : &world->group; }
 
 trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group) {
@@ -43,6 +69,7 @@ trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, tr
   return guarded(world->group, [&]() -> Outcome<void> {
     if (std::any_of(ranks, ranks + count, [](int rank) { return rank < 0; }))
       return trainrun::comm::fail(TRC_INVALID, "a rank below 0 in a group");
+    world->give_back_left();
     return hand_out(world->world->make_group({ranks, ranks + count}), world, group);
   });
 }
@@ -58,6 +85,23 @@ trc_status trc_group_free(trc_group* group) {
   const std::lock_guard lock(world.mutex);
   std::erase_if(world.groups, [&](const auto& other) { return other.get() == group; });
   return TRC_OK;
+}
+
+trc_status trc_group_leave(trc_group* group) {
+  if (group == nullptr) return TRC_OK;
+  return guarded(*group, [&]() -> Outcome<void> {
+    auto& world = *group->world;
+    if (group == &world.group)
+      return trainrun::comm::fail(TRC_INVALID, "the group of all ranks ends with its world");
+    if (std::string_view(group->group->backend()) == "nccl")
+      return trainrun::comm::fail(TRC_INVALID, "a group on a device is freed by all its members");
+    {
+      const std::lock_guard lock(world.mutex);
+      group->left = true;
+    }
+    world.give_back_left();
+    return {};
+  });
 }
 
 int trc_group_rank(const trc_group* group) { return group->group->rank(); }

@@ -21,6 +21,7 @@ struct trc_group {
   trc_world* world = nullptr;
   trainrun::comm::HomeProcess home{};
   std::shared_ptr<trainrun::comm::Lanes> lanes = std::make_shared<trainrun::comm::Lanes>();
+  bool left = false;  // by this rank; with the world's mutex
 };
 struct trc_world {
   trainrun::comm::World* world;
@@ -32,6 +33,9 @@ struct trc_world {
   // Of all groups: waits for the works that were started; and ends them, false if one still runs.
   void drain();
   bool close_lanes(trainrun::Duration within);
+  // Of the groups that this rank has left, those that nobody uses any more are given back. Waits for no rank.
+  void give_back_left();
+  std::mutex giving_back{};  // by one thread at a time
 };
 
 namespace trainrun::comm {

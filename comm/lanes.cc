@@ -1,5 +1,6 @@
 #include "comm/lanes.h"
 
+#include <algorithm>
 #include <deque>
 #include <thread>
 #include <vector>
@@ -65,6 +66,11 @@ void Lane::drain() {
   state_->changed.wait(lock, [&] { return state_->ended >= until || state_->closed; });
 }
 
+bool Lane::idle() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->waiting.empty() && !state_->running;
+}
+
 void Lane::close() {
   std::deque<std::shared_ptr<Work>> refused;
   {
@@ -105,6 +111,11 @@ void Lanes::drain() {
     for (auto& [number, lane] : lanes_) all.push_back(&lane);
   }
   for (auto* const lane : all) lane->drain();
+}
+
+bool Lanes::idle() {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane.second.idle(); });
 }
 
 bool Lanes::close(Instant until) {

@@ -24,6 +24,7 @@ class Lane {
   void add(std::shared_ptr<Work> work);
   // Until all that were added have ended.
   void drain();
+  [[nodiscard]] bool idle() const;
   // What has not begun is refused.
   void close();
   // Until no work runs any more, after close(); false: one still does.
@@ -46,6 +47,7 @@ class Lanes {
   // Calls that wait come after the works that were added before them. Costs nothing where there were none.
   void drain(int lane);
   void drain();
+  [[nodiscard]] bool idle();  // all that were added have ended
   // Ends all; false: a work still runs, and what it works with must stay.
   bool close(Instant until);
 

@@ -160,6 +160,10 @@ TRC_API trc_group* trc_world_group(trc_world* world);
 TRC_API trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group);
 /* Called by all members; waits for them. Groups that are not freed end with their world. Null is allowed. */
 TRC_API trc_status trc_group_free(trc_group* group);
+/* The same for members that do not wait for each other: this rank calls nothing more in it, and what it has
+ * started goes on. What the group holds is given back once all members have left it and all that they started
+ * has ended: by this, or when this rank makes or leaves another group. Not of a group on a device. */
+TRC_API trc_status trc_group_leave(trc_group* group);
 TRC_API int trc_group_rank(const trc_group* group);
 TRC_API int trc_group_size(const trc_group* group);
 

@@ -325,6 +325,9 @@ class World {
   // All members call it; no copy of the group is good afterwards.
   void free(const Group& group) const { detail::check(trc_group_free(group.handle())); }
 
+  // The same without waiting for the others; see trc_group_leave.
+  void leave(const Group& group) const { detail::check(trc_group_leave(group.handle())); }
+
   // One that somebody else owns, who also ends it.
   static World borrowed(trc_world* world) { return World(world, Free{false}); }
   [[nodiscard]] trc_world* handle() const { return world_.get(); }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,9 @@ class World {
   // close_group, which all of them call, or as long as the world.
   Outcome<Group*> make_group(std::vector<std::uint32_t> ranks);
   Outcome<void> close_group(Group& group);
+  // Waits for nobody: says that this rank, which has no operation in it any more, has left it. True once all
+  // members have: then it is gone. To be called again until then.
+  Outcome<bool> leave_group(Group& group);
   // Unique ids for one NCCL communicator of these ranks, which all call it, of which the first makes them.
   Outcome<std::vector<nccl::UniqueId>> nccl_ids(std::vector<std::uint32_t> ranks);
   // The same as make_group, for buffers on a device of this process.
@@ -97,6 +101,7 @@ class World {
   // this is called if it fails.
   Outcome<Group*> open_group(rendezvous::Client& client, std::vector<std::uint32_t> ranks,
                              const std::string& name, const std::string& opening);
+  void remove(Group& group);
   // Until all of them make the group of this name.
   Outcome<void> meet_members(rendezvous::Client& client, const std::vector<std::uint32_t>& ranks,
                              const std::string& name);
@@ -149,6 +154,7 @@ class World {
   std::mutex names_mutex_;
   std::map<std::uint64_t, std::uint32_t> named_;  // how many groups there were of the same ranks
   std::map<const Group*, std::string> group_names_;
+  std::set<const Group*> left_;  // of which the others were told
 };
 
 }  // namespace trainrun::comm

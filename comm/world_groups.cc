@@ -216,9 +216,49 @@ Outcome<void> World::close_group(Group& group) {
     if (auto met = client->gather(end, static_cast<std::uint32_t>(group.size()), op_timeout_); !met)
       return tl::unexpected(errand_failure("closing a group of ranks", failure_of(met.error())));
   }
+  remove(group);
+  return {};
+}
+
+Outcome<bool> World::leave_group(Group& group) {
+  if (&group == group_) return fail(TRC_INVALID, "the group of all ranks ends with its world");
+  std::string name;
+  bool told = true;
+  {
+    const std::lock_guard lock(names_mutex_);
+    if (const auto found = group_names_.find(&group); found != group_names_.end()) {
+      name = found->second;
+      told = left_.contains(&group);
+    }
+  }
+  if (!name.empty()) {
+    if (groups_.broken()) return false;
+    auto client = connect(members_wait);
+    if (!client) return tl::unexpected(client.error());
+    const Errands::Running running(watcher_->errands(), *client);
+    const auto end = fmt::format("comm/group/{}/end/", name);
+    if (!told)
+      if (auto put = client->put(fmt::format("{}{}", end, group.rank()), ""); !put)
+        return tl::unexpected(failure_of(put.error()));
+    const auto met =
+        client->gather(end, static_cast<std::uint32_t>(group.size()), std::chrono::milliseconds(1));
+    const std::lock_guard lock(names_mutex_);
+    if (!met) {
+      left_.insert(&group);
+      auto failure = failure_of(met.error());
+      if (failure.status == TRC_TIMEOUT) return false;
+      return tl::unexpected(std::move(failure));
+    }
+    group_names_.erase(&group);
+    left_.erase(&group);
+  }
+  remove(group);
+  return true;
+}
+
+void World::remove(Group& group) {
   for (const auto* const pair : group.pairs()) groups_.remove(*pair);
   groups_.remove(group);
-  return {};
 }
 
 }  // namespace trainrun::comm

@@ -13,6 +13,8 @@ SETTINGS = ("-x", "OMP_NUM_THREADS=1", "-x", "TRAINRUN_COMM_LIBRARY=" + harness.
 PROGRAM = harness.without_blanks(os.path.join(HERE, "programs/torch_backend.py"))
 ODD = harness.without_blanks(os.path.join(HERE, "programs/torch_backend_odd.py"))
 
+GROUPS = harness.without_blanks(os.path.join(HERE, "programs/torch_backend_groups.py"))
+
 
 class TorchBackend(harness.LocalTest):
     @classmethod
@@ -37,6 +39,11 @@ class TorchBackend(harness.LocalTest):
         for settings in ((), ("-x", "TORCH_DISTRIBUTED_DEBUG=DETAIL")):
             done = self.assertEnds(self.run_job("-np", 2, *SETTINGS, *settings, self.python, ODD, timeout=LONG), 0)
             self.assertEqual(done.out.count("of 2: an operation of another shape was refused"), 2, done)
+
+    def test_groups_that_all_have_destroyed_hold_nothing(self):
+        for settings in ((), ("-x", "TRAINRUN_COMM_BACKEND=gloo")):
+            done = self.assertEnds(self.run_job("-np", 3, *SETTINGS, *settings, self.python, GROUPS, timeout=LONG), 0)
+            self.assertEqual(done.out.count("of 3: groups come and go"), 3, done)
 
     def test_losses_are_those_of_gloo(self):
         done = self.assertEnds(self.program(2, "training"), 0)

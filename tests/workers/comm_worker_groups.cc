@@ -218,15 +218,17 @@ int leaks() {
     if (world.rank() == 0) group.send(std::span<const int>(&value, 1), 1);
     if (world.rank() == 1) group.receive(std::span(&value, 1), 0);
     with_world = held();
-    for (int round = 0; round < 5; ++round) {
-      std::vector<int> ranks(static_cast<std::size_t>(world.size()));
-      std::iota(ranks.begin(), ranks.end(), 0);
+    std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    for (int round = 0; round < 10; ++round) {
       const auto same = world.group(ranks);
       same->allreduce(1);
       if (world.rank() == 0) same->send(std::span<const int>(&value, 1), 2);
       if (world.rank() == 2) same->receive(std::span(&value, 1), 0);
-      world.free(*same);
+      round < 5 ? world.free(*same) : world.leave(*same);
     }
+    group.barrier();
+    world.free(*world.group(ranks));  // what all have left is given back before it is made
     at_end = held();
     world.shutdown();
   }

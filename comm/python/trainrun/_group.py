@@ -205,3 +205,8 @@ class Group:
         """All members call it, once, and no operation after it. Else the group ends with its world."""
         check(lib.trc_group_free(self._group))
         self._handle_of_group = None
+
+    def leave(self):
+        """The same without waiting for the others: what it holds is given back once all have left it, and all has ended there."""
+        check(lib.trc_group_leave(self._group))
+        self._handle_of_group = None

@@ -139,6 +139,7 @@ declare([
         ("trc_allgather", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int]),
         ("trc_group_create", c_int, [c_void_p, POINTER(c_int), c_size_t, POINTER(c_void_p)]),
         ("trc_group_free", c_int, [c_void_p]),
+        ("trc_group_leave", c_int, [c_void_p]),
         ("trc_group_rank", c_int, [c_void_p]),
         ("trc_group_size", c_int, [c_void_p]),
         ("trc_allreduce_scaled", c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double, c_double]),

@@ -2,12 +2,13 @@
 
 Of each that torch calls asynchronous the library's threads do the work, in the order of the calls; none takes Python's lock.
 """
+import contextlib
 import math
 
 from torch._C._distributed_c10d import Backend
 
 from trainrun import _work
-from trainrun._library import Timeout, timed_out
+from trainrun._library import Invalid, Timeout, timed_out
 from trainrun.torch import _device
 from trainrun.torch._foreign import unsupported
 from trainrun.torch._pending import Pending, PendingOnDevice, remembering
@@ -262,5 +263,8 @@ class TrainrunBackend(Backend):
         raise unsupported("allreduce of sparse tensors is not in the backend trainrun")
 
     def shutdown(self):
-        """Its groups end with the world, at the end of the process: no rank waits for another here."""
+        """No rank waits for another here. The group of all ends with the world, at the end of the process; so do those on devices."""
         self._devices.end()
+        if self._group_of_ranks is not self._world:
+            with contextlib.suppress(Invalid):  # it has ended, with its world or by another call of this
+                self._group_of_ranks.leave()
