@@ -12,7 +12,6 @@ SETTINGS = ("-x", "OMP_NUM_THREADS=1", "-x", "TRAINRUN_COMM_LIBRARY=" + harness.
             "PYTHONPATH=" + harness.without_blanks(harness.ROOT + "/comm/python"), "-x", "PYTHONDONTWRITEBYTECODE=1")
 PROGRAM = harness.without_blanks(os.path.join(HERE, "programs/torch_backend.py"))
 ODD = harness.without_blanks(os.path.join(HERE, "programs/torch_backend_odd.py"))
-
 GROUPS = harness.without_blanks(os.path.join(HERE, "programs/torch_backend_groups.py"))
 
 

@@ -110,8 +110,10 @@ void Judge::check_costs(const JobMachine& machine) {
         unpaid_ = fmt::format("worker {} came after the failure that was paid for", id.value);
     if (failed_host_ && there_hosts_.erase(*failed_host_) == 0)
       unpaid_ = fmt::format("host {} came after the failure that was paid for", failed_host_->value);
-    // At the end of a program it is paid when the others turn out to need another world.
-    if (program_ends() && (!unpaid_.empty() || hung_)) owed_ = true;
+    // At the end of a program it is paid when the others turn out to need another world; but not by survivors
+    // that die while their world ends for its newcomers, which costs nothing.
+    const bool free = without_newcomers_ && unpaid_.empty();
+    if (program_ends() && (hung_ || (!free && (!failed_.empty() || failed_host_)))) owed_ = true;
     if (owed_) unpaid_.clear();
   }
   if (ended_the_world) {
