@@ -1,9 +1,10 @@
 // What lies where in the memory that the ranks of a host share. All of them map the same bytes, written by
 // one build: whoever finds another magic or length in it does not use it.
 //
-//   Control | cores of each rank | two headers a rank | two pieces a rank | two results
+//   Control | cores of each rank | two headers a rank | two pieces a rank, two results | the same, large
 //
-// Whatever there are two of is used in turns, by the number of the step.
+// Whatever there are two of is used in turns, by the number of the step. What is large is nobody's memory
+// until the first operation that is.
 #pragma once
 
 #include <sched.h>
@@ -20,9 +21,12 @@ namespace trainrun::comm {
 
 inline constexpr std::size_t cache_line = 64;
 // Bytes that a rank hands over in one step. The more, the fewer steps, at the end of which ranks wait for
-// each other; the memory of a group stays below 10 MiB where it has few ranks.
-constexpr std::size_t shm_piece(std::uint32_t ranks) { return std::size_t{ranks <= 8 ? 512U : 256U} << 10; }
-inline constexpr std::uint64_t shm_magic = 0x34306d6873727474;  // changes with the layout
+// each other; and the more memory, which a program with many groups has many times.
+inline constexpr std::size_t shm_piece = std::size_t{256} << 10;
+// Of operations on `large_from` bytes and more, among few ranks.
+inline constexpr std::size_t large_from = std::size_t{1} << 20;
+constexpr std::size_t shm_large_piece(std::uint32_t ranks) { return std::size_t{ranks <= 8 ? 1U : 0U} << 20; }
+inline constexpr std::uint64_t shm_magic = 0x35306d6873727474;  // changes with the layout
 
 // How ranks that sleep at the end of a step are woken; see gate.h.
 struct GateWords {
@@ -35,6 +39,7 @@ struct Control {
   std::uint32_t ranks;
   std::array<unsigned char, 16> nonce;
   GateWords gate;
+  std::atomic<std::uint32_t> without_large;  // ranks that could not have their large pieces
 };
 // Of one rank and step, on one cache line: that it has come to the end of the step, and what it is about to
 // do.
@@ -50,8 +55,12 @@ class Layout {
  public:
   Layout(char* base, std::uint32_t ranks) : base_(base), ranks_(ranks) {}
 
+  // Of which memory is needed at once.
+  static constexpr std::size_t first_bytes(std::uint32_t ranks) {
+    return data_at(ranks) + 2 * (ranks + 1) * shm_piece;
+  }
   static constexpr std::size_t bytes(std::uint32_t ranks) {
-    return data_at(ranks) + 2 * (ranks + 1) * shm_piece(ranks);
+    return first_bytes(ranks) + 2 * (ranks + 1) * shm_large_piece(ranks);
   }
 
   [[nodiscard]] Control& control() const { return *reinterpret_cast<Control*>(base_); }
@@ -60,10 +69,13 @@ class Layout {
   }
   // Two for each rank, one after the other.
   [[nodiscard]] Header* headers() const { return reinterpret_cast<Header*>(base_ + headers_at(ranks_)); }
+  // The results come behind the last rank's pieces.
   [[nodiscard]] char* piece(std::uint32_t rank, std::uint32_t step) const {
-    return base_ + data_at(ranks_) + (2 * rank + step % 2) * shm_piece(ranks_);
+    return base_ + data_at(ranks_) + (2 * rank + step % 2) * shm_piece;
   }
-  [[nodiscard]] char* result(std::uint32_t step) const { return piece(ranks_, step); }
+  [[nodiscard]] char* large_piece(std::uint32_t rank, std::uint32_t step) const {
+    return base_ + first_bytes(ranks_) + (2 * rank + step % 2) * shm_large_piece(ranks_);
+  }
 
  private:
   static constexpr std::size_t page(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }

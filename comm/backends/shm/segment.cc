@@ -68,7 +68,19 @@ Result<Segment> Segment::map_fd(int fd, std::size_t bytes) {
   return segment;
 }
 
-Result<Segment> Segment::create(Kind kind, std::size_t bytes, const std::string& folder) {
+// Written to without this, memory that the host does not have ends the process by SIGBUS.
+bool Segment::provide(char* begin, std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  return ::madvise(begin, bytes, MADV_POPULATE_WRITE) == 0;
+#else
+  return begin == nullptr && bytes == 0;
+#endif
+}
+
+void Segment::give_back(char* begin, std::size_t bytes) { ::madvise(begin, bytes, MADV_REMOVE); }
+
+Result<Segment> Segment::create(Kind kind, std::size_t first_bytes, std::size_t bytes,
+                                const std::string& folder) {
   // Memory counts as a file here, and one above the limit would end the process by SIGXFSZ.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
@@ -87,11 +99,12 @@ Result<Segment> Segment::create(Kind kind, std::size_t bytes, const std::string&
   }
   const auto undo = [&](const char* what, int error) {
     if (!name.empty()) ::unlink(name.c_str());
-    return refused(fmt::format("{} of {} bytes", what, bytes), error);
+    return refused(fmt::format("{} of {} bytes", what, first_bytes), error);
   };
   // Memory that is missing shows now, not as a SIGBUS in the middle of an operation.
-  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); error != 0)
+  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(first_bytes)); error != 0)
     return undo("posix_fallocate", error);
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return undo("ftruncate", errno);
   if (kind == Kind::anonymous &&
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return undo("sealing", errno);

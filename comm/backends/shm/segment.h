@@ -19,8 +19,10 @@ class Segment {
     file,       // a file in memory, mode 0600, for hosts or containers where that is refused
   };
 
-  // Memory of `bytes` zeros that is all there: later nothing can fail for lack of it. `folder` is for a file.
-  static Result<Segment> create(Kind kind, std::size_t bytes, const std::string& folder);
+  // Memory of `bytes` zeros, whose `first_bytes` are all there: later nothing can fail for lack of them.
+  // `folder` is for a file.
+  static Result<Segment> create(Kind kind, std::size_t first_bytes, std::size_t bytes,
+                                const std::string& folder);
   // The same memory in another process, by what place() said there. An error if it has another length.
   static Result<Segment> map(const std::string& place, std::size_t bytes);
   ~Segment();
@@ -28,6 +30,10 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
 
   [[nodiscard]] char* data() const { return data_; }
+  // Whether memory of a segment that was not there from the beginning is there now. False also on kernels
+  // before 5.14.
+  [[nodiscard]] static bool provide(char* begin, std::size_t bytes);
+  static void give_back(char* begin, std::size_t bytes);
   // Where others find it, until close_door().
   [[nodiscard]] const std::string& place() const { return place_; }
   // Nobody can map it any more; who has, keeps it.

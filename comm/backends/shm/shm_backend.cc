@@ -1,6 +1,7 @@
 #include "comm/backends/shm/shm_backend.h"
 
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "comm/backends/shm/stream_copy.h"
@@ -34,10 +35,39 @@ Performed ShmBackend::perform_part(const Descriptor& whole, const Descriptor& pa
   deadline_ = deadline;
   first_step_ = true;
   gate_.header(rank_, gate_.step()).what = whole;
-  const auto done = dispatch(data);
+  auto done = choose_pieces(data);
+  if (done) done = dispatch(data);
   if (done) return std::nullopt;
   if (const auto* disagreement = std::get_if<Disagreement>(&done.error())) return *disagreement;
   return tl::unexpected(std::get<Broken>(done.error()));
+}
+
+std::size_t ShmBackend::operation_bytes(const Transfer& data) const {
+  if (!data.counts.empty())
+    return std::accumulate(data.counts.begin(), data.counts.end(), std::size_t{0}) * width();
+  const bool has_blocks =
+      what_->call == Call::reduce_scatter || what_->call == Call::scatter || what_->call == Call::alltoall;
+  return what_->count * width() * (has_blocks ? ranks_ : 1);
+}
+
+// Whoever calls something else finds that out at the end of this step as of any other.
+ShmBackend::Step ShmBackend::choose_pieces(const Transfer& data) {
+  large_now_ = false;
+  piece_ = shm_piece;
+  if (large_ == Large::none || operation_bytes(data) < large_from) return {};
+  if (large_ == Large::untried) {
+    const auto piece = shm_large_piece(ranks_);
+    // Each its own first, which brings it near to the core; the results are nobody's.
+    bool there = Segment::provide(layout_.large_piece(rank_, 0), 2 * piece);
+    if (rank_ == 0) there = there && Segment::provide(layout_.large_piece(ranks_, 0), 2 * piece);
+    if (!there) layout_.control().without_large.fetch_add(1);
+    if (auto passed = pass(); !passed) return passed;
+    large_ = layout_.control().without_large.load() == 0 ? Large::ready : Large::none;
+    if (large_ == Large::none) Segment::give_back(layout_.large_piece(rank_, 0), 2 * piece);
+  }
+  large_now_ = large_ == Large::ready;
+  if (large_now_) piece_ = shm_large_piece(ranks_);
+  return {};
 }
 
 ShmBackend::Step ShmBackend::dispatch(const Transfer& data) {
@@ -132,11 +162,11 @@ ShmBackend::Step ShmBackend::large_allreduce(const Transfer& data, bool takes) {
     const auto [begin, length] = part_of(i);
     for (std::uint32_t rank = 0; rank < ranks_; ++rank)
       sources_[rank] = rank == rank_ ? bytes_of(data.in) + cut.at(i) + begin : before(rank) + begin;
-    reduce_all(reduction, layout_.result(gate_.step()) + begin, sources_.data(), length / width());
+    reduce_all(reduction, now(ranks_) + begin, sources_.data(), length / width());
   };
   const auto into_out = cut.total >= stream_from ? stream_copy : copy;
   const auto take = [&](std::size_t i) {
-    if (takes) into_out(bytes_of(data.out) + cut.at(i), layout_.result(gate_.step() - 1), cut.length(i));
+    if (takes) into_out(bytes_of(data.out) + cut.at(i), before(ranks_), cut.length(i));
   };
   const auto pieces = cut.pieces();
   for (std::size_t i = 0; i <= pieces; ++i) {

@@ -42,6 +42,10 @@ class ShmBackend final : public Backend {
     [[nodiscard]] std::size_t length(std::size_t index) const { return std::min(piece, total - at(index)); }
   };
 
+  // Of which all ranks give or get as much.
+  [[nodiscard]] std::size_t operation_bytes(const Transfer& data) const;
+  // What the operation's pieces are; the first that is large finds out whether there is memory for it.
+  Step choose_pieces(const Transfer& data);
   Step dispatch(const Transfer& data);
   Step pass();  // ends the step; the first of an operation also compares what all are about to do
   // Runs put(i) and, a step later, take(i) for each piece.
@@ -61,14 +65,20 @@ class ShmBackend final : public Backend {
   // Of a block that goes to one rank of all.
   [[nodiscard]] std::size_t share() const { return piece_ / ranks_ / cache_line * cache_line; }
   // The rank's piece that is filled in this step, and the one that was filled in the last.
-  [[nodiscard]] char* now(std::uint32_t rank) const { return layout_.piece(rank, gate_.step()); }
-  [[nodiscard]] char* before(std::uint32_t rank) const { return layout_.piece(rank, gate_.step() - 1); }
+  [[nodiscard]] char* now(std::uint32_t rank) const { return piece_at(rank, gate_.step()); }
+  [[nodiscard]] char* before(std::uint32_t rank) const { return piece_at(rank, gate_.step() - 1); }
+  [[nodiscard]] char* piece_at(std::uint32_t rank, std::uint32_t step) const {
+    return large_now_ ? layout_.large_piece(rank, step) : layout_.piece(rank, step);
+  }
 
   Segment segment_;
   Layout layout_;
   Gate gate_;
   std::uint32_t rank_, ranks_;
-  std::size_t piece_ = shm_piece(ranks_);
+  enum class Large : std::uint8_t { untried, ready, none };
+  Large large_ = shm_large_piece(ranks_) > 0 ? Large::untried : Large::none;
+  bool large_now_ = false;  // of the operation that runs
+  std::size_t piece_ = shm_piece;
   const Descriptor* what_ = nullptr;  // of the operation that runs
   Deadline deadline_{};
   bool first_step_ = false;

@@ -249,10 +249,12 @@ TEST_CASE("operations that take many steps give the same, at every edge of a pie
   const auto try_edges = [&](Backends backends) {
     Ranks ranks(std::move(backends));
     const auto size = static_cast<std::size_t>(ranks.size());
-    const auto bytes = shm_piece(static_cast<std::uint32_t>(size)), piece = bytes / sizeof(double);
+    const auto bytes = shm_piece, piece = bytes / sizeof(double);
+    const auto large = shm_large_piece(static_cast<std::uint32_t>(size)) / sizeof(double);
     CAPTURE(size);
     ranks.all_do([&](Group& group, int) -> Outcome<void> {
-      for (const std::size_t count : {piece / size, piece, 2 * piece + 13}) {
+      for (const std::size_t count :
+           {piece / size, piece, 2 * piece + 13, large / size, large, 2 * large + 13}) {
         Trial trial(group, TRC_F64, count, 1);
         if (auto done = trial.reductions(TRC_SUM); !done) return done;
         if (auto done = trial.from_root(group.size() - 1); !done) return done;

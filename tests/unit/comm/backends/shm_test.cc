@@ -55,7 +55,7 @@ std::vector<ShmMet> meet(std::uint32_t size, const std::function<void(ShmMeeting
 TEST_CASE("a segment is the same memory for all that map it, of one length for ever, and leaves nothing") {
   const Folder folder;
   for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
-    auto first = Segment::create(kind, 8192, folder.path).value();
+    auto first = Segment::create(kind, 4096, 8192, folder.path).value();
     auto second = Segment::map(first.place(), 8192).value();
     first.data()[5000] = 'x';
     CHECK(second.data()[5000] == 'x');
@@ -70,12 +70,17 @@ TEST_CASE("a segment is the same memory for all that map it, of one length for e
     first.close_door();
     CHECK_FALSE(Segment::map(place, 8192));
     CHECK(second.data()[5000] == 'x');
+    CHECK(Segment::provide(second.data(), 8192));
+    CHECK(second.data()[5000] == 'x');
+    CHECK_FALSE(Segment::provide(nullptr, 8192));
+    Segment::give_back(second.data() + 4096, 4096);
+    CHECK(second.data()[5000] == 0);
   }
   CHECK(folder.empty());
 }
 
 TEST_CASE("a segment that cannot be had is an error that says what and why") {
-  const auto none = Segment::create(Segment::Kind::file, 4096, "/no/such/folder");
+  const auto none = Segment::create(Segment::Kind::file, 4096, 4096, "/no/such/folder");
   REQUIRE_FALSE(none);
   CHECK(none.error().message.find("/no/such/folder/") != std::string::npos);
   CHECK(none.error().message.find("No such file or directory") != std::string::npos);
@@ -216,7 +221,7 @@ TEST_CASE("memory above the limit for a file is refused, and the process goes on
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
   const Folder folder;
   for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
-    const auto made = Segment::create(kind, 1 << 20, folder.path);
+    const auto made = Segment::create(kind, 1 << 12, 1 << 20, folder.path);
     REQUIRE_FALSE(made);
     CHECK(made.error().message ==
           "1048576 bytes are above the limit of 100000 for a file (ulimit -f): File too large");
