@@ -13,6 +13,7 @@
 #include "comm/backends/nccl/kit.h"
 #include "comm/environment.h"
 #include "comm/failure.h"
+#include "comm/group_making.h"
 #include "comm/groups.h"
 #include "comm/watcher.h"
 #include "rendezvous/client.h"
@@ -102,15 +103,13 @@ class World {
   Outcome<Group*> open_group(rendezvous::Client& client, std::vector<std::uint32_t> ranks,
                              const std::string& name, const std::string& opening);
   void remove(Group& group);
-  // Until all of them make the group of this name.
-  Outcome<void> meet_members(rendezvous::Client& client, const std::vector<std::uint32_t>& ranks,
-                             const std::string& name);
+  // Until all of its ranks make the group.
+  Outcome<void> meet_members(rendezvous::Client& client, const Making& making);
   // After all of `ranks` have come to `meeting`, so that each of them hears of it in words of its own.
   void end_in_mismatch(const Failure& failure, const std::string& meeting,
                        const std::vector<std::uint32_t>& ranks, Duration within);
-  // What ends the world when this rank makes `own` and waits for `other`, which makes `others` and waits for
-  // this one.
-  Failure crossed(const std::string& own, std::uint32_t other, const std::string& others);
+  // What ends the world when each of these waits for the next, and this rank is one of them.
+  Failure crossed(const std::vector<Waiting>& ring);
   // Ascending, if they can be a group.
   Outcome<void> put_in_order(std::vector<std::uint32_t>& ranks) const;
   // Of the next group of these ranks, the same on all of them.

@@ -1,11 +1,11 @@
 // Groups of some of the ranks: they meet as those of the world do, under a name of their own.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "comm/backends/factory.h"
 #include "comm/backends/local_backend.h"
+#include "comm/group_making.h"
 #include "comm/world.h"
 #include "launcher/base/hash.h"
 
@@ -16,6 +16,7 @@ constexpr Duration members_wait = seconds(2);
 // How long a rank waits for the members of a group before it says which group it makes, and looks at what the
 // others say.
 constexpr Duration look_after = seconds(5);
+constexpr std::size_t questions_a_look = 64;  // of each rank, and all may be waiting
 
 // In which a group is told from others of the same ranks; two with the same number are made in turn.
 std::uint64_t number_of(const std::vector<std::uint32_t>& ranks) {
@@ -23,17 +24,11 @@ std::uint64_t number_of(const std::vector<std::uint32_t>& ranks) {
   return shape_of(wide);
 }
 
-// What a rank says of a group that it waits for: words, and its ranks to look for one.
-std::string announced(const std::vector<std::uint32_t>& ranks) {
-  return fmt::format("a group of ranks {}\n,{},", nccl::list_of(ranks), fmt::join(ranks, ","));
-}
-std::string words_in(const std::string& announcement) {
-  return announcement.substr(0, announcement.find('\n'));
-}
-bool has_rank(const std::string& announcement, std::uint32_t rank) {
-  return announcement.find(fmt::format(",{},", rank)) != std::string::npos;
-}
 std::string making_key(std::uint32_t rank) { return fmt::format("comm/making/{}", rank); }
+std::string came_key(std::uint32_t rank, const Making& making) {
+  return fmt::format("comm/group/{}/came/{}", making.name,
+                     std::ranges::find(making.ranks, rank) - making.ranks.begin());
+}
 
 }  // namespace
 
@@ -96,55 +91,54 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
   auto client = connect(op_timeout_);
   if (!client) return tl::unexpected(client.error());
   const Errands::Running running(watcher_->errands(), *client);
-  if (auto met = meet_members(*client, ranks, name); !met) return tl::unexpected(met.error());
-  const auto making = "making " + words_in(announced(ranks));
-  auto opened = open_group(*client, std::move(ranks), name, making);
+  const Making making{name, ranks};
+  if (auto met = meet_members(*client, making); !met) return tl::unexpected(met.error());
+  auto opened = open_group(*client, std::move(ranks), name, "making " + words_of(making));
   if (!opened) return opened;
   const std::lock_guard lock(names_mutex_);
   group_names_[*opened] = name;
   return opened;
 }
 
-// Two that wait for each other in groups of different ranks would do so until their time has passed, and then
-// each would take the other for late.
-Outcome<void> World::meet_members(rendezvous::Client& client, const std::vector<std::uint32_t>& ranks,
-                                  const std::string& name) {
+// Ranks that wait for each other in groups of different ranks would do so until their time has passed, and
+// then each would take another one for late.
+Outcome<void> World::meet_members(rendezvous::Client& client, const Making& making) {
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
-  const auto own = announced(ranks), making = "making " + words_in(own);
-  const auto came = [&](std::uint32_t rank) {
-    return fmt::format("comm/group/{}/came/{}", name, std::ranges::find(ranks, rank) - ranks.begin());
-  };
-  if (auto put = client.put(came(rank_), {}); !put)
-    return tl::unexpected(errand_failure(making, failure_of(put.error())));
-  for (bool waited = false;; waited = true) {
-    const auto met =
-        client.gather(fmt::format("comm/group/{}/came/", name), static_cast<std::uint32_t>(ranks.size()),
-                      std::min(left_until(deadline), look_after));
+  const auto operation = "making " + words_of(making);
+  if (auto put = client.put(came_key(rank_, making), {}); !put)
+    return tl::unexpected(errand_failure(operation, failure_of(put.error())));
+  for (std::size_t looks = 0;; ++looks) {
+    const auto met = client.gather(fmt::format("comm/group/{}/came/", making.name),
+                                   static_cast<std::uint32_t>(making.ranks.size()),
+                                   std::min(left_until(deadline), look_after));
     if (met) {
-      if (waited) static_cast<void>(client.put(making_key(rank_), {}));
+      if (looks > 0) static_cast<void>(client.put(making_key(rank_), {}));
       return {};
     }
     const auto failure = failure_of(met.error());
-    if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(making, failure));
+    if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(operation, failure));
     if (std::chrono::steady_clock::now() >= deadline)
-      return tl::unexpected(explain(making, true, failure.message, ranks, name));
-    static_cast<void>(client.put(making_key(rank_), own));
-    for (const auto other : ranks)
-      if (other != rank_ && !client.get(came(other)))
-        if (const auto others = client.get(making_key(other)); others && has_rank(*others, rank_))
-          return tl::unexpected(crossed(own, other, *others));
+      return tl::unexpected(explain(operation, true, failure.message, making.ranks, making.name));
+    static_cast<void>(client.put(making_key(rank_), to_text(making)));
+    const auto ring = find_ring(
+        {rank_, making}, looks * questions_a_look,
+        {[&](std::uint32_t rank) {
+           const auto text = client.get(making_key(rank));
+           return text ? making_in(*text) : std::nullopt;
+         },
+         [&](std::uint32_t rank, const Making& of) { return client.get(came_key(rank, of)).has_value(); },
+         questions_a_look, questions_a_look});
+    if (!ring.empty()) return tl::unexpected(crossed(ring));
   }
 }
 
-Failure World::crossed(const std::string& own, std::uint32_t other, const std::string& others) {
-  const auto [first, second] = std::minmax(rank_, other);
-  const auto failure =
-      fail(TRC_MISMATCH, fmt::format("rank {} makes {}, rank {} makes {}: each waits for the other", first,
-                                     words_in(first == rank_ ? own : others), second,
-                                     words_in(first == rank_ ? others : own)))
-          .value();
-  // The other finds out by itself, as soon as it looks the next time.
-  end_in_mismatch(failure, fmt::format("comm/crossed/{}-{}", first, second), {first, second},
+Failure World::crossed(const std::vector<Waiting>& ring) {
+  const auto failure = fail(TRC_MISMATCH, words_of(ring)).value();
+  std::vector<std::uint32_t> ranks;
+  for (const auto& each : ring) ranks.push_back(each.rank);
+  std::sort(ranks.begin(), ranks.end());
+  // The others find out by themselves, as soon as they look the next time.
+  end_in_mismatch(failure, fmt::format("comm/crossed/{:x}", number_of(ranks)), ranks,
                   look_after + members_wait);
   return failure;
 }

@@ -7,6 +7,7 @@
 //   send_late       rank 0 receives from rank 2, which does not send
 //   group_crossed   rank 0 reduces in one of two groups of the same ranks, the others in the other one
 //   group_lists     rank 0 makes a group with rank 1, the others one of all ranks
+//   group_ring      each rank makes a group with the next one, and the last with the first
 //   send_mismatch   rank 0 sends to rank 1, which receives another number of elements; then a barrier
 //   counts_mismatch the ranks give other counts to an allgatherv, of as many elements in all
 //   all_operations            one after the other, small and large, until something fails
@@ -144,6 +145,13 @@ int group_lists() {
   return 0;
 }
 
+int group_ring() {
+  auto world = World::init();
+  const std::vector<int> members{world.rank(), (world.rank() + 1) % world.size()};
+  world.group(members)->barrier();
+  return 0;
+}
+
 int send_mismatch() {
   auto world = World::init();
   std::vector<float> data(world.rank() == 0 ? 8 : 9);
@@ -255,6 +263,7 @@ std::optional<int> group_mode(const std::string& mode) {
   if (mode == "group_early") return group_early();
   if (mode == "group_crossed") return group_crossed();
   if (mode == "group_lists") return group_lists();
+  if (mode == "group_ring") return group_ring();
   if (mode == "send_late") return send_late();
   if (mode == "send_mismatch") return send_mismatch();
   if (mode == "counts_mismatch") return counts_mismatch();

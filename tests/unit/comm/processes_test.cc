@@ -299,6 +299,18 @@ TEST_CASE("ranks that wait for each other in groups of different ranks disagree,
   }
 }
 
+TEST_CASE("ranks of which each waits for the next one's group disagree as well") {
+  Job job(3, "shm", "group_ring", {}, "1h");
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const auto said = job.all(rank);
+    CHECK_MESSAGE(said.find("failed Mismatch") == 0, said);
+    CHECK_MESSAGE(
+        said.find("rank 0 makes a group of ranks 0, 1, rank 1 makes a group of ranks 1, 2, rank 2 makes a "
+                  "group of ranks 0, 2: each waits for the next") != std::string::npos,
+        said);
+  }
+}
+
 TEST_CASE("counts of an allgatherv that differ are said") {
   for (const std::string backend : {"shm", "gloo"}) {
     Job job(2, backend, "counts_mismatch");
