@@ -68,7 +68,7 @@ class TorchBackend(harness.LocalTest):
         self.assertIn("the failure was told", done.out, done)
 
     def test_a_death_is_told_by_rank(self):
-        for how in ("plain", "future", "ddp"):
+        for how in ("plain", "future", "ddp", "group"):
             with self.subTest(how=how):
                 done = self.program(3, "kill", how)
                 self.assertEqual(sorted(re.findall(r"rank (\d): lost rank 1 on ", done.out)), ["0", "2"], done)

@@ -385,12 +385,13 @@ def kill(how):
                 trained(torch.randn(4, 32, device=DEVICE)).sum().backward()
             elif how == "future":
                 dist.all_reduce(torch.ones(1000, device=DEVICE), async_op=True).get_future().wait()
+            elif how == "group":
+                dist.new_group(list(range(SIZE)))
             else:
                 dist.all_reduce(torch.ones(1000, device=DEVICE))
     except RuntimeError as error:
-        if not isinstance(error, trainrun.PeerLost):  # of a future, torch passes on the words alone
-            assert how != "plain" and "PeerLost: " in str(error), error
-            error = trainrun.torch.failure()
+        assert isinstance(error, trainrun.PeerLost) or how in ("future", "ddp") and "PeerLost: " in str(error), error
+        error = trainrun.torch.failure()  # of a future, torch passes on the words alone
         print(f"rank {RANK}: lost rank {error.culprit} on {error.host}", flush=True)
         sys.exit(3)
 

@@ -19,7 +19,9 @@ def group_of(world, ranks, store, timeout):
     """Of some of its ranks, which all call it."""
     if ranks != sorted(ranks):
         raise unsupported(f"the backend trainrun numbers the ranks of a group in ascending order, not as {ranks}")
-    return TrainrunBackend(world, world.group(ranks), ranks, store, timeout)
+    with remembering():
+        group = world.group(ranks)
+    return TrainrunBackend(world, group, ranks, store, timeout)
 
 
 class TrainrunBackend(Backend):
