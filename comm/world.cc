@@ -195,7 +195,8 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   if (timed_out) {
     failure.status = TRC_TIMEOUT;
     if (!met) failure.missing = met.error().missing;
-    failure.message = fmt::format("{} did not end within {}", operation, format_duration(op_timeout_));
+    failure.message = fmt::format("{} did not end within {}{}", operation, format_duration(op_timeout_),
+                                  meanwhile(failure.missing));
   } else {
     failure.status = TRC_TRANSPORT;
     failure.message = fmt::format("{}: a connection to another rank failed: {}", operation, text);

@@ -96,6 +96,8 @@ class World {
   // `among`: the ranks that the operation is of; empty: all. `name`: of their group.
   Failure explain(const std::string& operation, bool timed_out, const std::string& text,
                   const std::vector<std::uint32_t>& among = {}, const std::string& name = "all");
+  // Which groups ranks wait to make, as words behind others; nothing if they do not.
+  std::string meanwhile(const std::vector<std::uint32_t>& ranks);
   // Why an errand failed: if it was interrupted, because the world is over.
   Failure errand_failure(const std::string& operation, Failure failure) const;
   // Of ranks of which this is one. `name`: the same on all of them, and of no other group. `opening`: what

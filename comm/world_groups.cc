@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "comm/backends/factory.h"
 #include "comm/backends/local_backend.h"
@@ -130,6 +131,18 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
          questions_a_look, questions_a_look});
     if (!ring.empty()) return tl::unexpected(crossed(ring));
   }
+}
+
+std::string World::meanwhile(const std::vector<std::uint32_t>& ranks) {
+  constexpr std::size_t most_named = 4;
+  std::string words;
+  for (const auto rank : std::span(ranks).first(std::min(ranks.size(), most_named))) {
+    const auto text = client_->get(making_key(rank));
+    if (const auto making = text ? making_in(*text) : std::nullopt)
+      words +=
+          fmt::format("{} rank {} makes {}", words.empty() ? ", while" : " and", rank, words_of(*making));
+  }
+  return words;
 }
 
 Failure World::crossed(const std::vector<Waiting>& ring) {

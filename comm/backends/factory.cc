@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 
 #include "comm/backends/gloo/gloo_meeting.h"
@@ -37,9 +38,10 @@ std::string folder_for_memory(const std::string& key_file) {
   return key_file.starts_with("/dev/shm/") ? key_file.substr(0, slash) : "/dev/shm";
 }
 
-// Said once, where nobody wanted it so.
+// Said once by a process, for the first group, where nobody wanted it so.
 Outcome<Draft> without_memory(const Site& site, bool objected, const std::string& why_not) {
-  if (!objected && site.rank == 0)
+  static std::atomic<bool> said{false};
+  if (!objected && site.rank == 0 && !said.exchange(true))
     std::fprintf(stderr,
                  "trainrun: comm uses TCP on this host, since its ranks cannot share memory: %s\n"
                  "  try: TRAINRUN_COMM_BACKEND=gloo chooses this without a word\n",

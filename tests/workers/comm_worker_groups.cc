@@ -7,6 +7,7 @@
 //   send_late       rank 0 receives from rank 2, which does not send
 //   group_crossed   rank 0 reduces in one of two groups of the same ranks, the others in the other one
 //   group_lists     rank 0 makes a group with rank 1, the others one of all ranks
+//   group_forgotten rank 0 is in a barrier; when their input ends the others make a group of all ranks
 //   group_ring      each rank makes a group with the next one, and the last with the first
 //   send_mismatch   rank 0 sends to rank 1, which receives another number of elements; then a barrier
 //   counts_mismatch the ranks give other counts to an allgatherv, of as many elements in all
@@ -145,6 +146,19 @@ int group_lists() {
   return 0;
 }
 
+int group_forgotten() {
+  auto world = World::init();
+  if (world.rank() == 0) {
+    say("waits");
+    world.group().barrier();
+  }
+  await_end_of_input();
+  std::vector<int> all(static_cast<std::size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  world.group(all)->barrier();
+  return 0;
+}
+
 int group_ring() {
   auto world = World::init();
   const std::vector<int> members{world.rank(), (world.rank() + 1) % world.size()};
@@ -263,6 +277,7 @@ std::optional<int> group_mode(const std::string& mode) {
   if (mode == "group_early") return group_early();
   if (mode == "group_crossed") return group_crossed();
   if (mode == "group_lists") return group_lists();
+  if (mode == "group_forgotten") return group_forgotten();
   if (mode == "group_ring") return group_ring();
   if (mode == "send_late") return send_late();
   if (mode == "send_mismatch") return send_mismatch();

@@ -299,6 +299,19 @@ TEST_CASE("ranks that wait for each other in groups of different ranks disagree,
   }
 }
 
+TEST_CASE("who waits in vain hears which group the others make meanwhile") {
+  Job job(3, "shm", "group_forgotten", {}, "8s");
+  REQUIRE(job.printed(0, "waits").find("waits") != std::string::npos);
+  job.release();
+  const auto said = job.all(0);
+  CHECK_MESSAGE(
+      said.find(
+          "barrier as operation 1 did not end within 8.0 s, while rank 1 makes a group of ranks 0-2 and "
+          "rank 2 makes a group of ranks 0-2: rank 1 on host0 and rank 2 on host0 did not take part") !=
+          std::string::npos,
+      said);
+}
+
 TEST_CASE("ranks of which each waits for the next one's group disagree as well") {
   Job job(3, "shm", "group_ring", {}, "1h");
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
