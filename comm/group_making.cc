@@ -37,15 +37,11 @@ std::string words_of(const Making& making) {
   return fmt::format("a group of ranks {}", nccl::list_of(making.ranks));
 }
 
-std::string to_text(const Making& making) {
-  return fmt::format("{} {}", making.name, fmt::join(making.ranks, ","));
-}
+std::string list_of(const Making& making) { return fmt::format("{}", fmt::join(making.ranks, ",")); }
 
-std::optional<Making> making_in(std::string_view text) {
-  const auto blank = text.find(' ');
-  if (blank == std::string_view::npos || blank == 0) return std::nullopt;
-  Making making{std::string(text.substr(0, blank)), {}};
-  for (const auto word : split(text.substr(blank + 1), ',')) {
+std::optional<Making> making_of(std::string_view name, std::string_view list) {
+  Making making{std::string(name), {}};
+  for (const auto word : split(list, ',')) {
     const auto rank = parse_unsigned<std::uint32_t>(word);
     if (!rank) return std::nullopt;
     making.ranks.push_back(*rank);

@@ -19,9 +19,9 @@ struct Making {
 // "a group of ranks 0-3".
 std::string words_of(const Making& making);
 
-// What a rank lets others read of the group that it waits for.
-std::string to_text(const Making& making);
-std::optional<Making> making_in(std::string_view text);
+// Its ranks, for others to read.
+std::string list_of(const Making& making);
+std::optional<Making> making_of(std::string_view name, std::string_view list);
 
 struct Waiting {
   std::uint32_t rank;
@@ -31,14 +31,16 @@ struct Waiting {
 // What is asked of the others, one answer at a time.
 struct Questions {
   std::function<std::optional<Making>(std::uint32_t rank)> making_of;  // nothing: it waits for no group
+  // True also where that is not known.
   std::function<bool(std::uint32_t rank, const Making& making)> has_come;
   // How many ranks are asked what they make, at most: of the own group, and further on.
   std::size_t of_members, further;
 };
 
 // Ranks of which each waits for the next to come to its group, and the last for the first: none of them ever
-// goes on. The first is the one with the lowest number; all of them find the same one, where there is one.
-// Empty: `own` is in none. Members are asked about from the one at `from` on.
+// goes on, unless it makes groups on several threads. The first is the one with the lowest number; all of
+// them find the same one, where there is one. Empty: `own` is in none. Members are asked about from the one
+// at `from` on.
 std::vector<Waiting> find_ring(const Waiting& own, std::size_t from, const Questions& questions);
 
 // "rank 0 makes a group of ranks 0, 1, rank 1 makes ...: each waits for the next".

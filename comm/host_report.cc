@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t segment_bytes = std::size_t{1} << 20;
+constexpr Segment::Bytes segment_bytes{std::size_t{1} << 20, std::size_t{1} << 20};
 
 const char* name_of(Simd simd) {
   switch (simd) {
@@ -38,7 +38,7 @@ std::string two_numbers(int version) { return fmt::format("{}.{}", version / 100
 Json shared_memory() {
   std::string why;
   for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
-    const auto made = Segment::create(kind, segment_bytes, segment_bytes, "/dev/shm");
+    const auto made = Segment::create(kind, segment_bytes, "/dev/shm");
     const auto mapped = made ? Segment::map(made->place(), segment_bytes) : tl::unexpected(made.error());
     if (mapped) return {{"usable", true}, {"kind", kind == Segment::Kind::file ? "/dev/shm" : "memfd"}};
     why += (why.empty() ? "" : "; ") + mapped.error().message;

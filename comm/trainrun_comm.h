@@ -155,8 +155,9 @@ TRC_API trc_group* trc_world_group(trc_world* world);
  * All members call it with the same ranks (their order does not matter), and make groups of the same ranks in
  * the same order; a rank that is none of them gets a null group and TRC_OK. Two ranks that wait for each
  * other in groups of different ranks, or several of which each waits for the next, get TRC_MISMATCH after
- * some seconds. Ranks in a group are numbered from 0 in the order of their ranks in the world; errors name
- * ranks of the world. A failure in any group is one of the whole world. */
+ * ten seconds or a little more; threads of a rank that make groups side by side must not leave each other
+ * waiting that long. Ranks in a group are numbered from 0 in the order of their ranks in the world; errors
+ * name ranks of the world. A failure in any group is one of the whole world. */
 TRC_API trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group);
 /* Called by all members; waits for them. Groups that are not freed end with their world. Null is allowed. */
 TRC_API trc_status trc_group_free(trc_group* group);

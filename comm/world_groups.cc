@@ -17,7 +17,8 @@ constexpr Duration members_wait = seconds(2);
 // How long a rank waits for the members of a group before it says which group it makes, and looks at what the
 // others say.
 constexpr Duration look_after = seconds(5);
-constexpr std::size_t questions_a_look = 64;  // of each rank, and all may be waiting
+// Ranks that each asks about, of its own group and further on: all ranks may be waiting.
+constexpr std::size_t asked_a_look = 32;
 
 // In which a group is told from others of the same ranks; two with the same number are made in turn.
 std::uint64_t number_of(const std::vector<std::uint32_t>& ranks) {
@@ -25,10 +26,28 @@ std::uint64_t number_of(const std::vector<std::uint32_t>& ranks) {
   return shape_of(wide);
 }
 
+// The name of the group that it waits for.
 std::string making_key(std::uint32_t rank) { return fmt::format("comm/making/{}", rank); }
+std::string list_key(std::string_view name) { return fmt::format("comm/group/{}/of", name); }
 std::string came_key(std::uint32_t rank, const Making& making) {
   return fmt::format("comm/group/{}/came/{}", making.name,
                      std::ranges::find(making.ranks, rank) - making.ranks.begin());
+}
+
+std::vector<std::uint32_t> ranks_in(const std::vector<Waiting>& ring) {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& each : ring) ranks.push_back(each.rank);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+// The group that a rank waits for, if it does; `own` is known.
+std::optional<Making> made_by(rendezvous::Client& client, std::uint32_t rank, const Making& own) {
+  const auto name = client.get(making_key(rank));
+  if (!name || name->empty()) return std::nullopt;
+  if (*name == own.name) return own;
+  const auto list = client.get(list_key(*name));
+  return list ? making_of(*name, *list) : std::nullopt;
 }
 
 }  // namespace
@@ -108,6 +127,7 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
   const auto operation = "making " + words_of(making);
   if (auto put = client.put(came_key(rank_, making), {}); !put)
     return tl::unexpected(errand_failure(operation, failure_of(put.error())));
+  std::vector<std::uint32_t> suspected;
   for (std::size_t looks = 0;; ++looks) {
     const auto met = client.gather(fmt::format("comm/group/{}/came/", making.name),
                                    static_cast<std::uint32_t>(making.ranks.size()),
@@ -120,36 +140,36 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
     if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(operation, failure));
     if (std::chrono::steady_clock::now() >= deadline)
       return tl::unexpected(explain(operation, true, failure.message, making.ranks, making.name));
-    static_cast<void>(client.put(making_key(rank_), to_text(making)));
-    const auto ring = find_ring(
-        {rank_, making}, looks * questions_a_look,
-        {[&](std::uint32_t rank) {
-           const auto text = client.get(making_key(rank));
-           return text ? making_in(*text) : std::nullopt;
-         },
-         [&](std::uint32_t rank, const Making& of) { return client.get(came_key(rank, of)).has_value(); },
-         questions_a_look, questions_a_look});
-    if (!ring.empty()) return tl::unexpected(crossed(ring));
+    if (looks == 0) static_cast<void>(client.put(list_key(making.name), list_of(making)));
+    static_cast<void>(client.put(making_key(rank_), making.name));
+    const auto from = looks * (asked_a_look - 1);  // so that groups of any size are gone round
+    const auto ring = find_ring({rank_, making}, from,
+                                {[&](std::uint32_t rank) { return made_by(client, rank, making); },
+                                 [&](std::uint32_t rank, const Making& of) {
+                                   const auto came = client.get(came_key(rank, of));
+                                   return came || came.error().kind != rendezvous::FailureKind::not_found;
+                                 },
+                                 asked_a_look, asked_a_look});
+    auto ranks = ranks_in(ring);
+    // Seen twice: another thread of theirs may be about to come.
+    if (!ring.empty() && ranks == suspected) return tl::unexpected(crossed(ring));
+    suspected = std::move(ranks);
   }
 }
 
 std::string World::meanwhile(const std::vector<std::uint32_t>& ranks) {
   constexpr std::size_t most_named = 4;
   std::string words;
-  for (const auto rank : std::span(ranks).first(std::min(ranks.size(), most_named))) {
-    const auto text = client_->get(making_key(rank));
-    if (const auto making = text ? making_in(*text) : std::nullopt)
+  for (const auto rank : std::span(ranks).first(std::min(ranks.size(), most_named)))
+    if (const auto making = made_by(*client_, rank, {}))
       words +=
           fmt::format("{} rank {} makes {}", words.empty() ? ", while" : " and", rank, words_of(*making));
-  }
   return words;
 }
 
 Failure World::crossed(const std::vector<Waiting>& ring) {
   const auto failure = fail(TRC_MISMATCH, words_of(ring)).value();
-  std::vector<std::uint32_t> ranks;
-  for (const auto& each : ring) ranks.push_back(each.rank);
-  std::sort(ranks.begin(), ranks.end());
+  const auto ranks = ranks_in(ring);
   // The others find out by themselves, as soon as they look the next time.
   end_in_mismatch(failure, fmt::format("comm/crossed/{:x}", number_of(ranks)), ranks,
                   look_after + members_wait);

@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "comm/backends/backend.h"
+#include "comm/backends/shm/segment.h"
 
 namespace trainrun::comm {
 
@@ -55,12 +56,9 @@ class Layout {
  public:
   Layout(char* base, std::uint32_t ranks) : base_(base), ranks_(ranks) {}
 
-  // Of which memory is needed at once.
-  static constexpr std::size_t first_bytes(std::uint32_t ranks) {
-    return data_at(ranks) + 2 * (ranks + 1) * shm_piece;
-  }
-  static constexpr std::size_t bytes(std::uint32_t ranks) {
-    return first_bytes(ranks) + 2 * (ranks + 1) * shm_large_piece(ranks);
+  static constexpr Segment::Bytes bytes(std::uint32_t ranks) {
+    const auto first = large_at(ranks);
+    return {first, first + 2 * (ranks + 1) * shm_large_piece(ranks)};
   }
 
   [[nodiscard]] Control& control() const { return *reinterpret_cast<Control*>(base_); }
@@ -74,7 +72,7 @@ class Layout {
     return base_ + data_at(ranks_) + (2 * rank + step % 2) * shm_piece;
   }
   [[nodiscard]] char* large_piece(std::uint32_t rank, std::uint32_t step) const {
-    return base_ + first_bytes(ranks_) + (2 * rank + step % 2) * shm_large_piece(ranks_);
+    return base_ + large_at(ranks_) + (2 * rank + step % 2) * shm_large_piece(ranks_);
   }
 
  private:
@@ -86,6 +84,10 @@ class Layout {
   }
   static constexpr std::size_t data_at(std::uint32_t ranks) {
     return page(headers_at(ranks) + 2 * ranks * sizeof(Header));
+  }
+  // On a page, also where those have 64 KiB.
+  static constexpr std::size_t large_at(std::uint32_t ranks) {
+    return (data_at(ranks) + 2 * (ranks + 1) * shm_piece + 65535) / 65536 * 65536;
   }
 
   char* base_;

@@ -59,7 +59,7 @@ class Meeting {
 
   // What to tell the others.
   std::string make(Segment::Kind kind, std::optional<Segment>& segment) {
-    auto made = Segment::create(kind, Layout::first_bytes(m_.ranks), Layout::bytes(m_.ranks), m_.folder);
+    auto made = Segment::create(kind, Layout::bytes(m_.ranks), m_.folder);
     if (!made) return made.error().message;
     auto& control = Layout(made->data(), m_.ranks).control();
     if (::getrandom(control.nonce.data(), control.nonce.size(), 0) !=

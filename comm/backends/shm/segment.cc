@@ -52,41 +52,41 @@ void Segment::close_door() {
   fd_.reset();
 }
 
-Result<Segment> Segment::map_fd(int fd, std::size_t bytes) {
+Result<Segment> Segment::map_fd(int fd, Bytes bytes) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return refused("fstat", errno);
-  if (status.st_size != static_cast<off_t>(bytes))
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size != bytes.all && size != bytes.first)
     return tl::unexpected(
-        Error{Code::try_again, fmt::format("it has {} bytes, not {}", status.st_size, bytes), {}});
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        Error{Code::try_again, fmt::format("it has {} bytes, not {}", size, bytes.all), {}});
+  void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return refused("mmap", errno);
   Segment segment;
   segment.data_ = static_cast<char*>(data);
-  segment.bytes_ = bytes;
+  segment.bytes_ = size;
   // A forked child that could write here would do it in its parent's name.
-  if (::madvise(data, bytes, MADV_DONTFORK) != 0) return refused("madvise", errno);
+  if (::madvise(data, size, MADV_DONTFORK) != 0) return refused("madvise", errno);
   return segment;
 }
 
-// Written to without this, memory that the host does not have ends the process by SIGBUS.
+// Written to without this, memory that the host does not have may end the process by SIGBUS. A control
+// group's limit ends it here as it would anywhere.
 bool Segment::provide(char* begin, std::size_t bytes) {
-#ifdef MADV_POPULATE_WRITE
-  return ::madvise(begin, bytes, MADV_POPULATE_WRITE) == 0;
-#else
-  return begin == nullptr && bytes == 0;
-#endif
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which older headers do not have
+  return ::madvise(begin, bytes, populate_write) == 0;
 }
 
 void Segment::give_back(char* begin, std::size_t bytes) { ::madvise(begin, bytes, MADV_REMOVE); }
 
-Result<Segment> Segment::create(Kind kind, std::size_t first_bytes, std::size_t bytes,
-                                const std::string& folder) {
+Result<Segment> Segment::create(Kind kind, Bytes bytes, const std::string& folder) {
   // Memory counts as a file here, and one above the limit would end the process by SIGXFSZ.
   rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
+  const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0;
+  if (limited && bytes.first > limit.rlim_cur)
     return refused(
-        fmt::format("{} bytes are above the limit of {} for a file (ulimit -f)", bytes, limit.rlim_cur),
+        fmt::format("{} bytes are above the limit of {} for a file (ulimit -f)", bytes.first, limit.rlim_cur),
         EFBIG);
+  const bool all = kind == Kind::anonymous && !(limited && bytes.all > limit.rlim_cur);
   Fd fd;
   std::string name;
   if (kind == Kind::anonymous) {
@@ -99,12 +99,12 @@ Result<Segment> Segment::create(Kind kind, std::size_t first_bytes, std::size_t 
   }
   const auto undo = [&](const char* what, int error) {
     if (!name.empty()) ::unlink(name.c_str());
-    return refused(fmt::format("{} of {} bytes", what, first_bytes), error);
+    return refused(fmt::format("{} of {} bytes", what, bytes.first), error);
   };
   // Memory that is missing shows now, not as a SIGBUS in the middle of an operation.
-  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(first_bytes)); error != 0)
+  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes.first)); error != 0)
     return undo("posix_fallocate", error);
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return undo("ftruncate", errno);
+  if (all && ::ftruncate(fd.get(), static_cast<off_t>(bytes.all)) != 0) return undo("ftruncate", errno);
   if (kind == Kind::anonymous &&
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return undo("sealing", errno);
@@ -119,7 +119,7 @@ Result<Segment> Segment::create(Kind kind, std::size_t first_bytes, std::size_t 
   return segment;
 }
 
-Result<Segment> Segment::map(const std::string& place, std::size_t bytes) {
+Result<Segment> Segment::map(const std::string& place, Bytes bytes) {
   const Fd fd(::open(place.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return refused(place, errno);
   auto segment = map_fd(fd.get(), bytes);

@@ -19,17 +19,22 @@ class Segment {
     file,       // a file in memory, mode 0600, for hosts or containers where that is refused
   };
 
-  // Memory of `bytes` zeros, whose `first_bytes` are all there: later nothing can fail for lack of them.
-  // `folder` is for a file.
-  static Result<Segment> create(Kind kind, std::size_t first_bytes, std::size_t bytes,
-                                const std::string& folder);
+  // How much is all there from the beginning: later nothing can fail for lack of it; and how much with what
+  // is not.
+  struct Bytes {
+    std::size_t first, all;
+  };
+  // Of zeros. Only `first` of them where files are limited to less than all, and in a file, whose folder may
+  // be small. `folder` is for a file.
+  static Result<Segment> create(Kind kind, Bytes bytes, const std::string& folder);
   // The same memory in another process, by what place() said there. An error if it has another length.
-  static Result<Segment> map(const std::string& place, std::size_t bytes);
+  static Result<Segment> map(const std::string& place, Bytes bytes);
   ~Segment();
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&& other) noexcept;
 
   [[nodiscard]] char* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
   // Whether memory of a segment that was not there from the beginning is there now. False also on kernels
   // before 5.14.
   [[nodiscard]] static bool provide(char* begin, std::size_t bytes);
@@ -41,7 +46,7 @@ class Segment {
 
  private:
   Segment() = default;
-  static Result<Segment> map_fd(int fd, std::size_t bytes);
+  static Result<Segment> map_fd(int fd, Bytes bytes);
 
   char* data_ = nullptr;
   std::size_t bytes_ = 0;

@@ -21,12 +21,14 @@ char* bytes_of(void* data) { return static_cast<char*>(data); }
 
 }  // namespace
 
-ShmBackend::ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks, bool spins)
+ShmBackend::ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks, bool spins, Provide provide)
     : segment_(std::move(segment)),
       layout_(segment_.data(), ranks),
       gate_(layout_.control().gate, layout_.headers(), rank, ranks, spins),
       rank_(rank),
       ranks_(ranks),
+      large_(segment_.size() > Layout::bytes(ranks).first ? Large::untried : Large::none),
+      provide_(provide),
       sources_(ranks) {}
 
 Performed ShmBackend::perform_part(const Descriptor& whole, const Descriptor& part, const Transfer& data,
@@ -56,14 +58,18 @@ ShmBackend::Step ShmBackend::choose_pieces(const Transfer& data) {
   piece_ = shm_piece;
   if (large_ == Large::none || operation_bytes(data) < large_from) return {};
   if (large_ == Large::untried) {
-    const auto piece = shm_large_piece(ranks_);
-    // Each its own first, which brings it near to the core; the results are nobody's.
-    bool there = Segment::provide(layout_.large_piece(rank_, 0), 2 * piece);
-    if (rank_ == 0) there = there && Segment::provide(layout_.large_piece(ranks_, 0), 2 * piece);
-    if (!there) layout_.control().without_large.fetch_add(1);
+    const auto bytes = 2 * shm_large_piece(ranks_);
+    char* const own = layout_.large_piece(rank_, 0);
+    char* const results = layout_.large_piece(ranks_, 0);
+    // Each touches its own, which brings it near to the core; the results are nobody's.
+    if (!provide_(own, bytes) || (rank_ == 0 && !provide_(results, bytes)))
+      layout_.control().without_large.fetch_add(1);
     if (auto passed = pass(); !passed) return passed;
     large_ = layout_.control().without_large.load() == 0 ? Large::ready : Large::none;
-    if (large_ == Large::none) Segment::give_back(layout_.large_piece(rank_, 0), 2 * piece);
+    if (large_ == Large::none) {
+      Segment::give_back(own, bytes);
+      if (rank_ == 0) Segment::give_back(results, bytes);
+    }
   }
   large_now_ = large_ == Large::ready;
   if (large_now_) piece_ = shm_large_piece(ranks_);

@@ -17,9 +17,13 @@ namespace trainrun::comm {
 
 class ShmBackend final : public Backend {
  public:
-  // `segment` has Layout::bytes(ranks) bytes, zeros at first but for what the ranks said of themselves.
-  // `spins` as for Gate.
-  ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks, bool spins);
+  // Segment::provide, or in its place that of a test.
+  using Provide = bool (*)(char* begin, std::size_t bytes);
+
+  // `segment` has Layout::bytes(ranks), or the first of them, zeros at first but for what the ranks said of
+  // themselves. `spins` as for Gate.
+  ShmBackend(Segment segment, std::uint32_t rank, std::uint32_t ranks, bool spins,
+             Provide provide = Segment::provide);
 
   [[nodiscard]] const char* name() const override { return "shm"; }
   Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override {
@@ -76,7 +80,8 @@ class ShmBackend final : public Backend {
   Gate gate_;
   std::uint32_t rank_, ranks_;
   enum class Large : std::uint8_t { untried, ready, none };
-  Large large_ = shm_large_piece(ranks_) > 0 ? Large::untried : Large::none;
+  Large large_;
+  Provide provide_;
   bool large_now_ = false;  // of the operation that runs
   std::size_t piece_ = shm_piece;
   const Descriptor* what_ = nullptr;  // of the operation that runs

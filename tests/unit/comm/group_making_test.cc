@@ -40,14 +40,14 @@ using Ranks = std::vector<std::uint32_t>;
 
 }  // namespace
 
-TEST_CASE("what a rank makes is read as it was written, and nothing else is") {
-  const auto read = making_in(to_text({"1f-3-2", {0, 5, 70000}}));
+TEST_CASE("a group's list is read as it was written, and nothing else is") {
+  const auto read = making_of("1f-3-2", list_of({"1f-3-2", {0, 5, 70000}}));
   REQUIRE(read);
   CHECK(read->name == "1f-3-2");
   CHECK(read->ranks == Ranks{0, 5, 70000});
-  for (const char* text : {"", "name", "name ", " 1,2", "name 1,x", "name 1,,2", "name 99999999999"}) {
+  for (const char* text : {"", "1,x", "1,,2", "99999999999"}) {
     CAPTURE(text);
-    CHECK_FALSE(making_in(text));
+    CHECK_FALSE(making_of("name", text));
   }
 }
 
@@ -69,6 +69,12 @@ TEST_CASE("a ring of two, of three, of four, and one that the others lead to") {
   job.makes(9, "e", {0, 9});  // waits for a ring that it is not in
   for (const std::uint32_t rank : {0, 1, 2, 3}) CHECK(job.ring_of(rank) == Ranks{0, 1, 2, 3});
   CHECK(job.ring_of(9).empty());
+  job = {};
+  job.makes(0, "a", {0, 1, 2});
+  job.makes(1, "b", {1, 9});  // leads nowhere
+  job.makes(2, "c", {2, 3});
+  job.makes(3, "d", {0, 3});
+  CHECK(job.ring_of(0) == Ranks{0, 2, 3});
 }
 
 TEST_CASE("whoever has come, makes the same group, or waits for nothing is in no ring") {

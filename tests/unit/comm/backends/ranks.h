@@ -26,8 +26,7 @@ inline Deadline far_away() { return std::chrono::steady_clock::now() + std::chro
 // As the meeting does, without a rendezvous.
 inline std::vector<std::unique_ptr<ShmBackend>> in_memory(std::uint32_t size) {
   std::vector<std::unique_ptr<ShmBackend>> ranks;
-  auto first =
-      Segment::create(Segment::Kind::anonymous, Layout::first_bytes(size), Layout::bytes(size), {}).value();
+  auto first = Segment::create(Segment::Kind::anonymous, Layout::bytes(size), {}).value();
   for (std::uint32_t rank = 1; rank < size; ++rank)
     ranks.push_back(std::make_unique<ShmBackend>(Segment::map(first.place(), Layout::bytes(size)).value(),
                                                  rank, size, rank % 2 == 0));

@@ -55,36 +55,39 @@ std::vector<ShmMet> meet(std::uint32_t size, const std::function<void(ShmMeeting
 TEST_CASE("a segment is the same memory for all that map it, of one length for ever, and leaves nothing") {
   const Folder folder;
   for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
-    auto first = Segment::create(kind, 4096, 8192, folder.path).value();
-    auto second = Segment::map(first.place(), 8192).value();
-    first.data()[5000] = 'x';
-    CHECK(second.data()[5000] == 'x');
-    const auto other = Segment::map(first.place(), 4096);
+    auto first = Segment::create(kind, {4096, 8192}, folder.path).value();
+    auto second = Segment::map(first.place(), {4096, 8192}).value();
+    const bool all = kind == Segment::Kind::anonymous;
+    CHECK(first.size() == (all ? 8192 : 4096));
+    CHECK(second.size() == first.size());
+    first.data()[1000] = 'x';
+    CHECK(second.data()[1000] == 'x');
+    const auto other = Segment::map(first.place(), {2048, 12288});
     REQUIRE_FALSE(other);
-    CHECK(other.error().message.find("it has 8192 bytes, not 4096") != std::string::npos);
+    CHECK(other.error().message.find(all ? "it has 8192 bytes, not 12288" : "it has 4096 bytes, not 12288") !=
+          std::string::npos);
     struct stat status {};
     REQUIRE(::stat(first.place().c_str(), &status) == 0);
     if (kind == Segment::Kind::file) CHECK((status.st_mode & 0777) == 0600);
     if (kind == Segment::Kind::anonymous) CHECK(::truncate(first.place().c_str(), 4096) != 0);
     const auto place = first.place();
     first.close_door();
-    CHECK_FALSE(Segment::map(place, 8192));
-    CHECK(second.data()[5000] == 'x');
-    CHECK(Segment::provide(second.data(), 8192));
-    CHECK(second.data()[5000] == 'x');
+    CHECK_FALSE(Segment::map(place, {4096, 8192}));
+    CHECK(Segment::provide(second.data(), second.size()));
+    CHECK(second.data()[1000] == 'x');
     CHECK_FALSE(Segment::provide(nullptr, 8192));
-    Segment::give_back(second.data() + 4096, 4096);
-    CHECK(second.data()[5000] == 0);
+    Segment::give_back(second.data(), 4096);
+    CHECK(first.data()[1000] == 0);
   }
   CHECK(folder.empty());
 }
 
 TEST_CASE("a segment that cannot be had is an error that says what and why") {
-  const auto none = Segment::create(Segment::Kind::file, 4096, 4096, "/no/such/folder");
+  const auto none = Segment::create(Segment::Kind::file, {4096, 4096}, "/no/such/folder");
   REQUIRE_FALSE(none);
   CHECK(none.error().message.find("/no/such/folder/") != std::string::npos);
   CHECK(none.error().message.find("No such file or directory") != std::string::npos);
-  CHECK_FALSE(Segment::map("/proc/self/fd/9999", 4096));
+  CHECK_FALSE(Segment::map("/proc/self/fd/9999", {4096, 4096}));
 }
 
 TEST_CASE("nobody passes a gate before the last, again and again, also where the numbers of steps wrap") {
@@ -158,6 +161,24 @@ TEST_CASE("ranks that call different things are all told the same two of them, a
   for (const auto& mine : data) CHECK(std::all_of(mine.begin(), mine.end(), [](float x) { return x == 1; }));
 }
 
+TEST_CASE("the same in a first large operation, which takes a step more") {
+  for (const std::size_t small : {std::size_t{10}, std::size_t{1} << 20}) {
+    Ranks ranks(shm_backends(3));
+    std::vector<std::vector<float>> data(3);
+    const auto ended = ranks.all([&](Group& group, int rank) -> Outcome<void> {
+      auto& mine = data[static_cast<std::size_t>(rank)];
+      mine.assign(rank == 1 ? small : std::size_t{1} << 20, 1);
+      return group.allreduce(mine.data(), mine.data(), mine.size(), TRC_F32, rank == 1 ? TRC_MAX : TRC_SUM);
+    });
+    for (const auto& one : ended) {
+      REQUIRE_FALSE(one);
+      CHECK(one.error().status == TRC_MISMATCH);
+    }
+    for (const auto& mine : data)
+      CHECK(std::all_of(mine.begin(), mine.end(), [](float x) { return x == 1; }));
+  }
+}
+
 TEST_CASE("ranks of one host meet in memory, by either way, and nothing is left of it") {
   const Folder folder;
   for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
@@ -214,6 +235,77 @@ TEST_CASE("cores that a cgroup's limit allows") {
   CHECK(cores_of_limit("1 0") == std::nullopt);
 }
 
+namespace {
+
+std::size_t held(const std::string& place) {
+  struct stat status {};
+  REQUIRE(::stat(place.c_str(), &status) == 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+const Layout* layout_of_late = nullptr;  // of the test that runs
+
+// Of a rank whose memory is not there, which says so after all others have come to the end of the step.
+bool provide_late_and_not(char*, std::size_t) {
+  const auto due = in(time_limit);
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    while (rank != 1 && layout_of_late->headers()[2 * rank].arrived == 0 &&
+           std::chrono::steady_clock::now() < due)
+      std::this_thread::yield();
+  return false;
+}
+
+// All of them, each on a thread of its own.
+void all_alltoall(std::vector<std::unique_ptr<ShmBackend>>& ranks, std::size_t count) {
+  const auto size = static_cast<std::uint32_t>(ranks.size());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      std::vector<std::uint8_t> give(count * size, static_cast<std::uint8_t>(rank + 1)), get(count * size);
+      Descriptor what;
+      what.call = Call::alltoall;
+      what.dtype = TRC_U8;
+      what.count = count;
+      if (const auto done = ranks[rank]->perform(what, {give.data(), get.data()}, in(time_limit));
+          !done || *done)
+        ++wrong;
+      for (std::size_t i = 0; i < get.size(); ++i) wrong += get[i] != i / count + 1 ? 1 : 0;
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the first large operation takes the memory of large pieces, all of it, or none where one rank has "
+    "none") {
+  constexpr std::uint32_t size = 4;
+  constexpr auto bytes = Layout::bytes(size);
+  for (const bool refused : {false, true}) {
+    CAPTURE(refused);
+    auto first = Segment::create(Segment::Kind::anonymous, bytes, {}).value();
+    const auto place = first.place();
+    const Layout layout(first.data(), size);
+    layout_of_late = &layout;
+    std::vector<std::unique_ptr<ShmBackend>> ranks;
+    for (std::uint32_t rank = 1; rank < size; ++rank)
+      ranks.push_back(
+          std::make_unique<ShmBackend>(Segment::map(place, bytes).value(), rank, size, false,
+                                       refused && rank == 1 ? provide_late_and_not : Segment::provide));
+    ranks.insert(ranks.begin(), std::make_unique<ShmBackend>(std::move(first), 0, size, false));
+    CHECK(held(place) == bytes.first);
+    if (!refused) all_alltoall(ranks, large_from / size - 1);
+    CHECK(held(place) == bytes.first);
+    for (int again = 0; again < 2; ++again) {
+      all_alltoall(ranks, large_from / size);
+      CHECK(held(place) == (refused ? bytes.first : bytes.all));
+    }
+    all_alltoall(ranks, 10);
+  }
+}
+
 TEST_CASE("memory above the limit for a file is refused, and the process goes on") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -221,10 +313,11 @@ TEST_CASE("memory above the limit for a file is refused, and the process goes on
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
   const Folder folder;
   for (const auto kind : {Segment::Kind::anonymous, Segment::Kind::file}) {
-    const auto made = Segment::create(kind, 1 << 12, 1 << 20, folder.path);
+    const auto made = Segment::create(kind, {1 << 20, 1 << 21}, folder.path);
     REQUIRE_FALSE(made);
     CHECK(made.error().message ==
           "1048576 bytes are above the limit of 100000 for a file (ulimit -f): File too large");
+    CHECK(Segment::create(kind, {65536, 1 << 20}, folder.path).value().size() == 65536);
   }
   CHECK(folder.empty());
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
