@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <deque>
 #include <set>
 
 #include "comm/backends/nccl/kit.h"

@@ -71,9 +71,13 @@ void World::end_in_mismatch(const Failure& failure, const std::string& meeting,
     const std::lock_guard lock(mismatch_mutex_);
     mismatch_ = failure;
   }
-  const std::lock_guard lock(client_mutex_);
-  static_cast<void>(client_->barrier(meeting, ranks, within));
-  static_cast<void>(client_->abort(failure.message.substr(0, 1024), {}));
+  {
+    const std::lock_guard lock(client_mutex_);
+    static_cast<void>(client_->barrier(meeting, ranks, within));
+    static_cast<void>(client_->abort(failure.message.substr(0, 1024), {}));
+  }
+  // What this process calls next must not get on before the watcher has heard of it.
+  groups_.abort();
 }
 
 Outcome<void> World::put_in_order(std::vector<std::uint32_t>& ranks) const {

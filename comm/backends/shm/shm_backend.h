@@ -46,7 +46,7 @@ class ShmBackend final : public Backend {
     [[nodiscard]] std::size_t length(std::size_t index) const { return std::min(piece, total - at(index)); }
   };
 
-  // Of which all ranks give or get as much.
+  // What moves, as all ranks count it.
   [[nodiscard]] std::size_t operation_bytes(const Transfer& data) const;
   // What the operation's pieces are; the first that is large finds out whether there is memory for it.
   Step choose_pieces(const Transfer& data);
