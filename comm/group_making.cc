@@ -74,6 +74,24 @@ std::vector<Waiting> find_ring(const Waiting& own, std::size_t from, const Quest
   return {};
 }
 
+// Whoever was suspected is asked about once more. Else it is others' turn: one fewer than were asked, so that
+// groups of any size are gone round.
+std::vector<Waiting> RingWatch::look() {
+  auto ring = find_ring(own_, from_, questions_);
+  auto ranks = ranks_in(ring);
+  if (!ring.empty() && ranks == suspected_) return ring;
+  if (ring.empty()) from_ += questions_.of_members - 1;
+  suspected_ = std::move(ranks);
+  return {};
+}
+
+std::vector<std::uint32_t> ranks_in(const std::vector<Waiting>& ring) {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& each : ring) ranks.push_back(each.rank);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
 std::string words_of(const std::vector<Waiting>& ring) {
   std::vector<std::string> parts;
   for (const auto& [rank, making] : ring)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trainrun::comm {
@@ -43,6 +44,22 @@ struct Questions {
 // at `from` on.
 std::vector<Waiting> find_ring(const Waiting& own, std::size_t from, const Questions& questions);
 
+// Looks again and again. A ring is one when two looks, one after the other, have found it: another thread of
+// its ranks may just have been about to come. Not thread-safe.
+class RingWatch {
+ public:
+  RingWatch(Waiting own, Questions questions) : own_(std::move(own)), questions_(std::move(questions)) {}
+  std::vector<Waiting> look();
+
+ private:
+  Waiting own_;
+  Questions questions_;
+  std::size_t from_ = 0;
+  std::vector<std::uint32_t> suspected_;
+};
+
+// Of a ring, ascending.
+std::vector<std::uint32_t> ranks_in(const std::vector<Waiting>& ring);
 // "rank 0 makes a group of ranks 0, 1, rank 1 makes ...: each waits for the next".
 std::string words_of(const std::vector<Waiting>& ring);
 

@@ -34,13 +34,6 @@ std::string came_key(std::uint32_t rank, const Making& making) {
                      std::ranges::find(making.ranks, rank) - making.ranks.begin());
 }
 
-std::vector<std::uint32_t> ranks_in(const std::vector<Waiting>& ring) {
-  std::vector<std::uint32_t> ranks;
-  for (const auto& each : ring) ranks.push_back(each.rank);
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
-
 // The group that a rank waits for, if it does; `own` is known.
 std::optional<Making> made_by(rendezvous::Client& client, std::uint32_t rank, const Making& own) {
   const auto name = client.get(making_key(rank));
@@ -131,33 +124,27 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
   const auto operation = "making " + words_of(making);
   if (auto put = client.put(came_key(rank_, making), {}); !put)
     return tl::unexpected(errand_failure(operation, failure_of(put.error())));
-  std::vector<std::uint32_t> suspected;
-  for (std::size_t looks = 0;; ++looks) {
+  RingWatch rings({rank_, making}, {[&](std::uint32_t rank) { return made_by(client, rank, making); },
+                                    [&](std::uint32_t rank, const Making& of) {
+                                      const auto came = client.get(came_key(rank, of));
+                                      return came || came.error().kind != rendezvous::FailureKind::not_found;
+                                    },
+                                    asked_a_look, asked_a_look});
+  for (bool waited = false;; waited = true) {
     const auto met = client.gather(fmt::format("comm/group/{}/came/", making.name),
                                    static_cast<std::uint32_t>(making.ranks.size()),
                                    std::min(left_until(deadline), look_after));
     if (met) {
-      if (looks > 0) static_cast<void>(client.put(making_key(rank_), {}));
+      if (waited) static_cast<void>(client.put(making_key(rank_), {}));
       return {};
     }
     const auto failure = failure_of(met.error());
     if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(operation, failure));
     if (std::chrono::steady_clock::now() >= deadline)
       return tl::unexpected(explain(operation, true, failure.message, making.ranks, making.name));
-    if (looks == 0) static_cast<void>(client.put(list_key(making.name), list_of(making)));
+    if (!waited) static_cast<void>(client.put(list_key(making.name), list_of(making)));
     static_cast<void>(client.put(making_key(rank_), making.name));
-    const auto from = looks * (asked_a_look - 1);  // so that groups of any size are gone round
-    const auto ring = find_ring({rank_, making}, from,
-                                {[&](std::uint32_t rank) { return made_by(client, rank, making); },
-                                 [&](std::uint32_t rank, const Making& of) {
-                                   const auto came = client.get(came_key(rank, of));
-                                   return came || came.error().kind != rendezvous::FailureKind::not_found;
-                                 },
-                                 asked_a_look, asked_a_look});
-    auto ranks = ranks_in(ring);
-    // Seen twice: another thread of theirs may be about to come.
-    if (!ring.empty() && ranks == suspected) return tl::unexpected(crossed(ring));
-    suspected = std::move(ranks);
+    if (const auto ring = rings.look(); !ring.empty()) return tl::unexpected(crossed(ring));
   }
 }
 

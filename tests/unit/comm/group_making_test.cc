@@ -19,18 +19,19 @@ struct Job {
     come.insert({rank, name});
     making[rank] = {std::move(name), std::move(ranks)};
   }
+  [[nodiscard]] Questions questions(std::size_t members, std::size_t others) const {
+    return {[this](std::uint32_t rank) {
+              const auto found = making.find(rank);
+              return found == making.end() ? std::nullopt : std::optional(found->second);
+            },
+            [this](std::uint32_t rank, const Making& of) {
+              return come.contains({rank, of.name});
+            },
+            members, others};
+  }
   [[nodiscard]] std::vector<std::uint32_t> ring_of(std::uint32_t rank, std::size_t from = 0) const {
     std::vector<std::uint32_t> ranks;
-    for (const auto& each : find_ring({rank, making.at(rank)}, from,
-                                      {[&](std::uint32_t other) {
-                                         const auto found = making.find(other);
-                                         return found == making.end() ? std::nullopt
-                                                                      : std::optional(found->second);
-                                       },
-                                       [&](std::uint32_t other, const Making&of) {
-                                         return come.contains({other, of.name});
-                                       },
-                                       of_members, further}))
+    for (const auto& each : find_ring({rank, making.at(rank)}, from, questions(of_members, further)))
       ranks.push_back(each.rank);
     return ranks;
   }
@@ -106,6 +107,34 @@ TEST_CASE("no more is asked than allowed, and who was not asked about is the nex
   CHECK(job.ring_of(0, 49) == Ranks{0, 49, 48});
   job.further = 0;
   CHECK(job.ring_of(0, 49).empty());
+}
+
+TEST_CASE("a ring is one when two looks have found it, in a group of any size, wherever its ranks are") {
+  for (const std::uint32_t size : {2, 31, 32, 62, 64, 65, 100}) {
+    for (const std::uint32_t last : {1U, size / 2, size - 1}) {
+      CAPTURE(size);
+      CAPTURE(last);
+      Job job;
+      std::vector<std::uint32_t> all;
+      for (std::uint32_t rank = 0; rank < size; ++rank) all.push_back(rank);
+      for (std::uint32_t rank = 0; rank < size; ++rank)
+        if (rank != last) job.makes(rank, "all", all);
+      job.makes(last, "two", {0, last, size});
+      RingWatch rings({0, job.making[0]}, job.questions(32, 32));
+      std::vector<Waiting> ring;
+      int looks = 0;
+      for (; ring.empty() && looks < 10; ++looks) ring = rings.look();
+      CHECK(ranks_in(ring) == Ranks{0, last});
+      CHECK(looks >= 2);
+      // One that has gone meanwhile was none.
+      RingWatch others({0, job.making[0]}, job.questions(32, 32));
+      for (int look = 0; look < looks - 1; ++look) CHECK(others.look().empty());
+      job.come.insert({last, "all"});
+      CHECK(others.look().empty());
+      job.come.erase({last, "all"});
+      CHECK(others.look().empty());
+    }
+  }
 }
 
 }  // namespace trainrun::comm
