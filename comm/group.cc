@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/backends/nccl/kit.h"
 #include "launcher/base/hash.h"
 #include "rendezvous/messages.h"
 
@@ -79,6 +80,13 @@ void Group::look_at_time(Instant now, Duration stood_still) {
     backend_->abort();
 }
 
+Outcome<Moved> Group::connect(const std::function<Outcome<Moved>()>& connecting, Deadline deadline) {
+  time_ends_.store(deadline);
+  auto connected = connecting();
+  time_ends_.store(idle);
+  return connected;
+}
+
 Outcome<void> Group::run(const Descriptor& what, const Transfer& data) {
   const std::lock_guard lock(mutex_);
   return run_alone(what, data);
@@ -146,7 +154,7 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
   const auto text = performed ? std::string() : performed.error().text;
   const auto member = backend_->sends() ? what.root : rank_;  // its own sends do not tell who gives
   const auto words = describe(what, static_cast<std::uint32_t>(member), links_.world_ranks);
-  return tl::unexpected(finish(explain_(words, timed_out, text), what));
+  return tl::unexpected(finish(explain_(words + in_group(what), timed_out, text), what));
 }
 
 Failure Group::disagreed(const Disagreement& other, const Descriptor& what,
@@ -160,7 +168,15 @@ Failure Group::disagreed(const Disagreement& other, const Descriptor& what,
     text += fmt::format("; their counts a rank differ, rank {} gave {}",
                         world_rank(static_cast<std::uint32_t>(rank_)),
                         fmt::join(counts.first(std::min(counts.size(), most_counts)), ", "));
-  return mismatch(text, what);
+  return mismatch(text + in_group(what), what);
+}
+
+// A pair's own operations name the other already.
+std::string Group::in_group(const Descriptor& what) const {
+  if (links_.world_ranks.empty() || what.call == Call::send) return {};
+  auto ranks = links_.world_ranks;
+  std::sort(ranks.begin(), ranks.end());
+  return fmt::format(" in a group of ranks {}", nccl::list_of(ranks));
 }
 
 }  // namespace trainrun::comm

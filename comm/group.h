@@ -98,6 +98,8 @@ class Group {
   [[nodiscard]] const std::string& name() const { return links_.name; }
   // Groups of two that this one has made, which end with it.
   [[nodiscard]] std::vector<const Group*> pairs();
+  // What connects its backend, before its first operation: ends at the deadline as an operation does.
+  Outcome<Moved> connect(const std::function<Outcome<Moved>()>& connecting, Deadline deadline);
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
   void abort() { backend_->abort(); }
   // Of a group on a device; false for others. Between its operations.
@@ -132,6 +134,7 @@ class Group {
   Failure finish(Failure failure, const Descriptor& what);
   Failure mismatch(const std::string& message, const Descriptor& what);
   [[nodiscard]] std::uint32_t world_rank(std::uint32_t member) const;
+  [[nodiscard]] std::string in_group(const Descriptor& what) const;  // words; of all ranks: none
   [[nodiscard]] Outcome<void> check_type(trc_dtype dtype, std::uint64_t count) const;
   [[nodiscard]] Outcome<void> check_member(int rank) const;
 

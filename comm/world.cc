@@ -145,12 +145,12 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
       links({}, "all")));
   watcher_ = std::make_unique<Watcher>(std::move(*ear), world_, Rank{rank_}, groups_);
   if (!draft.connect) return {};
-  const auto connected = draft.connect();
-  if (!connected) return tl::unexpected(connected.error());
-  if (!*connected)
-    return tl::unexpected(explain("connecting the ranks", std::chrono::steady_clock::now() >= deadline,
-                                  connected->error().text));
-  return {};
+  const auto connected = group_->connect(draft.connect, deadline);
+  if (connected && *connected) return {};
+  if (!connected && connected.error().status != TRC_TIMEOUT) return tl::unexpected(connected.error());
+  const bool timed_out = !connected || std::chrono::steady_clock::now() >= deadline;
+  return tl::unexpected(
+      explain("connecting the ranks", timed_out, connected ? connected->error().text : std::string()));
 }
 
 Outcome<rendezvous::Client> World::connect(Duration within) const {
@@ -195,7 +195,8 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   if (timed_out) {
     failure.status = TRC_TIMEOUT;
     if (!met) failure.missing = met.error().missing;
-    failure.message = fmt::format("{} did not end within {}{}", operation, format_duration(op_timeout_),
+    failure.message = fmt::format("{} did not end within {}{}", operation,
+                                  format_duration(complete_ ? op_timeout_ : environment_.init_timeout),
                                   meanwhile(failure.missing));
   } else {
     failure.status = TRC_TRANSPORT;

@@ -192,7 +192,7 @@ Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::u
       },
       links(ranks, name)));
   if (!draft->connect) return &group;
-  const auto connected = draft->connect();
+  const auto connected = group.connect(draft->connect, deadline);
   if (!connected) return tl::unexpected(why(connected.error()));
   if (!*connected)
     return tl::unexpected(

@@ -100,7 +100,7 @@ class FakeNccl(LocalTest):
 
     def test_what_the_device_never_does_ends_at_the_operations_time(self):
         done = self.survivors("1:op=stall:4", "steps", 100, status="Aborted", culprit="[0-2]", count=3, env={"TRAINRUN_OP_TIMEOUT": "1"})
-        self.assertRegex(done.out, "barrier as operation 4 did not end within 1.0 s")
+        self.assertRegex(done.out, "barrier as operation 4 in a group of ranks 0-2 did not end within 1.0 s")
 
     def elastic(self, faults, *words, env=None):
         return self.job("-np", 3, "--on-failure", "in-place", "--max-restarts", 5, "--grace", 5, *words, WORKER, "elastic", 200,

@@ -68,7 +68,7 @@ RULES = (
          r"#\s*include\s*<sodium", SOURCES, allowed=("rendezvous/secure_channel.*", "rendezvous/digest.cc"),
          bad="#include <sodium.h>", good="#include <string>"),
     Rule("collectives-in-comm", "Gloo, NCCL and CUDA are named in comm alone: the launcher works without them",
-         r"#\s*include\s*<(gloo|nccl|cuda|nvml)", SOURCES, allowed=("comm/*", "tests/unit/comm/*", "tests/workers/horovod_mesh.cc"),
+         r"#\s*include\s*<(gloo|nccl|cuda|nvml)", SOURCES, allowed=("comm/*", "tests/unit/comm/*", "tests/workers/horovod_mesh.cc", "tests/bench/plain_gloo.cc"),
          bad="#include <gloo/context.h>", good="#include <string>"),
     Rule("asio-in-its-files", "Asio costs 2.6 s a translation unit, and only the shell has a loop",
          r"#\s*include\s*<boost/(asio|process)", SOURCES,

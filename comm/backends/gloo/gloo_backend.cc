@@ -50,9 +50,12 @@ Moved enough_descriptors(std::size_t neighbours) {
 
 }  // namespace
 
-GlooBackend::GlooBackend(std::shared_ptr<GlooMesh> mesh)
-    : mesh_(std::move(mesh)), agreement_(mesh_->rank, mesh_->size) {}
-GlooBackend::~GlooBackend() = default;
+GlooBackend::GlooBackend(std::shared_ptr<GlooMesh> mesh) : mesh_(std::move(mesh)), agreement_(*mesh_) {}
+
+// What comes in must not reach the agreement's memory any more when that goes.
+GlooBackend::~GlooBackend() {
+  static_cast<void>(guarded([&] { mesh_->close(); }));
+}
 
 tl::expected<std::unique_ptr<GlooBackend>, Broken> GlooBackend::listen(int rank, int size,
                                                                        const std::string& address) {
@@ -92,9 +95,8 @@ Performed GlooBackend::perform_part(const Opinion& opinion, const Descriptor& pa
   static_cast<void>(fault::point("comm.come"));
   const auto gift = small_gift(part, mesh_->size);
   std::optional<Disagreement> disagreement;
-  const auto agreed = guarded([&] {
-    disagreement = agreement_.reach(*mesh_, opinion, gift_of(part, data, mesh_->rank), gift, deadline);
-  });
+  const auto agreed =
+      guarded([&] { disagreement = agreement_.reach(opinion, gift_of(part, data, mesh_->rank), gift); });
   static_cast<void>(fault::point("comm.past"));
   if (!agreed) return tl::unexpected(agreed.error());
   if (disagreement) return disagreement;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "launcher/base/fault.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::comm {
@@ -26,7 +27,10 @@ Outcome<Moved> connect_over_gloo(GlooBackend& backend, const Site& site, const M
   std::vector<std::string> keys;
   for (const int rank : backend.neighbours()) keys.push_back(key(rank));
   const auto blobs = site.client.wait(std::move(keys), left_until(site.deadline));
-  if (blobs) return backend.connect(*blobs, site.deadline);
+  if (blobs) {
+    static_cast<void>(fault::point("comm.connect"));
+    return backend.connect(*blobs, site.deadline);
+  }
   auto failure = failure_of(blobs.error());
   // Who of all ranks has not come this far; their blobs are not wanted.
   if (failure.status == TRC_TIMEOUT)

@@ -1,6 +1,8 @@
 #include "comm/backends/gloo/gloo_mesh.h"
 
+#include <gloo/common/error.h>
 #include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 #include <pthread.h>
@@ -60,7 +62,9 @@ void GlooMesh::listen(const std::string& address) {
     close_new_polls_on_exec(before);
   }
   transport_ = std::make_shared<GlooTransport>(device_->createContext(rank, size));
-  transport_->set_timeout(getTimeout());
+  // A connection's own limit would hold for each letter on it; abort() ends those waits, and that for the
+  // other side to connect.
+  transport_->set_timeout(gloo::kNoTimeout);
   transportContext_ = transport_;
   for (const int peer : neighbours) {
     const auto bytes = transportContext_->createPair(peer)->address().bytes();
@@ -83,6 +87,10 @@ void GlooMesh::connect(const std::vector<std::string>& blobs, Deadline deadline)
     transportContext_->getPair(neighbours[i])->connect(address);
   }
   close_connections_on_exec(ends_);
+}
+
+void GlooMesh::close() {
+  for (const int peer : neighbours) getPair(peer)->close();
 }
 
 }  // namespace trainrun::comm

@@ -28,6 +28,8 @@ class GlooMesh final : public gloo::Context {
   // In a blob the addresses stand in the order of the rank's neighbours.
   void connect(const std::vector<std::string>& blobs, Deadline deadline);
   void abort() { transport_->abort(); }
+  // At the end, when nobody waits.
+  void close();
 
   const std::vector<int> neighbours;
   std::string blob;

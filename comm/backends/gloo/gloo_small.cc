@@ -4,17 +4,27 @@
 #include <vector>
 
 namespace trainrun::comm {
+namespace {
+
+// Of what all ranks give together, where most of it is of no use to most ranks.
+constexpr std::size_t few_need_it = std::size_t{32} << 10;
+static_assert(few_need_it <= GlooAgreement::room);
+
+}  // namespace
 
 std::size_t small_gift(const Descriptor& what, int size) {
-  std::size_t blocks = 0;
+  std::size_t blocks = 0, most = few_need_it;
   switch (what.call) {
     case Call::allreduce:
     case Call::reduce:
+    case Call::allgather:
+    case Call::alltoallv_plan:
+      blocks = 1;
+      most = GlooAgreement::room;
+      break;
     case Call::broadcast:
     case Call::send:
-    case Call::allgather:
     case Call::gather:
-    case Call::alltoallv_plan:
       blocks = 1;
       break;
     case Call::reduce_scatter:
@@ -31,7 +41,7 @@ std::size_t small_gift(const Descriptor& what, int size) {
       return 0;
   }
   const auto unit = blocks * size_of(what.dtype);
-  return what.count <= GlooAgreement::room / (unit * static_cast<std::size_t>(size)) ? what.count * unit : 0;
+  return what.count <= most / (unit * static_cast<std::size_t>(size)) ? what.count * unit : 0;
 }
 
 void take_small(const Descriptor& what, const Transfer& data, int rank, int size, const GlooAgreement& all) {

@@ -2,9 +2,10 @@
 // reduction is split among the ranks of a host, each of which combines its part with the ranks that have its
 // place on the other hosts; so each byte leaves a host once, over as many connections as there are ranks.
 //
-// Every operation begins with what the ranks of a host do in memory, where they find out whether they agree,
-// and goes on between hosts, where that goes along; after it all know. Operations that give something else to
-// each rank then go over Gloo among all (`flat`).
+// Every operation begins with what the ranks of a host do in memory, where they find out whether they agree;
+// then the first ranks of the hosts find out, for their hosts, and tell them. A small operation is over then:
+// one message has left each host, and come to it, a step of their agreement. Operations that give something
+// else to each rank then go over Gloo among all (`flat`).
 #pragma once
 
 #include <memory>

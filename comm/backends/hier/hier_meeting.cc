@@ -32,6 +32,7 @@ Outcome<HierMet> meet_on_hosts(const Site& site, const HostGrid& grid, const std
                      fmt::format("{}host/{}/", site.scope, grid.host)};
   meeting.objection = objection;
   meeting.folder = folder;
+  meeting.threads = 2;  // its own and Gloo's
   auto met = meet_in_memory(meeting);
   if (!met) return tl::unexpected(renamed(met.error(), grid.on_host()));
 

@@ -104,7 +104,7 @@ class Meeting {
     CPU_ZERO(&together);
     const Layout layout(segment->data(), m_.ranks);
     for (std::uint32_t rank = 0; rank < m_.ranks; ++rank) CPU_OR(&together, &together, &layout.cores(rank));
-    const bool spins = m_.ranks <= usable_cores(together);
+    const bool spins = m_.ranks * m_.threads <= usable_cores(together);
     return ShmMet{std::make_unique<ShmBackend>(std::move(*segment), m_.rank, m_.ranks, spins), {}};
   }
 

@@ -24,6 +24,7 @@ struct ShmMeeting {
   std::string objection{};
   std::vector<Segment::Kind> kinds{Segment::Kind::anonymous, Segment::Kind::file};
   std::string folder = "/dev/shm";  // for a file
+  std::uint32_t threads = 1;        // of each rank, that work while it waits or while others do
 };
 
 struct ShmMet {

@@ -88,6 +88,30 @@ TEST_CASE("the time of an operation leaves out that for which the process stood 
   CHECK(group.time_left(begin) == seconds(60));
 }
 
+TEST_CASE("a group that does not connect in time is ended like an operation, and one that has is not") {
+  auto backend = std::make_unique<Lasting>();
+  auto& lasting = *backend;
+  auto running = lasting.running.get_future();
+  Group group(0, 2, std::move(backend), seconds(60), Group::Explain());
+  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+  std::promise<void> ended;
+  auto end = ended.get_future();
+  std::thread other([&] {
+    const auto connected = group.connect(
+        [&]() -> Outcome<Moved> { return Moved(tl::unexpected(lasting.perform({}, {}, {}).error())); },
+        deadline);
+    CHECK_FALSE(*connected);
+    ended.set_value();
+  });
+  running.wait();
+  group.look_at_time(deadline - seconds(1), Duration::zero());
+  CHECK(end.wait_for(seconds(0)) == std::future_status::timeout);  // it goes on
+  group.look_at_time(deadline, Duration::zero());
+  end.wait();
+  other.join();
+  group.look_at_time(deadline + seconds(1000), Duration::zero());  // an abort would throw
+}
+
 TEST_CASE("an operation after the orderly end is refused") {
   auto group = alone();
   group.close();

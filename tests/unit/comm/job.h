@@ -32,7 +32,7 @@ class Job {
   // Over memory all are on one host, else two on each.
   Job(std::uint32_t size, const std::string& backend, const std::string& mode,
       const std::vector<std::string>& hosts = {}, const std::string& op_timeout = "60",
-      const std::string& last_ranks_fault = {})
+      const std::string& last_ranks_fault = {}, const std::string& init_timeout = "60")
       : server(size, hosts) {
     REQUIRE(::mkdtemp(directory_.data()) != nullptr);
     const auto key_file = directory_ + "/key";
@@ -47,6 +47,7 @@ class Job {
                                            fmt::format("TRAINRUN_SIZE={}", size),
                                            "TRAINRUN_HOST=" + host_of(rank, backend),
                                            "TRAINRUN_OP_TIMEOUT=" + op_timeout,
+                                           "TRAINRUN_INIT_TIMEOUT=" + init_timeout,
                                            "TRAINRUN_COMM_BACKEND=" + (backend == "hier" ? "auto" : backend)};
       if (rank == size - 1 && !last_ranks_fault.empty())
         environment.push_back("TRAINRUN_FAULT=" + last_ranks_fault);

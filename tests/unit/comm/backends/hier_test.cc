@@ -70,6 +70,12 @@ TEST_CASE("a rank that calls something else is named on all ranks of all hosts")
       return odd ? g.barrier() : g.allreduce(large.data(), large.data(), large.size(), TRC_F64, TRC_SUM);
     });
   }
+  SUBCASE("a large operation beside a small one") {
+    static std::vector<double> large(100'000);
+    try_mismatch([](Group& g, bool odd) {
+      return g.allreduce(large.data(), large.data(), odd ? 1 : large.size(), TRC_F64, TRC_SUM);
+    });
+  }
   SUBCASE("other counts") {
     try_mismatch([&](Group& g, bool odd) {
       return g.allgatherv(data[0], data[1], odd ? odd_counts : even_counts, TRC_F64);
@@ -79,13 +85,15 @@ TEST_CASE("a rank that calls something else is named on all ranks of all hosts")
 
 TEST_CASE("what ranks called differently leaves all buffers as they were") {
   Ranks ranks(hier_backends(hosts_for(2, 2)));
-  std::vector<std::vector<float>> out(4, std::vector<float>(20'000, 7));
-  const std::vector<float> in(20'000, 1);
-  ranks.all([&](Group& group, int rank) {
-    return group.allreduce(in.data(), out[static_cast<std::size_t>(rank)].data(), in.size(), TRC_F32,
-                           rank == 3 ? TRC_MAX : TRC_MEAN);
-  });
-  for (const auto& one : out) CHECK(one == std::vector<float>(20'000, 7));
+  for (const std::size_t count : {20'000, 200'000}) {
+    std::vector<std::vector<float>> out(4, std::vector<float>(count, 7));
+    const std::vector<float> in(count, 1);
+    ranks.all([&](Group& group, int rank) {
+      return group.allreduce(in.data(), out[static_cast<std::size_t>(rank)].data(), in.size(), TRC_F32,
+                             rank == 3 ? TRC_MAX : TRC_MEAN);
+    });
+    for (const auto& one : out) CHECK(one == std::vector<float>(count, 7));
+  }
 }
 
 TEST_CASE("all ranks of a grid get the same bits") {
@@ -121,6 +129,23 @@ TEST_CASE("an abort ends an operation, whichever part of it waits") {
     for (auto& thread : threads) thread.join();
     CHECK(ended == 3);
   }
+}
+
+TEST_CASE("who waits for its host's first rank hears what that one's connection broke of") {
+  auto backends = hier_backends(hosts_for(2, 2));
+  dynamic_cast<HierBackend&>(*backends[2]).across().abort();
+  std::vector<std::thread> threads;
+  std::array<std::string, 2> heard;
+  for (const std::size_t rank : {0, 1})
+    threads.emplace_back([&, rank] {
+      Descriptor what;
+      what.call = Call::barrier;
+      const auto done = backends[rank]->perform(what, {}, far_away());
+      heard[rank] = done ? "nothing" : done.error().text;
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(heard[0] == heard[1]);
+  CHECK_MESSAGE(heard[1].find("closed by peer") != std::string::npos, heard[1]);
 }
 
 TEST_CASE("ranks of hosts with as many ranks on each find each other by themselves") {

@@ -78,7 +78,7 @@ TEST_CASE("every operation works on a mesh that connects neighbours alone, from 
   for (const int size : {6, 7, 12}) {
     CAPTURE(size);
     Mesh mesh(size);
-    constexpr std::size_t count = 1001;
+    constexpr std::size_t count = 20'011;  // more than comes with the agreement
     mesh.on_all([&](int rank) -> Moved {
       const auto perform = [&](const Descriptor& what, const void* in, void* out) -> Moved {
         const auto done = mesh.at(rank).perform(what, {in, out, {}}, soon());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/backends/gloo/gloo_agreement.h"
 #include "tests/unit/comm/backends/ranks.h"
 #include "tests/unit/comm/backends/typed_buffer.h"
 
@@ -270,6 +271,30 @@ TEST_CASE("operations that take many steps give the same, at every edge of a pie
   for (const std::uint32_t size : {2, 3, 8, 9}) try_edges(shm_backends(size));
   try_edges(hier_backends(hosts_for(2, 2)));
   try_edges(hier_backends(hosts_for(2, 3, true)));
+}
+
+TEST_CASE("operations give the same whether or not their data comes with the agreement") {
+  const auto try_edges = [&](Backends backends, std::size_t hosts) {
+    Ranks ranks(std::move(backends));
+    const auto size = static_cast<std::size_t>(ranks.size());
+    CAPTURE(size);
+    ranks.all_do([&](Group& group, int) -> Outcome<void> {
+      for (const std::size_t most : {std::size_t{32} << 10, GlooAgreement::room})
+        for (const auto share : {most / size, most / size / size, most / hosts, most / hosts / size})
+          for (const auto count : {share / sizeof(double), share / sizeof(double) + 1}) {
+            Trial trial(group, TRC_F64, count, 1);
+            if (auto done = trial.reductions(TRC_SUM); !done) return done;
+            if (auto done = trial.from_root(group.size() - 1); !done) return done;
+            if (auto done = trial.to_all(); !done) return done;
+            if (auto done = trial.uneven(); !done) return done;
+          }
+      Trial large(group, TRC_BF16, GlooAgreement::room, 1);
+      if (auto done = large.reductions(TRC_MEAN); !done) return done;
+      return large.untouched();
+    });
+  };
+  for (const std::uint32_t size : {2, 5}) try_edges(gloo_backends(size), 1);
+  try_edges(hier_backends(hosts_for(3, 2, true)), 3);
 }
 
 TEST_CASE("factors are applied over every backend") {
