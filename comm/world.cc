@@ -20,6 +20,9 @@ namespace {
 // its own time had not passed, for the verdict of one whose time had. When its time had passed in an
 // operation less is enough: ranks that came to it later have said so by then (Watcher).
 constexpr Duration stragglers_wait = seconds(2), late_wait = milliseconds(250);
+// Who opens a group in vain leaves it, and so breaks connections of those who have opened it: its reason is
+// to come before theirs.
+constexpr Duration opening_wait = seconds(1);
 constexpr Duration verdict_wait = seconds(1);
 // What the end of a world that was not finalized may cost: for the other ranks to come, and for the server.
 constexpr Duration farewell_wait = milliseconds(700);
@@ -172,10 +175,9 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   const std::lock_guard lock(client_mutex_);
   // Whoever is in trouble comes here. A death is the server's to tell, and answers this at once; else those
   // who do not come are the ones that the operation waits for, also when they wait in one of another group.
-  const auto met = timed_out
-                       ? client_->barrier(fmt::format("comm/group/{}/late", name), among,
-                                          groups_.progress().in_operation() ? late_wait : stragglers_wait)
-                       : client_->barrier("comm/trouble", {}, stragglers_wait);
+  const auto met = timed_out ? client_->barrier(fmt::format("comm/group/{}/late", name), among,
+                                                groups_.progress().in_operation() ? late_wait : opening_wait)
+                             : client_->barrier("comm/trouble", {}, stragglers_wait);
   const bool nobody_knows = met || met.error().kind == rendezvous::FailureKind::timeout;
   if (!nobody_knows) {
     // The next generation has begun already: how this one ended is on its way to the watcher.

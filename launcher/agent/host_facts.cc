@@ -19,6 +19,7 @@
 #include <tuple>
 #include <utility>
 
+#include "launcher/agent/own_place.h"
 #include "launcher/base/fd.h"
 #include "launcher/base/strings.h"
 
@@ -201,13 +202,9 @@ bool resolves_to_loopback(std::string_view hostname) {
 // Of this boot, these processes and this network. Two containers that share the one and not the other are two
 // places.
 std::string place() {
-  auto text = value_in("/proc/sys/kernel/random/boot_id");
-  for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net"}) {
-    char name[64]{};
-    if (text.empty() || ::readlink(space, name, sizeof name - 1) <= 0) return {};
-    text += fmt::format("/{}", name);
-  }
-  return text;
+  const auto network = link_in_proc("/proc/self/ns/net");
+  if (boot_id().empty() || pid_namespace().empty() || network.empty()) return {};
+  return fmt::format("{}/{}/{}", boot_id(), pid_namespace(), network);
 }
 
 }  // namespace

@@ -218,10 +218,10 @@ void Job::make_directory(const wire::OpenJob& order, wire::Prepared& answer) {
   const int error = directory_.make(places, order.job_id, order.key);
   if (error != 0) answer.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
   answer.job_directory = directory_.path();
-  // While the launcher works on our answer, and before a worker is started: /tmp may have thousands of names.
+  // While the launcher works on our answer, and before a worker is started.
   loop_.post([this, places, id = order.job_id, host = order.host, made = error == 0] {
     if (made) life_ = claim_directory(directory_.path(), host);
-    clear_after_others(places, id);
+    clear_after_others(made ? places_of_other_jobs(places, directory_.path()) : places, id);
   });
 }
 

@@ -83,4 +83,9 @@ std::vector<std::string> places_for_job_directory(const std::string& jobs_tmpdir
   return places;
 }
 
+std::vector<std::string> places_of_other_jobs(std::vector<std::string> places, const std::string& made) {
+  if (!places.empty() && !made.starts_with(places.back() + "/")) places.pop_back();
+  return places;
+}
+
 }  // namespace trainrun::agent

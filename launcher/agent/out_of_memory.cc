@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "launcher/agent/own_place.h"
 #include "launcher/base/strings.h"
 #include "launcher/wire/evidence.h"
 
@@ -35,18 +36,40 @@ std::optional<Mount> memory_hierarchy(std::string_view mountinfo, bool v2) {
   return std::nullopt;
 }
 
+struct MemoryGroup {
+  bool v2;
+  std::string_view path;  // in its hierarchy
+};
+
+// Of a /proc/PID/cgroup.
+std::vector<MemoryGroup> memory_groups(std::string_view cgroups) {
+  std::vector<MemoryGroup> groups;
+  for (const auto line : split(cgroups, '\n')) {
+    const auto parts = split(line, ':');
+    if (parts.size() < 3) continue;
+    const auto controllers = split(parts[1], ',');
+    const bool v2 = parts[0] == "0";
+    if (!v2 && std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) continue;
+    // It may have a colon itself.
+    groups.push_back({v2, line.substr(parts[0].size() + parts[1].size() + 2)});
+  }
+  return groups;
+}
+
+std::string counter_file(std::string_view point, std::string_view path, bool v2) {
+  return std::string(point) + std::string(path) + (v2 ? "/memory.events" : "/memory.oom_control");
+}
+
 // What happened longer ago does not explain a death of now, unless the log names the dead.
 constexpr Duration recent = seconds(10);
 constexpr Duration remembered = seconds(60);
 constexpr std::size_t most_victims = 1024;
-constexpr std::string_view killed = "Killed process ";
+constexpr std::string_view killed = "Killed process ", real_proc = "/proc";
 // The log speaks of processes by their numbers in the first namespace, which is known by this name alone.
 constexpr std::string_view first_namespace = "pid:[4026531836]";
 
 bool numbers_are_the_kernels(const std::string& proc) {
-  char name[64]{};
-  const auto size = ::readlink((proc + "/self/ns/pid").c_str(), name, sizeof name);
-  return size > 0 && std::string_view(name, static_cast<std::size_t>(size)) == first_namespace;
+  return (proc == real_proc ? pid_namespace() : link_in_proc(proc + "/self/ns/pid")) == first_namespace;
 }
 
 }  // namespace
@@ -60,24 +83,27 @@ std::optional<std::uint64_t> kills_in(std::string_view counters) {
 
 std::vector<std::string> counter_files(std::string_view cgroups, std::string_view mountinfo) {
   std::vector<std::string> files;
-  for (const auto line : split(cgroups, '\n')) {
-    const auto parts = split(line, ':');
-    if (parts.size() < 3) continue;
-    const auto controllers = split(parts[1], ',');
-    const bool v2 = parts[0] == "0";
-    if (!v2 && std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) continue;
+  for (const auto& [v2, whole] : memory_groups(cgroups)) {
     const auto mount = memory_hierarchy(mountinfo, v2);
     if (!mount) continue;
     // A path outside of what is shown: this process's own part is all that can be seen.
-    auto path = line.substr(parts[0].size() + parts[1].size() + 2);  // it may have a colon itself
+    auto path = whole;
     if (mount->root != "/") {
       const bool shown = path == mount->root || path.starts_with(std::string(mount->root) + "/");
       path = shown ? path.substr(mount->root.size()) : "";
     }
     if (path == "/" || path.find("/../") != std::string_view::npos) path = "";
-    files.push_back(std::string(mount->point) + std::string(path) +
-                    (v2 ? "/memory.events" : "/memory.oom_control"));
+    files.push_back(counter_file(mount->point, path, v2));
   }
+  return files;
+}
+
+std::vector<std::string> usual_counter_files(std::string_view cgroups) {
+  std::vector<std::string> files;
+  for (const auto& [v2, path] : memory_groups(cgroups))
+    if (path.find("/../") == std::string_view::npos)
+      files.push_back(
+          counter_file(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", path == "/" ? "" : path, v2));
   return files;
 }
 
@@ -99,12 +125,17 @@ OutOfMemory::OutOfMemory(std::string proc, std::string log)
 
 std::optional<OutOfMemory::Counter> OutOfMemory::counter_of(const std::string& process) const {
   const auto cgroups = read_file(proc_ + "/" + process + "/cgroup", 65536).value_or(std::string{});
-  const auto mounts = read_file(proc_ + "/self/mountinfo", 1u << 20).value_or(std::string{});
-  for (auto& file : counter_files(cgroups, mounts)) {
-    const auto text = read_file(file, 65536);
-    if (const auto kills = text ? kills_in(*text) : std::nullopt) return Counter{std::move(file), *kills};
-  }
-  return std::nullopt;
+  const auto first_of = [](std::vector<std::string> files) -> std::optional<Counter> {
+    for (auto& file : files) {
+      const auto text = read_file(file, 65536);
+      if (const auto kills = text ? kills_in(*text) : std::nullopt) return Counter{std::move(file), *kills};
+    }
+    return std::nullopt;
+  };
+  if (proc_ == real_proc)
+    if (auto usual = first_of(usual_counter_files(cgroups))) return usual;
+  return first_of(
+      counter_files(cgroups, read_file(proc_ + "/self/mountinfo", 1u << 20).value_or(std::string{})));
 }
 
 void OutOfMemory::remember(Instant now) {

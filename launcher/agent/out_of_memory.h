@@ -29,6 +29,9 @@ std::optional<std::uint64_t> kills_in(std::string_view counters);
 // mountinfo: in a container, or where v1 and v2 are used together, hierarchies are mounted elsewhere and show
 // only a part.
 std::vector<std::string> counter_files(std::string_view cgroups, std::string_view mountinfo);
+// The same where hierarchies are mounted as usual, which is so nearly everywhere: mountinfo is long, and
+// costs more to read than all else that a start on a host looks at.
+std::vector<std::string> usual_counter_files(std::string_view cgroups);
 
 // Whether a program that ran another says by its own exit code that SIGKILL ended it: a shell says 128 and
 // the signal, Python's sys.exit(subprocess.run(...).returncode) 256 less it.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "launcher/agent/job_directory.h"
+#include "launcher/agent/own_place.h"
 #include "launcher/agent/process_stat.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/watcher.h"
@@ -34,11 +35,8 @@ constexpr int passes = 20;  // a process may fork between the look and the kill
 
 // Within this, process ids mean the same.
 std::string this_machine() {
-  char space[64]{};
-  const auto size = ::readlink("/proc/self/ns/pid", space, sizeof space - 1);
-  const auto boot = read_file("/proc/sys/kernel/random/boot_id", 100);
-  if (!boot || size <= 0) return {};
-  return fmt::format("{}/{}", trim(*boot), space);
+  if (boot_id().empty() || pid_namespace().empty()) return {};
+  return boot_id() + "/" + pid_namespace();
 }
 
 std::string life_of(const std::string& directory) { return directory + "/agent"; }

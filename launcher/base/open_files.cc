@@ -27,8 +27,8 @@ std::string open_files_hint(int error) {
   rlimit limit{};
   if (error != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   return fmt::format(
-      "this process may have {} files open, and a launcher needs five a host, an agent five a rank: "
-      "raise the hard limit (ulimit -Hn)",
+      "this process may have {} files open, and a launcher needs five a host, an agent five a rank, each "
+      "twenty besides: raise the hard limit (ulimit -Hn)",
       limit.rlim_cur);
 }
 

@@ -22,7 +22,8 @@ std::string hint_when_not_started(SpawnStage stage, int error) {
            "binary asks for (see `file` and `ldd`)";
   if (stage == SpawnStage::exec && error == ENOEXEC)
     return "it is neither a script nor a program for this kind of machine: see what `file` says of it there";
-  if (error == EMFILE) return "raise the hard limit on open files there (ulimit -Hn): a rank needs five";
+  if (error == EMFILE)
+    return "raise the hard limit on open files there (ulimit -Hn): a rank needs five, its agent twenty more";
   if (stage == SpawnStage::fork && error == EAGAIN)
     return "check `ulimit -u` and pids.max of the control group there: the limit on processes is reached";
   if (stage == SpawnStage::fork && error == ENOMEM) return "see with `free` how much memory is left there";

@@ -14,6 +14,7 @@
 using namespace trainrun;
 using agent::JobDirectory;
 using agent::places_for_job_directory;
+using agent::places_of_other_jobs;
 
 namespace {
 
@@ -35,6 +36,13 @@ TEST_SUITE("job directory") {
     CHECK(places_for_job_directory("", "/scratch") == Places{"/scratch", "/dev/shm", "/tmp"});
     CHECK(places_for_job_directory("/mine", "/scratch") == Places{"/mine", "/dev/shm", "/tmp"});
     CHECK(places_for_job_directory("relative", "too") == Places{"/dev/shm", "/tmp"});
+  }
+
+  TEST_CASE("what other jobs have left is not looked for in /tmp where there is a better place") {
+    const auto places = places_for_job_directory("/mine", "");
+    CHECK(places_of_other_jobs(places, "/mine/trainrun.1.x") == Places{"/mine", "/dev/shm"});
+    CHECK(places_of_other_jobs(places, "/dev/shm/trainrun.1.x") == Places{"/mine", "/dev/shm"});
+    CHECK(places_of_other_jobs(places, "/tmp/trainrun.1.x") == places);
   }
 
   TEST_CASE("the first place that works gets it; the key is for us alone, and the watcher knows where") {

@@ -60,6 +60,14 @@ TEST_SUITE("out of memory") {
         Files{"/sys/fs/cgroup/memory/job/7/memory.oom_control", "/sys/fs/cgroup/unified/job/memory.events"});
   }
 
+  TEST_CASE("where hierarchies are mounted as usual the list of mounts is not needed") {
+    const std::string cgroups = "9:cpu,cpuacct:/x\n7:memory:/job/7\n0::/job:2\n";
+    CHECK(usual_counter_files(cgroups) ==
+          Files{"/sys/fs/cgroup/memory/job/7/memory.oom_control", "/sys/fs/cgroup/job:2/memory.events"});
+    CHECK(usual_counter_files("0::/\n") == Files{"/sys/fs/cgroup/memory.events"});
+    CHECK(usual_counter_files("0::/../other\n9:cpu:/job\n").empty());
+  }
+
   TEST_CASE("a container sees its own part alone, and names from outside are no paths there") {
     CHECK(counter_files("7:memory:/docker/1f/job\n", container) ==
           Files{"/sys/fs/cgroup/memory/job/memory.oom_control"});
