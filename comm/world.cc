@@ -150,10 +150,13 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
   if (!draft.connect) return {};
   const auto connected = group_->connect(draft.connect, deadline);
   if (connected && *connected) return {};
-  if (!connected && connected.error().status != TRC_TIMEOUT) return tl::unexpected(connected.error());
-  const bool timed_out = !connected || std::chrono::steady_clock::now() >= deadline;
-  return tl::unexpected(
-      explain("connecting the ranks", timed_out, connected ? connected->error().text : std::string()));
+  constexpr const char* connecting = "connecting the ranks";
+  if (connected)
+    return tl::unexpected(
+        explain(connecting, std::chrono::steady_clock::now() >= deadline, connected->error().text));
+  const auto& failure = connected.error();
+  return tl::unexpected(failure.status == TRC_TIMEOUT ? explain_absence(connecting, failure.missing)
+                                                      : failure);
 }
 
 Outcome<rendezvous::Client> World::connect(Duration within) const {
@@ -193,22 +196,36 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
     if (const auto verdict = watcher_->wait_for_verdict(verdict_wait))
       return with_operation(*verdict, operation);
 
+  if (timed_out)
+    return tell(late(operation, met ? std::vector<std::uint32_t>() : met.error().missing), operation);
   Failure failure;
-  if (timed_out) {
-    failure.status = TRC_TIMEOUT;
-    if (!met) failure.missing = met.error().missing;
-    failure.message = fmt::format("{} did not end within {}{}", operation,
-                                  format_duration(complete_ ? op_timeout_ : environment_.init_timeout),
-                                  meanwhile(failure.missing));
-  } else {
-    failure.status = TRC_TRANSPORT;
-    failure.message = fmt::format("{}: a connection to another rank failed: {}", operation, text);
-  }
+  failure.status = TRC_TRANSPORT;
+  failure.message = fmt::format("{}: a connection to another rank failed: {}", operation, text);
+  return tell(std::move(failure), operation);
+}
+
+Failure World::explain_absence(const std::string& operation, std::vector<std::uint32_t> missing) {
+  if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
+  const std::lock_guard lock(client_mutex_);
+  return tell(late(operation, std::move(missing)), operation);
+}
+
+Failure World::late(const std::string& operation, std::vector<std::uint32_t> missing) {
+  Failure failure;
+  failure.status = TRC_TIMEOUT;
+  failure.message =
+      fmt::format("{} did not end within {}{}", operation,
+                  format_duration(complete_ ? op_timeout_ : environment_.init_timeout), meanwhile(missing));
+  failure.missing = std::move(missing);
+  return failure;
+}
+
+Failure World::tell(Failure failure, const std::string& operation) {
   const auto told = client_->abort(failure.message.substr(0, 1024), failure.missing);
   if (!told && told.error().verdict) return with_operation(failure_of(*told.error().verdict), operation);
   // Some of the missing may wait in the operation, for a time of their own that began later: the server
   // knows.
-  if (told && timed_out)
+  if (told && failure.status == TRC_TIMEOUT)
     if (const auto verdict = watcher_->wait_for_verdict(verdict_wait))
       return with_operation(*verdict, operation);
   return failure;

@@ -96,6 +96,11 @@ class World {
   // `among`: the ranks that the operation is of; empty: all. `name`: of their group.
   Failure explain(const std::string& operation, bool timed_out, const std::string& text,
                   const std::vector<std::uint32_t>& among = {}, const std::string& name = "all");
+  // The same where it is known who has not come in time.
+  Failure explain_absence(const std::string& operation, std::vector<std::uint32_t> missing);
+  // With the client: words for a time that has passed, and the end of the world for that or another reason.
+  Failure late(const std::string& operation, std::vector<std::uint32_t> missing);
+  Failure tell(Failure failure, const std::string& operation);
   // Which groups ranks wait to make, as words behind others; nothing if they do not.
   std::string meanwhile(const std::vector<std::uint32_t>& ranks);
   // Why an errand failed: if it was interrupted, because the world is over.
@@ -140,7 +145,7 @@ class World {
   std::uint32_t rank_ = 0;
   std::string address_;
   Duration op_timeout_{};
-  bool complete_ = false;  // init succeeded
+  std::atomic<bool> complete_ = false;  // init succeeded
   std::atomic<bool> finalized_ = false;
   std::atomic<bool> met_at_end_ = false;
   bool ignores_sigpipe_ = false;

@@ -17,6 +17,11 @@
 #include "launcher/wire/env_pairs.h"
 
 namespace trainrun::agent {
+namespace {
+
+constexpr Duration second_look_after = seconds(1);
+
+}  // namespace
 
 Job::Job(io::Loop& loop, io::FrameStream& link, Handover& handover)
     : loop_(loop),
@@ -61,6 +66,7 @@ Job::Job(io::Loop& loop, io::FrameStream& link, Handover& handover)
                                                    io::Loop::now().time_since_epoch().count()});
                      }}),
       directory_(handover),
+      second_look_(loop),
       ladder_(loop) {}
 
 Job::~Job() = default;
@@ -218,10 +224,15 @@ void Job::make_directory(const wire::OpenJob& order, wire::Prepared& answer) {
   const int error = directory_.make(places, order.job_id, order.key);
   if (error != 0) answer.problems.push_back({wire::Problem::Kind::job_directory, directory_.path(), error});
   answer.job_directory = directory_.path();
-  // While the launcher works on our answer, and before a worker is started.
+  // While the launcher works on our answer, and before a worker is started; where it is long and unlikely to
+  // find something, not before this job is known to last.
   loop_.post([this, places, id = order.job_id, host = order.host, made = error == 0] {
     if (made) life_ = claim_directory(directory_.path(), host);
-    clear_after_others(made ? places_of_other_jobs(places, directory_.path()) : places, id);
+    const auto likely = made ? places_of_other_jobs(places, directory_.path()) : places;
+    clear_after_others(likely, id);
+    if (likely.size() == places.size()) return;
+    second_look_.arm(io::Loop::now() + second_look_after,
+                     [this, last = places.back(), id] { clear_after_others({last}, id); });
   });
 }
 

@@ -93,7 +93,8 @@ class Job {
   HeldPort held_port_;
   StartQueue starts_;
   JobDirectory directory_;
-  Fd life_;  // as long as it is open, nobody takes us for dead
+  io::Timer second_look_;  // for what others have left
+  Fd life_;                // as long as it is open, nobody takes us for dead
   Duration grace_ = seconds(10);
   bool is_open_ = false, elastic_ = false, told_refusal_ = false;
   AskedToEnd told_beyond_reach_;

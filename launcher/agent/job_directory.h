@@ -40,8 +40,8 @@ void remove_job_directory(const std::string& path);
 std::vector<std::string> places_for_job_directory(const std::string& jobs_tmpdir,
                                                   const std::string& own_tmpdir);
 
-// Of these, where other jobs' may be, when ours was made at `made`: not in /tmp, which may have thousands of
-// names, if there was a better place. So there was for them.
+// Of these, where other jobs' are likely to be, when ours was made at `made`: all but /tmp, which may have
+// thousands of names, if there was a better place.
 std::vector<std::string> places_of_other_jobs(std::vector<std::string> places, const std::string& made);
 
 }  // namespace trainrun::agent

@@ -32,6 +32,7 @@ bool all_beyond_reach() {
 void Job::end(std::function<void()> ended) {
   ended_ = std::move(ended);
   starts_.clear();
+  second_look_.disarm();
   sweeper_.drop();
   note_tools();
   inspector_.drop();

@@ -16,7 +16,7 @@ struct GlooAgreement::View {
   std::uint8_t disagree;
 };
 
-GlooAgreement::GlooAgreement(gloo::Context& mesh) : rank_(mesh.rank), size_(mesh.size) {
+GlooAgreement::GlooAgreement(GlooMesh& mesh) : rank_(mesh.rank), size_(mesh.size) {
   const auto most = room / static_cast<std::size_t>(size_);
   const auto whole = GlooLetters::head + length(size_, most) + GlooLetters::tail;
   sheet_ = std::make_unique_for_overwrite<char[]>(whole);

@@ -2,8 +2,6 @@
 // operation is over when all agree.
 #pragma once
 
-#include <gloo/context.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,7 +27,7 @@ class GlooAgreement {
   static constexpr std::size_t room = std::size_t{512} << 10;
 
   // Of a mesh that listens, and is not connected yet. Throws what Gloo throws.
-  explicit GlooAgreement(gloo::Context& mesh);
+  explicit GlooAgreement(GlooMesh& mesh);
 
   // `given` has `bytes` bytes (or is null: zeros), as many on all ranks whose descriptors are equal, at most
   // room / size. Throws what Gloo throws; a wait has no limit but the mesh's abort().

@@ -2,6 +2,7 @@
 
 #include <gloo/transport/pair.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 
@@ -17,11 +18,13 @@ static_assert(sizeof(Head) == GlooLetters::head);
 std::uint64_t tail_of(std::uint64_t turn) { return (turn + 1) * 0x9e3779b97f4a7c15; }
 static_assert(sizeof tail_of(0) == GlooLetters::tail);
 
+// From this on Gloo's wish may be more than the kernel gave, and come with each letter.
+constexpr std::size_t long_letter = std::size_t{64} << 10;
+
 }  // namespace
 
-GlooLetters::GlooLetters(gloo::Context& mesh, int distance, std::span<char> sheet, std::size_t room,
-                         int number)
-    : sheet_(sheet), room_(room) {
+GlooLetters::GlooLetters(GlooMesh& mesh, int distance, std::span<char> sheet, std::size_t room, int number)
+    : mesh_(&mesh), sheet_(sheet), room_(room) {
   const auto& after = mesh.getPair((mesh.rank + distance) % mesh.size);
   const auto& before = mesh.getPair((mesh.rank + mesh.size - distance) % mesh.size);
   const auto whole = head + room + tail;
@@ -44,6 +47,9 @@ void GlooLetters::send(std::size_t bytes) {
   std::memcpy(under_tail_.data(), end_, tail);
   std::memcpy(end_, &end, tail);
   boxes_[turn_ % 2].out->send(0, head + bytes + tail);
+  if (bytes < longest_ && bytes < long_letter) return;
+  longest_ = std::max(longest_, 2 * bytes);
+  mesh_->free_send_buffers();
 }
 
 // Gloo tells of a broken connection also those whose letter had come before. A rank that has ended its part

@@ -4,7 +4,6 @@
 // room for two is enough.
 #pragma once
 
-#include <gloo/context.h>
 #include <gloo/transport/buffer.h>
 
 #include <array>
@@ -12,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+
+#include "comm/backends/gloo/gloo_mesh.h"
 
 namespace trainrun::comm {
 
@@ -23,7 +24,8 @@ class GlooLetters {
   // Made before the mesh connects: Gloo tells of a broken connection those alone who are there when it
   // breaks. `sheet`: where letters are written, the text `head` bytes from its begin. Letters that come have
   // at most `room` bytes of text. `number`: of this pair of neighbours, one that its ends have for no other.
-  GlooLetters(gloo::Context& mesh, int distance, std::span<char> sheet, std::size_t room, int number);
+  // `mesh` outlives it.
+  GlooLetters(GlooMesh& mesh, int distance, std::span<char> sheet, std::size_t room, int number);
 
   // The text on the sheet, of which as much is sent, more may stand behind it. Both throw what Gloo throws.
   void send(std::size_t bytes);
@@ -38,9 +40,11 @@ class GlooLetters {
   };
   [[nodiscard]] bool has_come(const Box& box) const;
 
+  GlooMesh* mesh_;
   std::span<char> sheet_;
   std::size_t room_;
   std::uint64_t turn_ = 0;
+  std::size_t longest_ = 0;
   char* end_ = nullptr;  // of the letter on the sheet; its tail hides what stands there
   std::array<char, tail> under_tail_{};
   std::array<Box, 2> boxes_;

@@ -2,7 +2,6 @@
 
 #include <gloo/common/error.h>
 #include <gloo/transport/context.h>
-#include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 #include <pthread.h>
@@ -10,7 +9,6 @@
 
 #include <algorithm>
 
-#include "comm/backends/gloo/close_on_exec.h"
 #include "comm/backends/gloo/neighbours.h"
 #include "comm/quiet_threads.h"
 
@@ -86,11 +84,7 @@ void GlooMesh::connect(const std::vector<std::string>& blobs, Deadline deadline)
     ends_.push_back(gloo::transport::tcp::Address(address).getSockaddr());
     transportContext_->getPair(neighbours[i])->connect(address);
   }
-  close_connections_on_exec(ends_);
-}
-
-void GlooMesh::close() {
-  for (const int peer : neighbours) getPair(peer)->close();
+  connections_ = Connections(ends_);
 }
 
 }  // namespace trainrun::comm

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/backends/backend.h"
+#include "comm/backends/gloo/descriptors.h"
 #include "comm/backends/gloo/gloo_transport.h"
 
 namespace trainrun::comm {
@@ -28,8 +29,8 @@ class GlooMesh final : public gloo::Context {
   // In a blob the addresses stand in the order of the rank's neighbours.
   void connect(const std::vector<std::string>& blobs, Deadline deadline);
   void abort() { transport_->abort(); }
-  // At the end, when nobody waits.
-  void close();
+  // After a message of a bound buffer that is longer than any before.
+  void free_send_buffers() const { connections_.free_send_buffers(); }
 
   const std::vector<int> neighbours;
   std::string blob;
@@ -38,6 +39,7 @@ class GlooMesh final : public gloo::Context {
  private:
   std::shared_ptr<GlooTransport> transport_;
   std::vector<sockaddr_storage> ends_;  // of the connections, where one side or the other has listened
+  Connections connections_;
 };
 
 }  // namespace trainrun::comm

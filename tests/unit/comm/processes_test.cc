@@ -127,13 +127,11 @@ TEST_CASE("a rank that loses its world by an exception is no victim of those tha
 }
 
 TEST_CASE("ranks that wait in vain for another to connect give up at the time of the start, and name it") {
-  for (const std::string backend : {"gloo", "hier"}) {
-    CAPTURE(backend);
-    Job job(4, backend, "ops", {}, "60", "comm.connect=delay:50000", "3");
-    const auto said = job.all(0) + job.all(2);
-    CHECK_MESSAGE(said.find("connecting the ranks did not end within 3.0 s") != std::string::npos, said);
-    CHECK_MESSAGE(said.find("rank 3 on host1") != std::string::npos, said);
-  }
+  // The last has a place in two meshes, and does not come to the second.
+  Job job(4, "hier", "ops", {}, "60", "comm.connect=delay:50000", "3");
+  const auto said = job.all(0) + job.all(2);
+  CHECK_MESSAGE(said.find("connecting the ranks did not end within 3.0 s") != std::string::npos, said);
+  CHECK_MESSAGE(said.find("rank 3 on host1") != std::string::npos, said);
 }
 
 TEST_CASE("whose time passes first blames who is not in the operation, not who came to it later") {

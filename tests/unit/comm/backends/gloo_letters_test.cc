@@ -2,13 +2,18 @@
 #include "comm/backends/gloo/gloo_letters.h"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <future>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "comm/backends/gloo/gloo_mesh.h"
+#include "launcher/base/fd.h"
 #include "tests/unit/comm/no_sigpipe.h"
 
 using namespace trainrun::comm;
@@ -19,7 +24,9 @@ constexpr std::size_t room = 64;
 
 struct End {
   explicit End(int rank) : mesh(rank, 2) { mesh.listen("127.0.0.1"); }
-  ~End() { mesh.close(); }
+  ~End() { leave(); }
+  void leave() try { mesh.abort(); } catch (const std::exception&) {
+  }
   End(const End&) = delete;
   End& operator=(const End&) = delete;
 
@@ -49,7 +56,41 @@ struct Pair {
   End first{0}, second{1};
 };
 
+int send_buffer_of(int socket) {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  return ::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, &size) == 0 ? bytes : 0;
+}
+
+std::set<int> connections() {
+  std::set<int> found;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 && peer.ss_family == AF_INET)
+      found.insert(fd);
+  }
+  return found;
+}
+
 }  // namespace
+
+TEST_CASE("a short letter does not make the connection's buffer small for all that follows") {
+  const trainrun::Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto before = connections();
+  Pair pair;
+  pair.first.write("short");
+  pair.second.write("too");
+  CHECK(pair.second.read(5) == "short");
+  CHECK(pair.first.read(3) == "too");
+  int looked_at = 0;
+  for (const int fd : connections()) {
+    if (before.contains(fd)) continue;
+    ++looked_at;
+    CHECK(send_buffer_of(fd) >= send_buffer_of(fresh.get()));
+  }
+  CHECK(looked_at == 2);
+}
 
 TEST_CASE("letters come in turns, also while the other has not read the one before") {
   Pair pair;
@@ -79,7 +120,7 @@ TEST_CASE("a letter counts that came before its sender left, and no other") {
   pair.first.write("goodbye");
   pair.second.write("farewell");
   CHECK(pair.second.read(7) == "goodbye");
-  pair.second.mesh.close();
+  pair.second.leave();
   // Until the first knows that the connection has ended, after the letter.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   bool broken = false;
@@ -92,4 +133,23 @@ TEST_CASE("a letter counts that came before its sender left, and no other") {
   CHECK(pair.first.read(8) == "farewell");
   CHECK_THROWS(pair.first.write("again"));
   CHECK_THROWS(pair.first.letters->await());
+}
+
+TEST_CASE("of a letter that was cut off nothing counts") {
+  constexpr std::size_t bytes = 8 << 20;
+  for (int round = 0; round < 5; ++round) {
+    Pair pair;
+    std::vector<std::vector<char>> sheets(2,
+                                          std::vector<char>(GlooLetters::head + bytes + GlooLetters::tail));
+    GlooLetters from(pair.second.mesh, 1, sheets[1], bytes, 7), to(pair.first.mesh, 1, sheets[0], bytes, 7);
+    to.send(1);
+    std::fill(sheets[1].begin() + GlooLetters::head, sheets[1].end(), 'x');
+    from.send(bytes);
+    pair.second.leave();
+    try {
+      const auto* const text = to.await();
+      CHECK(std::count(text, text + bytes, 'x') == bytes);
+    } catch (const std::exception&) {
+    }
+  }
 }

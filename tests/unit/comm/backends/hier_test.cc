@@ -65,7 +65,7 @@ TEST_CASE("a rank that calls something else is named on all ranks of all hosts")
     });
   }
   SUBCASE("a large operation beside none") {
-    static std::vector<double> large(100'000);
+    static std::vector<double> large(100'001);  // of which something is left over on a host
     try_mismatch([](Group& g, bool odd) {
       return odd ? g.barrier() : g.allreduce(large.data(), large.data(), large.size(), TRC_F64, TRC_SUM);
     });
@@ -76,10 +76,32 @@ TEST_CASE("a rank that calls something else is named on all ranks of all hosts")
       return g.allreduce(large.data(), large.data(), odd ? 1 : large.size(), TRC_F64, TRC_SUM);
     });
   }
+  SUBCASE("a large operation that gives each rank its own") {
+    static std::vector<double> large(400'000);
+    try_mismatch([](Group& g, bool odd) {
+      return odd ? g.barrier() : g.reduce_scatter(large.data(), large.data(), 100'000, TRC_F64, TRC_SUM);
+    });
+    CHECK(large == std::vector<double>(400'000));
+  }
   SUBCASE("other counts") {
     try_mismatch([&](Group& g, bool odd) {
       return g.allgatherv(data[0], data[1], odd ? odd_counts : even_counts, TRC_F64);
     });
+  }
+}
+
+TEST_CASE("hosts whose own ranks agree, but not with those of the other, are told of ranks") {
+  Ranks ranks(hier_backends(hosts_for(2, 2)));
+  std::vector<double> large(100'000);
+  for (const auto& one : ranks.all([&](Group&group, int rank) {
+         std::vector<double> out(large.size());
+         return rank < 2 ? group.barrier()
+                         : group.allreduce(large.data(), out.data(), large.size(), TRC_F64, TRC_SUM);
+       })) {
+    REQUIRE_FALSE(one);
+    CHECK(one.error().status == TRC_MISMATCH);
+    for (const auto* const words : {"rank 0 called barrier", "rank 2 called allreduce"})
+      CHECK_MESSAGE(one.error().message.find(words) != std::string::npos, one.error().message);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "comm/backends/gloo/close_on_exec.h"
+#include "comm/backends/gloo/descriptors.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "launcher/base/strings.h"
 
@@ -60,17 +61,32 @@ void close_new_polls_on_exec(const std::set<int>& before) {
     if (!before.contains(fd)) close_on_exec(fd);
 }
 
-void close_connections_on_exec(const std::vector<sockaddr_storage>& ends) {
+bool Connections::is_ours(int fd) const {
+  for (const auto name : {&::getsockname, &::getpeername}) {
+    sockaddr_storage end{};
+    socklen_t size = sizeof end;
+    if (name(fd, reinterpret_cast<sockaddr*>(&end), &size) != 0) continue;
+    if (std::any_of(ends_.begin(), ends_.end(), [&](const auto& one) { return same(one, end); })) return true;
+  }
+  return false;
+}
+
+Connections::Connections(std::vector<sockaddr_storage> ends) : ends_(std::move(ends)) {
   for_each_descriptor([&](int fd, const std::string& what) {
-    if (!what.starts_with("socket:")) return;
-    for (const auto name : {&::getsockname, &::getpeername}) {
-      sockaddr_storage end{};
-      socklen_t size = sizeof end;
-      if (name(fd, reinterpret_cast<sockaddr*>(&end), &size) != 0) continue;
-      if (std::any_of(ends.begin(), ends.end(), [&](const auto& one) { return same(one, end); }))
-        close_on_exec(fd);
-    }
+    if (!what.starts_with("socket:") || !is_ours(fd)) return;
+    close_on_exec(fd);
+    found_.push_back(fd);
   });
+}
+
+void Connections::free_send_buffers() const {
+  // A kernel before 5.14 does not unlock it: then it stays as large as net.core.wmem_max allows.
+  constexpr int large = 4 << 20, unlocked = 0;
+  for (const int fd : found_) {
+    if (!is_ours(fd)) continue;
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
+    ::setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &unlocked, sizeof unlocked);
+  }
 }
 
 }  // namespace trainrun::comm
