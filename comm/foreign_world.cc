@@ -8,7 +8,7 @@ namespace trainrun::comm {
 
 Failure World::foreign_failure(const std::string& operation, bool timed_out, const std::string& text) {
   if (!watcher_) return fail(TRC_TRANSPORT, operation + ": " + text).value();
-  auto failure = explain(operation, timed_out, text);
+  auto failure = explain(operation, timed_out, timed_out ? std::string() : text);
   watcher_->foreign().shut();
   groups_.abort();
   return failure;

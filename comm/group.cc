@@ -80,11 +80,16 @@ void Group::look_at_time(Instant now, Duration stood_still) {
     backend_->abort();
 }
 
-Outcome<Moved> Group::connect(const std::function<Outcome<Moved>()>& connecting, Deadline deadline) {
+Outcome<void> Group::connect(const std::function<Outcome<Moved>()>& connecting, Deadline deadline,
+                             const std::function<Failure(const Outcome<Moved>& failed)>& why) {
+  mark_.store(begin_of(0));
   time_ends_.store(deadline);
-  auto connected = connecting();
+  const auto connected = connecting();
   time_ends_.store(idle);
-  return connected;
+  Outcome<void> outcome;
+  if (!connected || !*connected) outcome = tl::unexpected(why(connected));
+  mark_.store(end_of(0));
+  return outcome;
 }
 
 Outcome<void> Group::run(const Descriptor& what, const Transfer& data) {
@@ -132,7 +137,7 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
   // The watcher reads these; they order nothing else.
   call_.store(what.call, std::memory_order_relaxed);
   bytes_.store(what.count * size_of(what.dtype), std::memory_order_relaxed);
-  mark_.store(2 * what.sequence - 1, std::memory_order_release);
+  mark_.store(begin_of(what.sequence), std::memory_order_release);
   const auto now = std::chrono::steady_clock::now();
   recorder_.begin(what, now);
   struct Ended {
@@ -141,7 +146,7 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
     Recorder::State state = Recorder::State::failed;
     ~Ended() {
       group.recorder_.end(state);
-      group.mark_.store(2 * sequence, std::memory_order_release);
+      group.mark_.store(end_of(sequence), std::memory_order_release);
     }
   } ended{*this, what.sequence};
   time_ends_.store(now + op_timeout_, std::memory_order_release);
@@ -151,7 +156,7 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
     if (!*performed) ended.state = Recorder::State::done;
     return std::move(*performed);
   }
-  const auto text = performed ? std::string() : performed.error().text;
+  const auto text = performed || timed_out ? std::string() : performed.error().text;
   const auto member = backend_->sends() ? what.root : rank_;  // its own sends do not tell who gives
   const auto words = describe(what, static_cast<std::uint32_t>(member), links_.world_ranks);
   return tl::unexpected(finish(explain_(words + in_group(what), timed_out, text), what));

@@ -21,21 +21,23 @@ namespace trainrun::comm {
 
 class Group {
  public:
-  // The last operation; `mark` grows with each beginning and each end of one.
+  // The last operation, of which number 0 is to connect; `mark` grows with each beginning and each end of
+  // one.
   struct Progress {
     std::uint64_t mark = 0;
     Call call = Call::barrier;
     std::uint64_t bytes = 0;   // of one rank's buffer
     std::uint32_t number = 0;  // of the group, as rendezvous::Pulse has it
     [[nodiscard]] bool in_operation() const { return mark % 2 == 1; }
-    [[nodiscard]] std::uint64_t sequence() const { return (mark + 1) / 2; }
+    [[nodiscard]] std::uint64_t sequence() const { return mark == 0 ? 0 : (mark - 1) / 2; }
+    [[nodiscard]] const char* name() const { return sequence() == 0 ? "connecting" : name_of(call); }
   };
   struct Factors {
     double before = 1, after = 1;  // of each rank's elements, and of the results
   };
 
   // `explain` finds out why an operation broke: from the rendezvous server, or from what the backend said.
-  // `timed_out`: the operation's own time had passed.
+  // `timed_out`: the operation's own time had passed; the backend said nothing then.
   using Explain =
       std::function<Failure(const std::string& operation, bool timed_out, const std::string& text)>;
   // What a group that is a part of a world has besides.
@@ -98,8 +100,10 @@ class Group {
   [[nodiscard]] const std::string& name() const { return links_.name; }
   // Groups of two that this one has made, which end with it.
   [[nodiscard]] std::vector<const Group*> pairs();
-  // What connects its backend, before its first operation: ends at the deadline as an operation does.
-  Outcome<Moved> connect(const std::function<Outcome<Moved>()>& connecting, Deadline deadline);
+  // What connects its backend, before its first operation: ends at the deadline as an operation does. `why`
+  // is asked if it fails, while this rank still counts as one that is in it.
+  Outcome<void> connect(const std::function<Outcome<Moved>()>& connecting, Deadline deadline,
+                        const std::function<Failure(const Outcome<Moved>& failed)>& why);
   // From any thread: the operation that runs fails within milliseconds, and its explanation is asked for.
   void abort() { backend_->abort(); }
   // Of a group on a device; false for others. Between its operations.
@@ -156,6 +160,10 @@ class Group {
   // The end of the time of the operation that runs, or one of these.
   static constexpr Instant idle{}, expired = Instant::max();
   std::atomic<Instant> time_ends_ = idle;
+
+  // Of the operation with that number; see Progress.
+  [[nodiscard]] static std::uint64_t begin_of(std::uint64_t sequence) { return 2 * sequence + 1; }
+  [[nodiscard]] static std::uint64_t end_of(std::uint64_t sequence) { return 2 * sequence + 2; }
 
   struct Pair {
     std::mutex mutex;  // held while it is made

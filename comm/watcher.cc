@@ -56,7 +56,7 @@ Failure Watcher::listen() {
       const bool has_come_out =
           std::exchange(told_inside, progress.in_operation()) && !progress.in_operation();
       if (moved || progress.in_operation() || has_come_out)
-        static_cast<void>(client_.pulse({rank_.value, name_of(progress.call), progress.sequence(),
+        static_cast<void>(client_.pulse({rank_.value, progress.name(), progress.sequence(),
                                          progress.in_operation(), progress.number, progress.bytes}));
       if (steps_.counted() && !progress.in_operation())
         if (const auto step = steps_.pulse())

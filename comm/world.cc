@@ -17,12 +17,9 @@ namespace trainrun::comm {
 namespace {
 
 // How long a rank whose operation broke waits for the others to come with the same trouble, and then, when
-// its own time had not passed, for the verdict of one whose time had. When its time had passed in an
-// operation less is enough: ranks that came to it later have said so by then (Watcher).
+// its own time had not passed, for the verdict of one whose time had. When its time had passed less is
+// enough: ranks that came to the operation later have said so by then (Watcher).
 constexpr Duration stragglers_wait = seconds(2), late_wait = milliseconds(250);
-// Who opens a group in vain leaves it, and so breaks connections of those who have opened it: its reason is
-// to come before theirs.
-constexpr Duration opening_wait = seconds(1);
 constexpr Duration verdict_wait = seconds(1);
 // What the end of a world that was not finalized may cost: for the other ranks to come, and for the server.
 constexpr Duration farewell_wait = milliseconds(700);
@@ -148,15 +145,14 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
       links({}, "all")));
   watcher_ = std::make_unique<Watcher>(std::move(*ear), world_, Rank{rank_}, groups_);
   if (!draft.connect) return {};
-  const auto connected = group_->connect(draft.connect, deadline);
-  if (connected && *connected) return {};
   constexpr const char* connecting = "connecting the ranks";
-  if (connected)
-    return tl::unexpected(
-        explain(connecting, std::chrono::steady_clock::now() >= deadline, connected->error().text));
-  const auto& failure = connected.error();
-  return tl::unexpected(failure.status == TRC_TIMEOUT ? explain_absence(connecting, failure.missing)
-                                                      : failure);
+  return group_->connect(draft.connect, deadline, [&](const Outcome<Moved>& failed) {
+    if (failed)
+      return explain(connecting, std::chrono::steady_clock::now() >= deadline, failed->error().text);
+    const auto& failure = failed.error();
+    return failure.status == TRC_TIMEOUT ? explain_absence(connecting, failure.missing, failure.message)
+                                         : failure;
+  });
 }
 
 Outcome<rendezvous::Client> World::connect(Duration within) const {
@@ -178,8 +174,7 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
   const std::lock_guard lock(client_mutex_);
   // Whoever is in trouble comes here. A death is the server's to tell, and answers this at once; else those
   // who do not come are the ones that the operation waits for, also when they wait in one of another group.
-  const auto met = timed_out ? client_->barrier(fmt::format("comm/group/{}/late", name), among,
-                                                groups_.progress().in_operation() ? late_wait : opening_wait)
+  const auto met = timed_out ? client_->barrier(fmt::format("comm/group/{}/late", name), among, late_wait)
                              : client_->barrier("comm/trouble", {}, stragglers_wait);
   const bool nobody_knows = met || met.error().kind == rendezvous::FailureKind::timeout;
   if (!nobody_knows) {
@@ -197,25 +192,27 @@ Failure World::explain(const std::string& operation, bool timed_out, const std::
       return with_operation(*verdict, operation);
 
   if (timed_out)
-    return tell(late(operation, met ? std::vector<std::uint32_t>() : met.error().missing), operation);
+    return tell(late(operation, met ? std::vector<std::uint32_t>() : met.error().missing, text), operation);
   Failure failure;
   failure.status = TRC_TRANSPORT;
   failure.message = fmt::format("{}: a connection to another rank failed: {}", operation, text);
   return tell(std::move(failure), operation);
 }
 
-Failure World::explain_absence(const std::string& operation, std::vector<std::uint32_t> missing) {
+Failure World::explain_absence(const std::string& operation, std::vector<std::uint32_t> missing,
+                               const std::string& text) {
   if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
   const std::lock_guard lock(client_mutex_);
-  return tell(late(operation, std::move(missing)), operation);
+  return tell(late(operation, std::move(missing), text), operation);
 }
 
-Failure World::late(const std::string& operation, std::vector<std::uint32_t> missing) {
+Failure World::late(const std::string& operation, std::vector<std::uint32_t> missing,
+                    const std::string& text) {
   Failure failure;
   failure.status = TRC_TIMEOUT;
-  failure.message =
-      fmt::format("{} did not end within {}{}", operation,
-                  format_duration(complete_ ? op_timeout_ : environment_.init_timeout), meanwhile(missing));
+  failure.message = fmt::format("{} did not end within {}{}{}{}", operation,
+                                format_duration(complete_ ? op_timeout_ : environment_.init_timeout),
+                                text.empty() ? "" : ", with ", text, meanwhile(missing));
   failure.missing = std::move(missing);
   return failure;
 }

@@ -94,12 +94,14 @@ class World {
   ~World();
   Outcome<void> meet(const Environment& environment, Entry entry);
   // `among`: the ranks that the operation is of; empty: all. `name`: of their group.
+  // `text`: what is known of it, if anything.
   Failure explain(const std::string& operation, bool timed_out, const std::string& text,
                   const std::vector<std::uint32_t>& among = {}, const std::string& name = "all");
   // The same where it is known who has not come in time.
-  Failure explain_absence(const std::string& operation, std::vector<std::uint32_t> missing);
+  Failure explain_absence(const std::string& operation, std::vector<std::uint32_t> missing,
+                          const std::string& text = {});
   // With the client: words for a time that has passed, and the end of the world for that or another reason.
-  Failure late(const std::string& operation, std::vector<std::uint32_t> missing);
+  Failure late(const std::string& operation, std::vector<std::uint32_t> missing, const std::string& text);
   Failure tell(Failure failure, const std::string& operation);
   // Which groups ranks wait to make, as words behind others; nothing if they do not.
   std::string meanwhile(const std::vector<std::uint32_t>& ranks);

@@ -9,6 +9,7 @@
 #include "comm/group_making.h"
 #include "comm/world.h"
 #include "launcher/base/hash.h"
+#include "rendezvous/protocol.h"
 
 namespace trainrun::comm {
 namespace {
@@ -32,6 +33,17 @@ std::string list_key(std::string_view name) { return fmt::format("comm/group/{}/
 std::string came_key(std::uint32_t rank, const Making& making) {
   return fmt::format("comm/group/{}/came/{}", making.name,
                      std::ranges::find(making.ranks, rank) - making.ranks.begin());
+}
+
+bool has_come(rendezvous::Client& client, std::uint32_t rank, const Making& making) {
+  const auto came = client.get(came_key(rank, making));
+  return came || came.error().kind != rendezvous::FailureKind::not_found;
+}
+std::vector<std::uint32_t> absent_from(rendezvous::Client& client, const Making& making) {
+  std::vector<std::uint32_t> absent;
+  for (const auto rank : making.ranks)
+    if (absent.size() < rendezvous::max_missing && !has_come(client, rank, making)) absent.push_back(rank);
+  return absent;
 }
 
 // The group that a rank waits for, if it does; `own` is known.
@@ -124,12 +136,10 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
   const auto operation = "making " + words_of(making);
   if (auto put = client.put(came_key(rank_, making), {}); !put)
     return tl::unexpected(errand_failure(operation, failure_of(put.error())));
-  RingWatch rings({rank_, making}, {[&](std::uint32_t rank) { return made_by(client, rank, making); },
-                                    [&](std::uint32_t rank, const Making& of) {
-                                      const auto came = client.get(came_key(rank, of));
-                                      return came || came.error().kind != rendezvous::FailureKind::not_found;
-                                    },
-                                    asked_a_look, asked_a_look});
+  RingWatch rings({rank_, making},
+                  {[&](std::uint32_t rank) { return made_by(client, rank, making); },
+                   [&](std::uint32_t rank, const Making& of) { return has_come(client, rank, of); },
+                   asked_a_look, asked_a_look});
   for (bool waited = false;; waited = true) {
     const auto met = client.gather(fmt::format("comm/group/{}/came/", making.name),
                                    static_cast<std::uint32_t>(making.ranks.size()),
@@ -141,7 +151,7 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
     const auto failure = failure_of(met.error());
     if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(operation, failure));
     if (std::chrono::steady_clock::now() >= deadline)
-      return tl::unexpected(explain(operation, true, failure.message, making.ranks, making.name));
+      return tl::unexpected(explain_absence(operation, absent_from(client, making)));
     if (!waited) static_cast<void>(client.put(list_key(making.name), list_of(making)));
     static_cast<void>(client.put(making_key(rank_), making.name));
     if (const auto ring = rings.look(); !ring.empty()) return tl::unexpected(crossed(ring));
@@ -180,11 +190,10 @@ Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::u
       {client, members, own, fmt::format("comm/group/{}/", name), address_,
        environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
        environment_.key_file, deadline});
-  const auto why = [&](const Failure& failure) {
-    return failure.status == TRC_TIMEOUT ? broke(opening, true, failure.message)
-                                         : errand_failure(opening, failure);
+  const auto why = [&](const Failure& failure, const std::string& text) {
+    return failure.status == TRC_TIMEOUT ? broke(opening, true, text) : errand_failure(opening, failure);
   };
-  if (!draft) return tl::unexpected(why(draft.error()));
+  if (!draft) return tl::unexpected(why(draft.error(), {}));
   auto& group = groups_.add(std::make_unique<Group>(
       static_cast<int>(own), static_cast<int>(ranks.size()), std::move(draft->backend), op_timeout_,
       [this, ranks, name](const std::string& operation, bool timed_out, const std::string& text) {
@@ -192,12 +201,13 @@ Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::u
       },
       links(ranks, name)));
   if (!draft->connect) return &group;
-  const auto connected = group.connect(draft->connect, deadline);
-  if (!connected) return tl::unexpected(why(connected.error()));
-  if (!*connected)
-    return tl::unexpected(
-        broke(opening, std::chrono::steady_clock::now() >= deadline, connected->error().text));
-  return &group;
+  const auto connected = group.connect(draft->connect, deadline, [&](const Outcome<Moved>& failed) {
+    if (failed) return broke(opening, std::chrono::steady_clock::now() >= deadline, failed->error().text);
+    return why(failed.error(), failed.error().message);
+  });
+  if (connected) return &group;
+  groups_.remove(group);
+  return tl::unexpected(connected.error());
 }
 
 Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int from,

@@ -37,7 +37,7 @@ Outcome<void> World::compare_kits(rendezvous::Client& client, const std::vector<
   if (!told) {
     const auto failure = failure_of(told.error());
     if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure("meeting for NCCL", failure));
-    return tl::unexpected(explain("meeting for NCCL", true, failure.message, ranks, name));
+    return tl::unexpected(explain("meeting for NCCL", true, {}, ranks, name));
   }
   std::vector<nccl::Brought> all;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -82,7 +82,7 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
       const auto failure = failure_of(given.error());
       if (failure.status != TRC_TIMEOUT)
         return tl::unexpected(errand_failure("waiting for NCCL's ids", failure));
-      return tl::unexpected(explain("waiting for NCCL's ids", true, failure.message, ranks, name));
+      return tl::unexpected(explain("waiting for NCCL's ids", true, {}, ranks, name));
     }
     for (std::size_t i = 0; i < ids.size(); ++i)
       std::copy_n((*given)[i].begin(), ids[i].bytes.size(), ids[i].bytes.begin());
@@ -118,8 +118,10 @@ Failure World::explain_device(const std::string& operation, bool timed_out, cons
   const auto problem = nccl.problem();
   const auto kind = problem ? problem->kind : Machine::Problem::Kind::asked;
   const bool here = kind == Machine::Problem::Kind::library || kind == Machine::Problem::Kind::context;
-  if (!here && watcher_)
-    return explain(operation, timed_out || kind == Machine::Problem::Kind::late, text, among, name);
+  if (!here && watcher_) {
+    const bool late = timed_out || kind == Machine::Problem::Kind::late;
+    return explain(operation, late, late ? std::string() : text, among, name);
+  }
   if (watcher_)
     if (auto verdict = watcher_->wait_for_verdict(verdict_wait)) {
       verdict->message = operation + ": " + verdict->message;

@@ -93,9 +93,11 @@ RendezvousHub::Events Controller::members() {
       [this](Generation generation, WorkerId worker, const rendezvous::Pulse& pulse) {
         if (machine_.seat_of(worker) == nullptr || generation != world_.generation()) return;
         sign_of_life();
-        if (std::exchange(progressed_, generation) != generation) event(core::WorldProgressed{generation});
         hang_.operated(worker, pulse.op, pulse.sequence, pulse.in_operation);
-        if (pulse.group == rendezvous::Pulse::steps) return;
+        const bool steps = pulse.group == rendezvous::Pulse::steps;
+        if (!steps && pulse.sequence == 0) return;  // only connects so far
+        if (std::exchange(progressed_, generation) != generation) event(core::WorldProgressed{generation});
+        if (steps) return;
         stall_.operated(worker, {pulse.op, pulse.sequence, pulse.bytes, pulse.in_operation, pulse.group},
                         io::Loop::now());
         if (!stalled_.armed()) watch_operations();

@@ -224,7 +224,7 @@ struct Pulse {
 
   std::uint32_t rank = 0;
   std::string op;
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;  // 0: it connects with the others of the group
   bool in_operation = false;
   std::uint32_t group = all_ranks;
   std::uint64_t bytes = 0;  // of one rank's buffer

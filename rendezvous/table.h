@@ -141,6 +141,8 @@ class Table {
   bool acceptable_key(const Waiter& waiter, const std::string& key, bool to_write);
   bool acceptable_group(const Waiter& waiter, const std::string& group);
   [[nodiscard]] bool takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const;
+  // In an operation of any group, and says so.
+  [[nodiscard]] bool waits(std::uint32_t rank, Instant now) const;
   [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] std::optional<std::uint32_t> left_of(const std::vector<std::uint32_t>& ranks) const;
 

@@ -48,8 +48,12 @@ void Table::leave_unmet(std::uint32_t rank) {
 bool Table::takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const {
   const auto& one = seats_.at(rank);
   const auto& mine = seats_.at(reporter);
-  return one.in_operation && mine.in_operation && one.group == mine.group && one.sequence >= mine.sequence &&
-         now - one.heard < pulse_counts_for;
+  return waits(rank, now) && mine.in_operation && one.group == mine.group && one.sequence >= mine.sequence;
+}
+
+bool Table::waits(std::uint32_t rank, Instant now) const {
+  const auto& seat = seats_.at(rank);
+  return seat.in_operation && now - seat.heard < pulse_counts_for;
 }
 
 void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
@@ -66,8 +70,18 @@ void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
     return break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", why, {}});
   auto missing = abort.missing;
   if (rank) std::erase_if(missing, [&](auto other) { return takes_part(other, *rank, now); });
-  const auto how = missing.empty() ? fmt::format("{}, though all ranks took part", why)
-                                   : fmt::format("{}: {} did not take part", why, name_ranks(missing));
+  // Those that wait elsewhere wait for others themselves: whoever does not is to be looked at first.
+  std::vector<std::uint32_t> elsewhere;
+  for (const auto other : missing)
+    if (waits(other, now)) elsewhere.push_back(other);
+  if (elsewhere.size() < missing.size())
+    std::erase_if(missing, [&](auto other) { return waits(other, now); });
+  auto how = missing.empty() ? fmt::format("{}, though all ranks took part", why)
+                             : fmt::format("{}: {} did not take part", why, name_ranks(missing));
+  if (!elsewhere.empty())
+    how += fmt::format("{} {} in another operation",
+                       elsewhere == missing ? std::string(", but") : ", and " + name_ranks(elsewhere),
+                       elsewhere.size() == 1 ? "waits" : "wait");
   std::optional<std::uint32_t> culprit;
   if (missing.size() == 1) culprit = missing.front();
   break_up({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "",

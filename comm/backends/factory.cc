@@ -27,8 +27,11 @@ Outcome<Draft> over_gloo(const Site& site) {
   auto listening = listen_over_gloo(site, place_of_all(site));
   if (!listening) return tl::unexpected(listening.error());
   auto* const backend = listening->get();
-  return Draft{std::move(*listening),
-               [backend, site] { return connect_over_gloo(*backend, site, place_of_all(site)); }};
+  return Draft{std::move(*listening), [backend, site]() -> Outcome<Moved> {
+                 if (auto told = tell_address(*backend, site, place_of_all(site)); !told)
+                   return tl::unexpected(told.error());
+                 return connect_over_gloo(*backend, site, place_of_all(site));
+               }};
 }
 
 // The job's own directory is removed with the job, so a file there cannot be left behind. Where it is not in

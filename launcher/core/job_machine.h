@@ -375,7 +375,7 @@ class JobMachine {
   bool state_exists_ = false;              // a world has met since all were lost the last time
   int kept_ = 0;                           // survivors in the current world
   std::optional<Cause> changed_by_;        // why the next generation forms, for its line
-  std::optional<std::string> broken_;      // the members gave it up, and may end, or ask for their next place
+  std::optional<WorldBroken> broken_;      // the members gave it up, and may end, or ask for their next place
   Disruption planned_change_;              // what the members were told
   Disruption disruption_;                  // the latest, planned or not
   std::optional<Failure> last_cause_;      // the worker that is to blame for the latest failure

@@ -45,7 +45,7 @@ void JobMachine::on(const WorldBroken& event) {
   if (event.generation != world_.generation() || !world_stands()) return ignore("world broken", "it is over");
   // Without an in-place world the members end by themselves now, and say why.
   if (!in_place_now()) {
-    broken_ = event.reason;
+    broken_ = event;
     return ignore("world broken", "its members will end, or ask for their next place");
   }
   // Who finishes may close its connections long before it ends.
@@ -104,7 +104,8 @@ void JobMachine::reform_if_all_wait() {
                     .cause = CauseKind::rank_finished,
                     .planned = true});
   // Nobody told them to: without a price they could ask for ever.
-  disrupt({Outcome::Kind::hung, cause::WorldBroken{broken_}, CauseKind::world_broken, false});
+  auto reason = broken_ ? std::optional(broken_->reason) : std::nullopt;
+  disrupt({Outcome::Kind::hung, cause::WorldBroken{std::move(reason)}, CauseKind::world_broken, false});
 }
 
 // Those that do not ask may be busy, or stuck for ever: a rank that saves a checkpoint, or one that is

@@ -96,8 +96,9 @@ struct Outcome {
   std::vector<Rank> ranks{};              // host_lost: those that it had
   std::vector<HostIndex> also_lost{};     // host_lost: in the same moment, after that one
   bool gave_us_up = false;                // host_lost: the launcher was stopped for too long
-  std::optional<Cause>
-      why{};  // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed, unfinished
+  // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed, unfinished; worker_failed: that the
+  // ranks reported another one
+  std::optional<Cause> why{};
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal
   bool by_ctl = false;                                     // user_signal: `trainrun ctl end`

@@ -38,6 +38,11 @@ void count_others(const World& world, Outcome& verdict) {
             [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
 }
 
+bool names_another(const WorldBroken& broken, const Outcome& verdict) {
+  return verdict.kind == Outcome::Kind::worker_failed && verdict.cause && !broken.culprits.empty() &&
+         std::ranges::find(broken.culprits, verdict.cause->rank) == broken.culprits.end();
+}
+
 bool ended_for_lack_of_exchange(const Failure& failure, Instant exchange_lost) {
   using Kind = ExitStatus::Kind;
   // Nobody has heard since whether it called MPI_Finalize.

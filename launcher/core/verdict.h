@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launcher/base/time.h"
+#include "launcher/core/job_event.h"
 #include "launcher/core/outcome.h"
 #include "launcher/core/world.h"
 
@@ -10,6 +11,10 @@ namespace trainrun::core {
 // What became of the members, but for the one that is the cause: fills `others`, `also_failed` and
 // `finished`.
 void count_others(const World& world, Outcome& verdict);
+
+// The members had reported others than the one that failed first, which may only have been the first to give
+// up on them.
+bool names_another(const WorldBroken& broken, const Outcome& verdict);
 
 // Ranks of MPI end by themselves soon after what they exchange by is gone, and are not to blame for it.
 bool ended_for_lack_of_exchange(const Failure& failure, Instant exchange_lost);

@@ -192,6 +192,7 @@ std::string end_line(const Moment& moment, const JobSpec& job, const core::Outco
       line["also_failed"].push_back(
           JsonFields::of(core::cause::RankFailed{who(job, it), it.status, it.last_words}));
     line["finished"] = outcome.finished;
+    fields("reported", outcome.why);
   }
   if (!outcome.host_errors.empty()) {
     std::vector<core::HostFailure> failures;

@@ -50,7 +50,7 @@ std::string what_became_of_others(const core::Outcome& outcome, bool this_host =
   const auto add = [&parts](int count, std::string_view what) {
     if (count > 0) parts.push_back(fmt::format("{} {}", counted(count, "rank"), what));
   };
-  add(tally.terminated, "ended by SIGTERM");
+  add(tally.terminated, "ended after SIGTERM");
   add(tally.killed, "needed SIGKILL");
   add(tally.failed, "failed too");
   add(tally.raised, "raised an exception too");
@@ -105,6 +105,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   if (cause.error > milliseconds(1))
     lines.back() += fmt::format(" (±{} ms)", std::chrono::duration_cast<milliseconds>(cause.error).count());
   if (!cause.out_of_memory.empty()) lines.push_back("  evidence    " + cause.out_of_memory);
+  if (outcome.why) lines.push_back("  reported    " + output::words(*outcome.why));
   last_words(lines, facts);
   const auto others = what_became_of_others(outcome);
   if (!others.empty()) lines.push_back("  then        " + others);

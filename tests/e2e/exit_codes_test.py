@@ -125,7 +125,7 @@ class ExitCodes(LocalTest):
 
     def test_a_time_out_is_124_and_says_so(self):
         done = self.assertEnds(self.run_job("-np", 2, "--timeout", "1", WORKER, "wait"), 124)
-        self.assertSays(done, r"^trainrun: the time limit passed \(--timeout 1\.0 s\); 2 ranks ended by SIGTERM$")
+        self.assertSays(done, r"^trainrun: the time limit passed \(--timeout 1\.0 s\); 2 ranks ended after SIGTERM$")
 
     def test_a_host_that_does_not_answer_is_named_while_it_is_waited_for(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:

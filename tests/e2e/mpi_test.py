@@ -52,17 +52,17 @@ class Ending(MpiTest):
         job = self.start("-np", 4, CLIENT, "first-without", 0)
         pids = waiting(job, 3, 1)
         os.kill(pids[2], signal.SIGKILL)
-        self.assertSays(self.assertEnds(job.wait(), 137), "rank 2 on .* was killed by SIGKILL", "then +[0-9].*(ended by SIGTERM|failed too)")
+        self.assertSays(self.assertEnds(job.wait(), 137), "rank 2 on .* was killed by SIGKILL", "then +[0-9].*(ended after SIGTERM|failed too)")
 
     def test_one_is_killed_before_init(self):
         job = self.start("-np", 4, CLIENT, "first-without", 1)
         os.kill(waiting(job, 3, 1)[1], signal.SIGKILL)
-        self.assertSays(self.assertEnds(job.wait(), 137), "rank 1 on .* was killed by SIGKILL", "then +[0-9].*(ended by SIGTERM|failed too)")
+        self.assertSays(self.assertEnds(job.wait(), 137), "rank 1 on .* was killed by SIGKILL", "then +[0-9].*(ended after SIGTERM|failed too)")
 
     def test_one_is_killed_while_the_others_finalize(self):
         job = self.start("-np", 4, CLIENT, "last-without", 3)
         os.kill(waiting(job, 3, 1)[3], signal.SIGKILL)
-        self.assertSays(self.assertEnds(job.wait(), 137), "rank 3 on .* was killed by SIGKILL", "then +[0-9].*(ended by SIGTERM|failed too)")
+        self.assertSays(self.assertEnds(job.wait(), 137), "rank 3 on .* was killed by SIGKILL", "then +[0-9].*(ended after SIGTERM|failed too)")
 
     def test_where_failures_are_ignored_who_waits_is_told_and_the_others_go_on(self):
         job = self.start("-np", 4, "--on-failure", "ignore", CLIENT, "first-without", 0)
@@ -104,7 +104,7 @@ class Mpich(MpiTest):
 
     def test_abort_ends_the_job_with_its_code_and_its_words(self):
         done = self.assertEnds(self.run_job("-np", 3, mpich(), "abort", 1, 7), 7)
-        self.assertSays(done, r"rank 1 on .* called MPI_Abort with code 7", "last words .*MPI_Abort", "2 ranks ended by SIGTERM")
+        self.assertSays(done, r"rank 1 on .* called MPI_Abort with code 7", "last words .*MPI_Abort", "2 ranks ended after SIGTERM")
         self.assertEnds(self.run_job("-np", 2, mpich(), "abort", 0, 0), 1)  # it is no success
 
     def test_a_crash_is_named_and_the_others_do_not_outlive_it(self):

@@ -193,7 +193,7 @@ class OpenMpi(MpiTest):
 
     def test_abort_ends_the_job_with_its_code_and_its_words(self):
         done = self.assertEnds(self.run_job("-np", 3, open_mpi(), "abort", 1, 7), 7)
-        self.assertSays(done, r"rank 1 on .* called MPI_Abort with code 7", "MPI_ABORT was invoked on rank 1", "2 ranks ended by SIGTERM")
+        self.assertSays(done, r"rank 1 on .* called MPI_Abort with code 7", "MPI_ABORT was invoked on rank 1", "2 ranks ended after SIGTERM")
 
     def test_what_ranks_share_by_name_goes_with_the_job_wherever_its_directory_is(self):
         share = "echo memory $OMPI_MCA_btl_vader_backing_directory; touch $OMPI_MCA_btl_vader_backing_directory/vader_segment.$RANK; "

@@ -57,7 +57,7 @@ class Ending(LocalTest):
                          program="unshare", env={"ASAN_OPTIONS": "detect_leaks=0"})
         job.wait_for("ready", count=2)
         job.signal(signal.SIGTERM)
-        self.assertSays(self.assertEnds(job.wait(), 143), "2 ranks ended by SIGTERM")
+        self.assertSays(self.assertEnds(job.wait(), 143), "2 ranks ended after SIGTERM")
 
     def test_the_first_drains_workers_get_term_and_can_finish(self):
         for number, code in ENDING.items():
@@ -160,7 +160,7 @@ class Ending(LocalTest):
         job.wait_for("ready", count=2)
         os.killpg(os.getpgid(job.pid), signal.SIGINT)
         done = job.wait()
-        self.assertSays(done, "ended by SIGINT .*; 2 ranks ended by SIGTERM")
+        self.assertSays(done, "ended by SIGINT .*; 2 ranks ended after SIGTERM")
         self.assertQuietOn(done, "again: killing", "leaving at once")
 
     def test_three_at_once_leave_and_nothing_survives(self):
@@ -174,12 +174,12 @@ class Ending(LocalTest):
     def test_a_worker_that_ignores_term_is_killed_after_grace_and_it_is_said(self):
         job = self.ready("--grace", 1, WORKER, "stubborn")
         job.signal(signal.SIGTERM)
-        self.assertSays(self.assertEnds(job.wait(), 143), r"^trainrun: ended by SIGTERM .* after the signal; 2 ranks needed SIGKILL$")
+        self.assertSays(self.assertEnds(job.wait(), 143), r"^trainrun: ended after SIGTERM .* after the signal; 2 ranks needed SIGKILL$")
 
     def test_the_end_says_that_it_was_the_user(self):
         job = self.ready(WORKER, "wait")
         job.signal(signal.SIGINT)
-        self.assertSays(self.assertEnds(job.wait(), 130), r"^trainrun: ended by SIGINT .* after the start; 2 ranks ended by SIGTERM$")
+        self.assertSays(self.assertEnds(job.wait(), 130), r"^trainrun: ended by SIGINT .* after the start; 2 ranks ended after SIGTERM$")
 
     def test_the_first_process_of_a_container_which_no_signal_kills_ends_with_the_code(self):
         job = self.start("--pid", "--fork", "--mount-proc", TRAINRUN, "-np", 2, WORKER, "signals", 0, program="unshare")
@@ -188,7 +188,7 @@ class Ending(LocalTest):
         os.kill(min(inner), signal.SIGTERM)
         done = self.assertEnds(job.wait(), 143)
         self.assertEqual(done.died_by, 0)
-        self.assertSays(done, "ended by SIGTERM")
+        self.assertSays(done, "ended after SIGTERM")
 
     def test_signals_before_any_worker_runs_end_it_too(self):
         for number, code in ENDING.items():

@@ -83,6 +83,8 @@ Moved GlooBackend::connect(const std::vector<std::string>& blobs, Deadline deadl
   return guarded([&] { mesh_->connect(blobs, deadline); });
 }
 
+int GlooBackend::connects_with() const { return mesh_->connects_with(); }
+
 Performed GlooBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
   return perform_part({what, static_cast<std::uint32_t>(mesh_->rank)}, what, data, deadline);
 }

@@ -25,6 +25,8 @@ class GlooBackend final : public Backend {
   [[nodiscard]] const std::vector<int>& neighbours() const;
   // With the blobs of the neighbours, in order. abort() ends it as it ends an operation.
   Moved connect(const std::vector<std::string>& blobs, Deadline deadline);
+  // Of the ranks, after connect() has failed.
+  [[nodiscard]] int connects_with() const;
 
   [[nodiscard]] const char* name() const override { return "gloo"; }
   Performed perform(const Descriptor& what, const Transfer& data, Deadline deadline) override;

@@ -76,6 +76,7 @@ void GlooMesh::connect(const std::vector<std::string>& blobs, Deadline deadline)
   setTimeout(time_until(deadline));
   transport_->set_timeout(time_until(deadline));
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
+    connects_with_ = neighbours[i];
     const auto theirs = neighbours_of(neighbours[i], size);
     const auto index =
         static_cast<std::size_t>(std::find(theirs.begin(), theirs.end(), rank) - theirs.begin());

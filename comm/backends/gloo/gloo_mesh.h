@@ -32,11 +32,15 @@ class GlooMesh final : public gloo::Context {
   // After a message of a bound buffer that is longer than any before.
   void free_send_buffers() const { connections_.free_send_buffers(); }
 
+  // The one that connect() is about, or was when it failed.
+  [[nodiscard]] int connects_with() const { return connects_with_; }
+
   const std::vector<int> neighbours;
   std::string blob;
   std::size_t address_size = 0;
 
  private:
+  int connects_with_ = 0;
   std::shared_ptr<GlooTransport> transport_;
   std::vector<sockaddr_storage> ends_;  // of the connections, where one side or the other has listened
   Connections connections_;

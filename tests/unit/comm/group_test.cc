@@ -99,16 +99,26 @@ TEST_CASE("a group that does not connect in time is ended like an operation, and
   std::thread other([&] {
     const auto connected = group.connect(
         [&]() -> Outcome<Moved> { return Moved(tl::unexpected(lasting.perform({}, {}, {}).error())); },
-        deadline);
-    CHECK_FALSE(*connected);
+        deadline,
+        [&](const Outcome<Moved>& failed) {
+          CHECK_FALSE(*failed);
+          CHECK(group.progress().in_operation());  // others still see it there
+          return Failure{.status = TRC_TIMEOUT};
+        });
+    REQUIRE_FALSE(connected);
+    CHECK(connected.error().status == TRC_TIMEOUT);
     ended.set_value();
   });
   running.wait();
+  CHECK(group.progress().in_operation());
+  CHECK(group.progress().sequence() == 0);
+  CHECK(group.progress().name() == std::string("connecting"));
   group.look_at_time(deadline - seconds(1), Duration::zero());
   CHECK(end.wait_for(seconds(0)) == std::future_status::timeout);  // it goes on
   group.look_at_time(deadline, Duration::zero());
   end.wait();
   other.join();
+  CHECK_FALSE(group.progress().in_operation());
   group.look_at_time(deadline + seconds(1000), Duration::zero());  // an abort would throw
 }
 

@@ -111,6 +111,18 @@ TEST_SUITE("verdict") {
     CHECK(it.counted(Kind::timed_out).others.terminated == 1);
   }
 
+  TEST_CASE("what members reported is told where they named another than the first that failed") {
+    Ended it(3);
+    const auto verdict = it.counted(Kind::worker_failed, it.fail(0, ExitStatus::exited(3)));
+    CHECK(names_another({Generation{1}, "rank 1 did not take part", {Rank{1}}}, verdict));
+    CHECK_FALSE(
+        names_another({Generation{1}, "ranks 0 and 1 did not take part", {Rank{0}, Rank{1}}}, verdict));
+    CHECK_FALSE(names_another({Generation{1}, "they disagree", {}}, verdict));
+    CHECK_FALSE(names_another({Generation{1}, "rank 1 was lost", {Rank{1}}}, it.counted(Kind::host_lost)));
+    CHECK_FALSE(
+        names_another({Generation{1}, "rank 1 was lost", {Rank{1}}}, it.counted(Kind::worker_failed)));
+  }
+
   TEST_CASE("those that also failed are told in the order of ranks") {
     Ended it(3);
     it.fail(2, ExitStatus::exited(4));

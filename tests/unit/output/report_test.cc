@@ -13,8 +13,6 @@ using namespace trainrun;
 namespace cause = trainrun::core::cause;
 using core::Outcome;
 
-namespace {}  // namespace
-
 TEST_SUITE("report") {
   TEST_CASE("success is silent") { CHECK(text({}).empty()); }
 
@@ -28,7 +26,7 @@ TEST_SUITE("report") {
               "  at 14:03:22.118 (±7 ms)\n"
               "  last words  Traceback\n"
               "              ValueError: x\n"
-              "  then        2 ranks ended by SIGTERM and 1 rank needed SIGKILL\n"
+              "  then        2 ranks ended after SIGTERM and 1 rank needed SIGKILL\n"
               "  try         to see this rank alone: --only-rank 3");
   }
 
@@ -36,8 +34,9 @@ TEST_SUITE("report") {
     auto outcome = failed(ExitStatus::exited(1));
     outcome.others.raised = 6;
     outcome.others.terminated = 1;
-    CHECK(text(outcome).find("  then        1 rank ended by SIGTERM and 6 ranks raised an exception too") !=
-          std::string::npos);
+    CHECK(
+        text(outcome).find("  then        1 rank ended after SIGTERM and 6 ranks raised an exception too") !=
+        std::string::npos);
   }
 
   TEST_CASE("what MPI ranks exchanged by is the cause, and no rank") {
@@ -50,6 +49,15 @@ TEST_SUITE("report") {
         text(outcome).starts_with("trainrun: the helper for PMIx on gpu1 was killed by SIGKILL, 3.0 s after "
                                   "the start; 2 ranks failed too"));
     CHECK(core::exit_code_of(outcome) == 70);
+  }
+
+  TEST_CASE("whom the ranks had named before is told besides the first that failed") {
+    auto outcome = failed(ExitStatus::exited(3));
+    outcome.why =
+        cause::WorldBroken{"barrier as operation 2 did not end within 5.0 s: rank 1 did not take part"};
+    CHECK(text(outcome).find(
+              "\n  reported    barrier as operation 2 did not end within 5.0 s: rank 1 did not take "
+              "part\n") != std::string::npos);
   }
 
   TEST_CASE("a kill for memory shows the kernel's evidence") {
@@ -271,28 +279,28 @@ TEST_SUITE("report") {
     outcome.others.terminated = 4;
     outcome.kind = Outcome::Kind::user_signal;
     outcome.signal = SIGINT;
-    CHECK(text(outcome) == "trainrun: ended by SIGINT 3.0 s after the start; 4 ranks ended by SIGTERM");
+    CHECK(text(outcome) == "trainrun: ended by SIGINT 3.0 s after the start; 4 ranks ended after SIGTERM");
     outcome.took = milliseconds(2500);
-    CHECK(
-        text(outcome) ==
-        "trainrun: ended by SIGINT 3.0 s after the start, 2.5 s after the signal; 4 ranks ended by SIGTERM");
+    CHECK(text(outcome) ==
+          "trainrun: ended by SIGINT 3.0 s after the start, 2.5 s after the signal; 4 ranks ended after "
+          "SIGTERM");
     outcome.by_ctl = true;
     outcome.others.left = 1;
-    CHECK(
-        text(outcome) ==
-        "trainrun: ended by ctl end 3.0 s after the start, 2.5 s after the signal; 4 ranks ended by SIGTERM "
-        "and 1 rank "
-        "left for its agent to end");
+    CHECK(text(outcome) ==
+          "trainrun: ended by ctl end 3.0 s after the start, 2.5 s after the signal; 4 ranks ended after "
+          "SIGTERM "
+          "and 1 rank "
+          "left for its agent to end");
     outcome.others.left = 0;
     outcome.kind = Outcome::Kind::output_closed;
     CHECK(text(outcome) ==
-          "trainrun: nobody reads the output any more (as with | head): the job was ended; 4 ranks ended by "
+          "trainrun: nobody reads the output any more (as with | head): the job was ended; 4 ranks ended after "
           "SIGTERM");
     outcome.kind = Outcome::Kind::timed_out;
     auto job = job_of_two();
     job.timeout = seconds(120);
     CHECK(text(outcome, {}, job) ==
-          "trainrun: the time limit passed (--timeout 2m00s); 4 ranks ended by SIGTERM\n"
+          "trainrun: the time limit passed (--timeout 2m00s); 4 ranks ended after SIGTERM\n"
           "  try         give --timeout more, or leave it out");
     outcome.kind = Outcome::Kind::port_refused;
     outcome.why = cause::PortRefused{{Code::try_again, "gpu1: cannot reserve a port", "widen --port-range"}};

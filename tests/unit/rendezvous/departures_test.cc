@@ -194,9 +194,39 @@ TEST_CASE("who waits in the operation itself is not the one that it waits for") 
     CHECK(verdict_of({1, 2}).missing == Ranks{1, 2});
   }
   SUBCASE("it has not come to this one") {
-    scene.says(1, 4, true);
+    scene.says(1, 4, false);
     scene.says(2, 4, false);
     CHECK(verdict_of({1, 2}).missing == Ranks{1, 2});
+  }
+  SUBCASE("it waits in another operation, and so is not the first to be looked at") {
+    scene.says(1, 4, true);
+    scene.says(2, 4, false);
+    const auto verdict = verdict_of({1, 2});
+    CHECK(verdict.culprit == 2);
+    CHECK(verdict.missing == Ranks{2});
+    CHECK(
+        verdict.how ==
+        "allreduce did not end within 6.0 s: rank 2 on c did not take part, and rank 1 on b waits in another "
+        "operation");
+  }
+  SUBCASE("it waited in another operation, and stands still since") {
+    scene.says(1, 4, true);
+    scene.pass(pulse_counts_for);
+    CHECK(verdict_of({1, 2}).missing == Ranks{1, 2});
+  }
+  SUBCASE("all that are missing wait in another operation") {
+    scene.says(1, 4, true);
+    scene.says(2, 4, true);
+    const auto verdict = verdict_of({1, 2});
+    CHECK(verdict.missing == Ranks{1, 2});
+    CHECK(verdict.how ==
+          "allreduce did not end within 6.0 s: rank 1 on b and rank 2 on c did not take part, but wait in "
+          "another operation");
+  }
+  SUBCASE("it only connects so far") {
+    scene.says(1, 0, true);
+    CHECK(verdict_of({1, 2}).missing == Ranks{2});
+    CHECK(scene.table.verdict()->how.ends_with("and rank 1 on b waits in another operation"));
   }
   SUBCASE("it is out of the next one") {
     scene.says(1, 6, true);
