@@ -83,7 +83,7 @@ class Stalled(ReaderTest):
         job.wait_until(lambda: job.ended or len(self.processes("yes")) >= 2, "the ranks run")
         job.signal(signal.SIGTERM)
         done = self.assertEnds(job.wait(timeout=30), 143)
-        self.assertSays(done, r"nobody read it in time$", r"^trainrun: ended after SIGTERM ")
+        self.assertSays(done, r"nobody read it in time$", r"^trainrun: ended by SIGTERM ")
 
     def test_a_third_signal_leaves_at_once(self):
         job = self.unread("--grace", 600, "-np", 2, "sh", "-c", "trap '' TERM; yes")

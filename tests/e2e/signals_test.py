@@ -174,7 +174,7 @@ class Ending(LocalTest):
     def test_a_worker_that_ignores_term_is_killed_after_grace_and_it_is_said(self):
         job = self.ready("--grace", 1, WORKER, "stubborn")
         job.signal(signal.SIGTERM)
-        self.assertSays(self.assertEnds(job.wait(), 143), r"^trainrun: ended after SIGTERM .* after the signal; 2 ranks needed SIGKILL$")
+        self.assertSays(self.assertEnds(job.wait(), 143), r"^trainrun: ended by SIGTERM .* after the signal; 2 ranks needed SIGKILL$")
 
     def test_the_end_says_that_it_was_the_user(self):
         job = self.ready(WORKER, "wait")
@@ -188,7 +188,7 @@ class Ending(LocalTest):
         os.kill(min(inner), signal.SIGTERM)
         done = self.assertEnds(job.wait(), 143)
         self.assertEqual(done.died_by, 0)
-        self.assertSays(done, "ended after SIGTERM")
+        self.assertSays(done, "ended by SIGTERM")
 
     def test_signals_before_any_worker_runs_end_it_too(self):
         for number, code in ENDING.items():

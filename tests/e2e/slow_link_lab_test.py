@@ -43,7 +43,7 @@ class SlowLink(SshTest):
         job.signal(signal.SIGTERM)
         done = self.assertEnds(job.wait(), 143)
         self.assertEqual(done.out, PRINTED)
-        self.assertSays(done, r"^trainrun: node1: its reports arrive \d+\.\d s late: ", "ended after SIGTERM", "1 rank ended by SIGTERM")
+        self.assertSays(done, r"^trainrun: node1: its reports arrive \d+\.\d s late: ", "ended by SIGTERM", "1 rank ended after SIGTERM")
         self.assertQuietOn(done, *GIVEN_UP)
 
     def test_who_asks_twice_is_not_kept_waiting_by_what_is_on_its_way(self):

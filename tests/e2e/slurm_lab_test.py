@@ -46,7 +46,7 @@ class Allocation(SlurmTest):
         job = self.batch(("-N", 3, "-n", 3), f"{TRAINRUN} --grace 1s {WORKER} stubborn")
         job.wait_for("ready", count=3)
         self.slurm("scancel", "--name=job.sh")
-        self.assertRegex(job.wait().out, r"trainrun: ended after SIGTERM .* after the signal; (\d ranks? ended by SIGTERM and )?\d ranks? needed SIGKILL")
+        self.assertRegex(job.wait().out, r"trainrun: ended by SIGTERM .* after the signal; (\d ranks? ended after SIGTERM and )?\d ranks? needed SIGKILL")
 
 
 class Live(SlurmTest):
