@@ -157,8 +157,10 @@ Outcome<std::optional<Disagreement>> Group::attempt(const Descriptor& what, cons
     return std::move(*performed);
   }
   const auto text = performed || timed_out ? std::string() : performed.error().text;
-  const auto member = backend_->sends() ? what.root : rank_;  // its own sends do not tell who gives
-  const auto words = describe(what, static_cast<std::uint32_t>(member), links_.world_ranks);
+  auto told = what;
+  if (backend_->sends() && what.call == Call::send && data.out == nullptr)
+    told.root = rank_;  // else: the other
+  const auto words = describe(told, static_cast<std::uint32_t>(rank_), links_.world_ranks);
   return tl::unexpected(finish(explain_(words + in_group(what), timed_out, text), what));
 }
 
@@ -179,9 +181,7 @@ Failure Group::disagreed(const Disagreement& other, const Descriptor& what,
 // A pair's own operations name the other already.
 std::string Group::in_group(const Descriptor& what) const {
   if (links_.world_ranks.empty() || what.call == Call::send) return {};
-  auto ranks = links_.world_ranks;
-  std::sort(ranks.begin(), ranks.end());
-  return fmt::format(" in a group of ranks {}", nccl::list_of(ranks));
+  return fmt::format(" in a group of ranks {}", nccl::list_of(links_.world_ranks));
 }
 
 }  // namespace trainrun::comm

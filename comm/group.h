@@ -42,7 +42,7 @@ class Group {
       std::function<Failure(const std::string& operation, bool timed_out, const std::string& text)>;
   // What a group that is a part of a world has besides.
   struct Links {
-    std::vector<std::uint32_t> world_ranks{};  // of its members; empty: all ranks of the world
+    std::vector<std::uint32_t> world_ranks{};  // of its members, ascending; empty: all ranks of the world
     // Its members called different things, which ranks outside it do not know.
     std::function<void(const Failure&)> disagreed{};
     // Makes the group of this rank and another one of the members, for what goes from one to the other.

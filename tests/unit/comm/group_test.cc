@@ -122,6 +122,36 @@ TEST_CASE("a group that does not connect in time is ended like an operation, and
   group.look_at_time(deadline + seconds(1000), Duration::zero());  // an abort would throw
 }
 
+TEST_CASE(
+    "an operation that breaks says of which group it is, and what goes from one to another names both") {
+  struct Breaking final : Backend {
+    [[nodiscard]] const char* name() const override { return "breaking"; }
+    [[nodiscard]] bool sends() const override { return true; }
+    Performed perform(const Descriptor&, const Transfer&, Deadline) override {
+      return tl::unexpected(Broken{"broken"});
+    }
+    void abort() override {}
+  };
+  enum class Does { barrier, send, receive };
+  const auto words = [](std::vector<std::uint32_t> ranks, Does does) {
+    Group group(0, 2, std::make_unique<Breaking>(), seconds(1),
+                [](const std::string& operation, bool, const std::string&) {
+                  return Failure{.status = TRC_TRANSPORT, .message = operation};
+                },
+                {std::move(ranks), {}, {}, {}});
+    float data[1] = {1};
+    const auto ended = does == Does::barrier ? group.barrier()
+                       : does == Does::send  ? group.send(data, 1, TRC_F32, 1)
+                                             : group.receive(data, 1, TRC_F32, 1);
+    REQUIRE_FALSE(ended);
+    return ended.error().message;
+  };
+  CHECK(words({1, 3}, Does::barrier) == "barrier as operation 1 in a group of ranks 1, 3");
+  CHECK(words({}, Does::barrier) == "barrier as operation 1");
+  CHECK(words({1, 3}, Does::send) == "send(1 f32 from rank 1) as operation 1");
+  CHECK(words({1, 3}, Does::receive) == "receive(1 f32 from rank 3) as operation 1");
+}
+
 TEST_CASE("an operation after the orderly end is refused") {
   auto group = alone();
   group.close();

@@ -49,6 +49,29 @@ TEST_CASE(
     CHECK_FALSE(grid_of(hosts, 0));
 }
 
+TEST_CASE("an abort ends what each rank gives to each, on all hosts") {
+  // The last is in another mesh, so nobody gets anything from it, or it from them, once they have agreed.
+  auto flat = over_gloo(4), other = over_gloo(4);
+  std::swap(flat[3], other[3]);
+  Ranks ranks(hier_backends(hosts_for(2, 2), std::move(flat)));
+  std::array<std::vector<double>, 4> data;
+  for (auto& each : data) each.resize(80'000);
+  const auto ended = ranks.all(
+      [&](Group& group, int rank) {
+        auto& own = data[static_cast<std::size_t>(rank)];
+        std::vector<double> out(own.size());
+        return group.alltoall(own.data(), out.data(), own.size() / 4, TRC_F64);
+      },
+      [&](const auto& running) {
+        CHECK(running[0].wait_for(milliseconds(500)) == std::future_status::timeout);
+        ranks.abort();
+      });
+  for (const auto& one : ended) {
+    REQUIRE_FALSE(one);
+    CHECK(one.error().status == TRC_TRANSPORT);
+  }
+}
+
 TEST_CASE("a rank that calls something else is named on all ranks of all hosts") {
   static double data[3][64];
   const std::uint64_t even_counts[] = {1, 2, 1, 1}, odd_counts[] = {2, 1, 1, 1};

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -60,8 +62,9 @@ Backends as_backends(Ranks ranks) {
 inline Backends shm_backends(std::uint32_t size) { return as_backends(in_memory(size)); }
 inline Backends gloo_backends(std::uint32_t size) { return as_backends(over_gloo(size)); }
 
-// `hosts`: each rank's.
-inline Backends hier_backends(const std::vector<std::string>& hosts) {
+// `hosts`: each rank's. `flat`: the mesh of all.
+inline Backends hier_backends(const std::vector<std::string>& hosts,
+                              std::vector<std::unique_ptr<GlooBackend>> flat) {
   const auto size = static_cast<std::uint32_t>(hosts.size());
   std::vector<HostGrid> grids;
   for (std::uint32_t rank = 0; rank < size; ++rank) grids.push_back(grid_of(hosts, rank).value());
@@ -70,7 +73,6 @@ inline Backends hier_backends(const std::vector<std::string>& hosts) {
   for (std::uint32_t host = 0; host < grids[0].hosts; ++host) memories.push_back(in_memory(grids[0].locals));
   for (std::uint32_t local = 0; local < grids[0].locals; ++local)
     columns.push_back(over_gloo(grids[0].hosts));
-  auto flat = over_gloo(size);
   Backends backends;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     const auto& grid = grids[rank];
@@ -79,6 +81,10 @@ inline Backends hier_backends(const std::vector<std::string>& hosts) {
                                                      std::move(flat[rank])));
   }
   return backends;
+}
+
+inline Backends hier_backends(const std::vector<std::string>& hosts) {
+  return hier_backends(hosts, over_gloo(static_cast<std::uint32_t>(hosts.size())));
 }
 
 // Names of hosts for ranks, as many on each; dealt out in turn, or one host after the other.
@@ -111,14 +117,27 @@ class Ranks {
           }));
     }
   }
-  // What each rank's work returned.
-  std::vector<Outcome<void>> all(const std::function<Outcome<void>(Group&, int rank)>& work) {
-    std::vector<Outcome<void>> ended(groups_.size());
-    std::vector<std::thread> threads;
+  // What each rank's work returned. Ranks that wait for each other for ever are ended, so that the test shows
+  // where. `meanwhile` is done while they work.
+  std::vector<Outcome<void>> all(
+      const std::function<Outcome<void>(Group&, int rank)>& work,
+      const std::function<void(const std::vector<std::future<Outcome<void>>>&)>& meanwhile = {}) {
+    std::vector<std::future<Outcome<void>>> running;
     for (std::size_t rank = 0; rank < groups_.size(); ++rank)
-      threads.emplace_back([&, rank] { ended[rank] = work(*groups_[rank], static_cast<int>(rank)); });
-    for (auto& thread : threads) thread.join();
+      running.push_back(
+          std::async(std::launch::async, [&, rank] { return work(*groups_[rank], static_cast<int>(rank)); }));
+    if (meanwhile) meanwhile(running);
+    const auto deadline = std::chrono::steady_clock::now() + hangs_after;
+    const bool all_end = std::ranges::all_of(
+        running, [&](const auto& each) { return each.wait_until(deadline) == std::future_status::ready; });
+    if (!all_end) abort();
+    std::vector<Outcome<void>> ended;
+    for (auto& each : running) ended.push_back(each.get());
+    REQUIRE(all_end);
     return ended;
+  }
+  void abort() {
+    for (auto& group : groups_) group->abort();
   }
   void all_do(const std::function<Outcome<void>(Group&, int rank)>& work) {
     for (const auto& ended : all(work)) REQUIRE_MESSAGE(ended, ended.error().message);
@@ -127,6 +146,7 @@ class Ranks {
   [[nodiscard]] int size() const { return size_; }
 
  private:
+  static constexpr std::chrono::minutes hangs_after{4};
   NoSigpipe ignored_;  // until they are gone
   int size_;
   std::vector<std::unique_ptr<Group>> groups_;
