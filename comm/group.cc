@@ -84,8 +84,9 @@ Outcome<void> Group::connect(const std::function<Outcome<Moved>()>& connecting, 
                              const std::function<Failure(const Outcome<Moved>& failed)>& why) {
   mark_.store(begin_of(0));
   time_ends_.store(deadline);
-  const auto connected = connecting();
-  time_ends_.store(idle);
+  auto connected = connecting();
+  // What succeeds as its time passes has been aborted.
+  if (time_ends_.exchange(idle) == expired && connected && *connected) *connected = tl::unexpected(Broken());
   Outcome<void> outcome;
   if (!connected || !*connected) outcome = tl::unexpected(why(connected));
   mark_.store(end_of(0));

@@ -26,14 +26,15 @@ Watcher::Watcher(rendezvous::Client client, const rendezvous::World& world, Rank
 }
 
 Failure Watcher::listen() {
+  // An operation, by its group and mark.
+  using Place = std::pair<std::uint32_t, std::uint64_t>;
   Instant last_pulse{};
-  std::uint64_t looked_at = 0;
+  Place looked_at{}, told{};
   std::uint32_t seen = 0;
-  std::uint64_t told = 0;
-  bool told_inside = false;
+  bool told_inside = false, told_operation = false;  // one that is more than to connect
   for (;;) {
     const auto before = std::chrono::steady_clock::now();
-    const auto within = std::min(told == 0 ? first_pulse_within : look_every, groups_.time_left(before));
+    const auto within = std::min(told_operation ? look_every : first_pulse_within, groups_.time_left(before));
     const auto heard = client_.hear(rank_, seen, within);
     if (!heard && heard.error().kind != rendezvous::FailureKind::timeout) {
       auto failure = failure_of(heard.error());
@@ -44,15 +45,18 @@ Failure Watcher::listen() {
     const auto late = now - before - within;
     groups_.look_at_time(now, late > stop_shows_from ? late : Duration::zero());
     const auto progress = groups_.progress();
-    const bool has_come_to_wait = std::exchange(looked_at, progress.mark) == progress.mark &&
-                                  progress.in_operation() && progress.mark != told;
+    const Place place{progress.number, progress.mark};
+    const bool has_come_to_wait =
+        std::exchange(looked_at, place) == place && progress.in_operation() && place != told;
+    const bool first = !told_operation && progress.sequence() > 0;
     if (!heard) {
-      if (!has_come_to_wait && told != 0 && now - last_pulse < pulse_every) continue;
+      if (!has_come_to_wait && !first && told.second != 0 && now - last_pulse < pulse_every) continue;
       last_pulse = now;
+      told_operation = told_operation || first;
       // A rank that waits in an operation says so again and again: others whose time passes first know then
       // that it is not the one they wait for. It also says that it has come out: else the launcher would
       // believe that it waits there for ever, or is behind the others.
-      const bool moved = std::exchange(told, progress.mark) != progress.mark;
+      const bool moved = std::exchange(told, place) != place;
       const bool has_come_out =
           std::exchange(told_inside, progress.in_operation()) && !progress.in_operation();
       if (moved || progress.in_operation() || has_come_out)

@@ -147,8 +147,7 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
   if (!draft.connect) return {};
   constexpr const char* connecting = "connecting the ranks";
   return group_->connect(draft.connect, deadline, [&](const Outcome<Moved>& failed) {
-    if (failed)
-      return explain(connecting, std::chrono::steady_clock::now() >= deadline, failed->error().text);
+    if (failed) return explain_connection(connecting, failed->error(), deadline);
     const auto& failure = failed.error();
     return failure.status == TRC_TIMEOUT ? explain_absence(connecting, failure.missing, failure.message)
                                          : failure;
@@ -204,6 +203,13 @@ Failure World::explain_absence(const std::string& operation, std::vector<std::ui
   if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
   const std::lock_guard lock(client_mutex_);
   return tell(late(operation, std::move(missing), text), operation);
+}
+
+Failure World::explain_connection(const std::string& operation, const Broken& broken, Deadline deadline,
+                                  const std::vector<std::uint32_t>& among, const std::string& name) {
+  if (std::chrono::steady_clock::now() < deadline) return explain(operation, false, broken.text, among, name);
+  if (!broken.with) return explain(operation, true, broken.text, among, name);
+  return explain_absence(operation, {among.empty() ? *broken.with : among.at(*broken.with)}, broken.text);
 }
 
 Failure World::late(const std::string& operation, std::vector<std::uint32_t> missing,

@@ -100,6 +100,10 @@ class World {
   // The same where it is known who has not come in time.
   Failure explain_absence(const std::string& operation, std::vector<std::uint32_t> missing,
                           const std::string& text = {});
+  // The same for a connection, which others may have made meanwhile: whoever it is to is to blame, if it does
+  // not wait for one itself.
+  Failure explain_connection(const std::string& operation, const Broken& broken, Deadline deadline,
+                             const std::vector<std::uint32_t>& among = {}, const std::string& name = "all");
   // With the client: words for a time that has passed, and the end of the world for that or another reason.
   Failure late(const std::string& operation, std::vector<std::uint32_t> missing, const std::string& text);
   Failure tell(Failure failure, const std::string& operation);

@@ -179,9 +179,6 @@ Failure World::crossed(const std::vector<Waiting>& ring) {
 
 Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::uint32_t> ranks,
                                   const std::string& name, const std::string& opening) {
-  const auto broke = [&](const std::string& operation, bool timed_out, const std::string& text) {
-    return explain(operation, timed_out, text, ranks, name);
-  };
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   std::vector<rendezvous::Member> members;
   for (const auto rank : ranks) members.push_back(world_.members[rank]);
@@ -191,7 +188,11 @@ Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::u
        environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
        environment_.key_file, deadline});
   const auto why = [&](const Failure& failure, const std::string& text) {
-    return failure.status == TRC_TIMEOUT ? broke(opening, true, text) : errand_failure(opening, failure);
+    if (failure.status != TRC_TIMEOUT) return errand_failure(opening, failure);
+    if (failure.missing.empty()) return explain(opening, true, text, ranks, name);
+    std::vector<std::uint32_t> missing;
+    for (const auto member : failure.missing) missing.push_back(ranks.at(member));
+    return explain_absence(opening, std::move(missing), text);
   };
   if (!draft) return tl::unexpected(why(draft.error(), {}));
   auto& group = groups_.add(std::make_unique<Group>(
@@ -202,7 +203,7 @@ Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::u
       links(ranks, name)));
   if (!draft->connect) return &group;
   const auto connected = group.connect(draft->connect, deadline, [&](const Outcome<Moved>& failed) {
-    if (failed) return broke(opening, std::chrono::steady_clock::now() >= deadline, failed->error().text);
+    if (failed) return explain_connection(opening, failed->error(), deadline, ranks, name);
     return why(failed.error(), failed.error().message);
   });
   if (connected) return &group;

@@ -95,8 +95,9 @@ RendezvousHub::Events Controller::members() {
         sign_of_life();
         hang_.operated(worker, pulse.op, pulse.sequence, pulse.in_operation);
         const bool steps = pulse.group == rendezvous::Pulse::steps;
-        if (!steps && pulse.sequence == 0) return;  // only connects so far
-        if (std::exchange(progressed_, generation) != generation) event(core::WorldProgressed{generation});
+        const bool connects = !steps && pulse.sequence == 0;
+        if (!connects && std::exchange(progressed_, generation) != generation)
+          event(core::WorldProgressed{generation});
         if (steps) return;
         stall_.operated(worker, {pulse.op, pulse.sequence, pulse.bytes, pulse.in_operation, pulse.group},
                         io::Loop::now());

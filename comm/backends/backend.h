@@ -65,6 +65,7 @@ inline Reduction reduction_of(const Descriptor& what, int ranks) {
 // What a backend's call can end with besides success. Text of the lower layer, not for users.
 struct Broken {
   std::string text;
+  std::optional<std::uint32_t> with{};  // the member of the group to which it is, where that is known
 };
 // Two ranks that are about to do different things.
 struct Disagreement {

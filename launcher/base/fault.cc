@@ -19,7 +19,7 @@ struct Point {
   std::string name;
   std::chrono::milliseconds delay{0};
   int error = 0;
-  unsigned kill_at = 0, exit_at = 0;  // 0: never
+  unsigned kill_at = 0, exit_at = 0, stop_at = 0;  // 0: never
   unsigned passed = 0;
 };
 
@@ -46,6 +46,7 @@ void configure(std::string_view text) {
     if (what[0] == "delay") made.delay = std::chrono::milliseconds(number.value_or(0));
     if (what[0] == "kill") made.kill_at = number.value_or(1);
     if (what[0] == "exit") made.exit_at = number.value_or(1);
+    if (what[0] == "stop") made.stop_at = number.value_or(1);
     if (what[0] == "fail") made.error = static_cast<int>(number.value_or(EIO));
     all().points.push_back(std::move(made));
   }
@@ -58,6 +59,7 @@ std::optional<int> point(std::string_view name) {
     if (candidate.name != name) continue;
     const auto passed = std::atomic_ref(candidate.passed).fetch_add(1) + 1;
     if (passed == candidate.kill_at) ::kill(::getpid(), SIGKILL);
+    if (passed == candidate.stop_at) ::kill(::getpid(), SIGSTOP);
     if (passed == candidate.exit_at) ::_exit(3);
     if (candidate.delay.count() > 0) std::this_thread::sleep_for(candidate.delay);
     if (candidate.error != 0) return candidate.error;

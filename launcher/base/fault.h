@@ -1,9 +1,9 @@
 // Named delays and failures, in every build: a race is tested by widening it, not by hoping for it.
 //
-// TRAINRUN_FAULT is a comma list of `point=delay:MILLISECONDS`, `point=fail[:ERRNO]`, and `point=kill[:N]`
-// and `point=exit[:N]`, by which the process ends itself when it passes for the N-th time: by SIGKILL, or
-// with code 3 and no clean-up. The points are listed in tests/README.md; each is used by at least one test. A
-// launcher hands the variable on to its agents.
+// TRAINRUN_FAULT is a comma list of `point=delay:MILLISECONDS`, `point=fail[:ERRNO]`, and `point=kill[:N]`,
+// `point=stop[:N]` and `point=exit[:N]`, by which the process ends or stops itself when it passes for the
+// N-th time: by SIGKILL, SIGSTOP, or with code 3 and no clean-up. The points are listed in tests/README.md;
+// each is used by at least one test. A launcher hands the variable on to its agents.
 #pragma once
 
 #include <optional>

@@ -29,6 +29,7 @@ void JobMachine::settle_verdict() {
     verdict_.cause = all[first_cause(all)];
   else if (verdict_.kind == Outcome::Kind::worker_failed)
     verdict_.cause = last_cause_;
+  if (verdict_.kind == Outcome::Kind::worker_failed) verdict_.why.reset();
   if (broken_ && names_another(*broken_, verdict_)) verdict_.why = cause::WorldBroken{broken_->reason};
   blame_lost_exchange();
   // A rank's own time, which another host's clock may put before all.

@@ -37,6 +37,9 @@ void StallWatch::operated(WorkerId worker, Operation operation, Instant now) {
   if (!groups_.contains(operation.group) && groups_.size() >= most_groups) return;
   if (operation.inside && !due_) due_ = now + limit_;
   operation.name = printable(operation.name.substr(0, longest_name));
+  // It says where it is, and so that it is nowhere else any more.
+  for (auto& [number, group] : groups_)
+    if (const auto known = group.last.find(worker); known != group.last.end()) known->second.inside = false;
   groups_[operation.group].last[worker] = {std::move(operation), now};
 }
 

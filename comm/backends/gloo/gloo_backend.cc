@@ -111,7 +111,7 @@ Performed GlooBackend::perform_part(const Opinion& opinion, const Descriptor& pa
 Moved GlooBackend::move(const Descriptor& what, const Transfer& data, Deadline deadline) {
   if (what.count == 0 && data.counts.empty()) return {};
   const GlooMove move{mesh_, what, data, deadline};
-  return guarded([&] {
+  auto moved = guarded([&] {
     switch (what.call) {
       case Call::allreduce:
         return move.allreduce();
@@ -140,6 +140,8 @@ Moved GlooBackend::move(const Descriptor& what, const Transfer& data, Deadline d
         break;
     }
   });
+  if (moved) mesh_->free_send_buffers();
+  return moved;
 }
 
 void GlooBackend::abort() {

@@ -47,8 +47,8 @@ void GlooLetters::send(std::size_t bytes) {
   std::memcpy(under_tail_.data(), end_, tail);
   std::memcpy(end_, &end, tail);
   boxes_[turn_ % 2].out->send(0, head + bytes + tail);
-  if (bytes < longest_ && bytes < long_letter) return;
-  longest_ = std::max(longest_, 2 * bytes);
+  if (bytes <= longest_ && bytes < long_letter) return;
+  longest_ = std::max(longest_, bytes);
   mesh_->free_send_buffers();
 }
 

@@ -43,10 +43,11 @@ Outcome<Moved> connect_over_gloo(GlooBackend& backend, const Site& site, const M
     auto connected = backend.connect(*blobs, site.deadline);
     if (connected) return connected;
     const auto with = static_cast<std::uint32_t>(backend.connects_with());
-    const auto& member = site.members[members.empty() ? with : members.at(with)];
+    const auto member = members.empty() ? with : members.at(with);
     const bool late = std::chrono::steady_clock::now() >= site.deadline;
-    return Moved(tl::unexpected(Broken{fmt::format("no connection to {}{}", words_of(member),
-                                                   late ? std::string() : ": " + connected.error().text)}));
+    return Moved(tl::unexpected(Broken{fmt::format("no connection to {}{}", words_of(site.members[member]),
+                                                   late ? std::string() : ": " + connected.error().text),
+                                       member}));
   }
   auto failure = failure_of(blobs.error());
   // Who of all ranks has not come this far; their blobs are not wanted.

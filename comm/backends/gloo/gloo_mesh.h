@@ -29,7 +29,9 @@ class GlooMesh final : public gloo::Context {
   // In a blob the addresses stand in the order of the rank's neighbours.
   void connect(const std::vector<std::string>& blobs, Deadline deadline);
   void abort() { transport_->abort(); }
-  // After a message of a bound buffer that is longer than any before.
+  // Before a message that is longer than its connection's send buffer seems Gloo makes that as large, and the
+  // kernel leaves it so. Later ones, much larger, would wait for an acknowledgement of each such piece: to be
+  // called after a message that is longer than any before, and after all that Gloo moves.
   void free_send_buffers() const { connections_.free_send_buffers(); }
 
   // The one that connect() is about, or was when it failed.

@@ -64,14 +64,15 @@ Outcome<HierMet> meet_on_hosts(const Site& site, const HostGrid& grid, const std
   HierMet hier;
   hier.backend =
       std::make_unique<HierBackend>(grid, std::move(met->backend), std::move(*across), std::move(*flat));
-  // Both addresses first: who fails to connect in one mesh is not taken for one that has no address.
+  // Both addresses first: who fails to connect in one mesh is not taken for one that has no address. Then the
+  // mesh of all, in which everybody sees who does not connect.
   hier.connect = [backend = hier.backend.get(), site, beside, column = grid.across()]() -> Outcome<Moved> {
     if (auto told = tell_address(backend->across(), site, beside); !told) return tl::unexpected(told.error());
     if (auto told = tell_address(backend->flat(), site, place_of_all(site)); !told)
       return tl::unexpected(told.error());
-    auto connected = connect_over_gloo(backend->across(), site, beside, column);
+    auto connected = connect_over_gloo(backend->flat(), site, place_of_all(site));
     if (!connected || !*connected) return connected;
-    return connect_over_gloo(backend->flat(), site, place_of_all(site));
+    return connect_over_gloo(backend->across(), site, beside, column);
   };
   return hier;
 }

@@ -152,6 +152,23 @@ TEST_CASE(
   CHECK(words({1, 3}, Does::receive) == "receive(1 f32 from rank 3) as operation 1");
 }
 
+TEST_CASE("a group that connects just as its time passes has been aborted, and so has not connected") {
+  auto group = alone();
+  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+  const auto connected = group.connect(
+      [&]() -> Outcome<Moved> {
+        group.look_at_time(deadline, Duration::zero());
+        return Moved();
+      },
+      deadline,
+      [](const Outcome<Moved>& failed) {
+        CHECK_FALSE(*failed);
+        return Failure{.status = TRC_TIMEOUT};
+      });
+  REQUIRE_FALSE(connected);
+  CHECK(connected.error().status == TRC_TIMEOUT);
+}
+
 TEST_CASE("an operation after the orderly end is refused") {
   auto group = alone();
   group.close();

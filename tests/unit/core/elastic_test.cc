@@ -151,6 +151,26 @@ TEST_SUITE("core.elastic") {
     REQUIRE(bench.outcome);
     CHECK(bench.outcome->exit_code == 4);
     CHECK(bench.outcome->out_of_restarts);
+    CHECK_FALSE(bench.outcome->why);
+  }
+
+  TEST_CASE("whom the ranks had named is told, if they named another in the same world") {
+    for (const bool in_last : {true, false}) {
+      Bench bench(2, OnFailure::restart_world, [](JobSpec& spec) { spec.elastic.limit.count = 1; });
+      bench.all_running();
+      if (!in_last) bench.tell(WorldBroken{Generation{1}, "rank 2 did not take part", {Rank{2}}});
+      bench.end(bench.at(0), ExitStatus::exited(3));
+      bench.drained();
+      bench.form();
+      if (in_last) bench.tell(WorldBroken{Generation{2}, "rank 2 did not take part", {Rank{2}}});
+      bench.end(bench.at(1), ExitStatus::exited(4));
+      for (std::uint32_t rank : {0u, 2u, 3u}) bench.end(bench.at(rank), ExitStatus::killed(SIGTERM, false));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->why.has_value() == in_last);
+      if (in_last)
+        CHECK(std::get<cause::WorldBroken>(*bench.outcome->why).reason == "rank 2 did not take part");
+    }
   }
 
   TEST_CASE("a single host recovers, although it is to blame") {

@@ -102,6 +102,14 @@ TEST_CASE("nobody is blamed who is not late") {
   }
 }
 
+TEST_CASE("who says that it is in another group's operation waits in none of this one any more") {
+  Scene scene;
+  for (const std::uint32_t rank : {0, 1, 2}) scene.says(rank, 5, true);
+  scene.says(3, 4, true);
+  for (const std::uint32_t rank : {0, 1, 2, 3}) scene.says(rank, 0, true, 7);
+  CHECK(scene.look(seconds(60)).empty());
+}
+
 TEST_CASE("a group's own members are compared, and another world knows nothing of them") {
   Scene scene;
   scene.says(0, 7, true, 99);

@@ -293,9 +293,10 @@ TEST_SUITE("report") {
           "left for its agent to end");
     outcome.others.left = 0;
     outcome.kind = Outcome::Kind::output_closed;
-    CHECK(text(outcome) ==
-          "trainrun: nobody reads the output any more (as with | head): the job was ended; 4 ranks ended after "
-          "SIGTERM");
+    CHECK(
+        text(outcome) ==
+        "trainrun: nobody reads the output any more (as with | head): the job was ended; 4 ranks ended after "
+        "SIGTERM");
     outcome.kind = Outcome::Kind::timed_out;
     auto job = job_of_two();
     job.timeout = seconds(120);

@@ -15,8 +15,9 @@ struct Trio : Scene {
     join_all(3);
     for (std::uint32_t rank = 0; rank < 3; ++rank) ask(10 + rank, News{rank, 0, 60000});
   }
-  void says(std::uint32_t rank, std::uint64_t sequence, bool in_operation) {
-    ask(10 + rank, Pulse{rank, "allreduce", sequence, in_operation});
+  void says(std::uint32_t rank, std::uint64_t sequence, bool in_operation,
+            std::uint32_t group = Pulse::all_ranks) {
+    ask(10 + rank, Pulse{rank, "allreduce", sequence, in_operation, group});
     told[10 + rank].clear();
   }
 };
@@ -208,6 +209,12 @@ TEST_CASE("who waits in the operation itself is not the one that it waits for") 
         verdict.how ==
         "allreduce did not end within 6.0 s: rank 2 on c did not take part, and rank 1 on b waits in another "
         "operation");
+  }
+  SUBCASE("it waits in an operation of another group") {
+    scene.says(1, 5, true, 7);
+    const auto verdict = verdict_of({1, 2});
+    CHECK(verdict.missing == Ranks{2});
+    CHECK(verdict.how.ends_with("rank 2 on c did not take part, and rank 1 on b waits in another operation"));
   }
   SUBCASE("it waited in another operation, and stands still since") {
     scene.says(1, 4, true);
