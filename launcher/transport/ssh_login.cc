@@ -8,6 +8,7 @@
 #include "launcher/base/strings.h"
 #include "launcher/transport/key_agent.h"
 #include "launcher/transport/key_file.h"
+#include "launcher/transport/ssh_config_files.h"
 #include "launcher/transport/ssh_words.h"
 
 namespace trainrun::transport {
@@ -78,6 +79,10 @@ Result<SshTarget> apply_options(SshSession& session, const SshOptions& options, 
     return tl::unexpected(
         needs_openssh(fmt::format("{}: ssh_config reaches it through {}", host.name, describe_proxy(proxy))));
   }
+  if (const auto address = option(session, SSH_OPTIONS_HOST); address != host.name)
+    if (const auto line = misread_line(host.name, address, options.config_file))
+      return tl::unexpected(needs_openssh(fmt::format(
+          "{}: libssh reads {} of ssh_config as if it were about {}", host.name, quoted(*line), address)));
   // ssh_config must not switch the check of host keys off for us.
   const int strict = 1;
   api.ssh_options_set(raw, SSH_OPTIONS_STRICTHOSTKEYCHECK, &strict);

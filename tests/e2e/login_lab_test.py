@@ -42,6 +42,16 @@ class LoginTest(SshTest):
         self.before[host] = set()
 
 
+class Aliases(LoginTest):
+    def test_a_pattern_behind_a_HostName_counts_as_for_ssh(self):
+        with open(self.folder + "/config", "w") as file:
+            file.write("Host twin\n  HostName node2\n  Port 1\nHost tw*\n  User root\nHost *\n  LogLevel ERROR\n")
+        words = ("-v", "--ssh-config", self.folder + "/config", "--ssh-port", 22, "--tag", "none", "-H", "twin:1", "hostname")
+        done = self.assertEnds(self.run_job(*words), 0)
+        self.assertEqual(done.out, "node2\n")
+        self.assertSays(done, "twin: libssh reads 'Host tw\\*' of ssh_config as if it were about node2.* reached by OpenSSH's ssh$")
+
+
 class JumpHosts(LoginTest):
     def setUp(self):
         super().setUp()

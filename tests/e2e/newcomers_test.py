@@ -11,6 +11,14 @@ class NewcomersTest(Digits, LocalTest):
     """Rank 3 of four dies when it is told to, and what is started for it is `newcomer`, in the words of a shell."""
     HOSTS = ("--transport", "local", "--host-discovery-script", "./hosts", "-np", 4, "--min-np", 1)
 
+    def environment(self, extra=None):
+        return super().environment({"XDG_RUNTIME_DIR": self.folder, **(extra or {})})
+
+    def world(self):
+        # Jobs of other tests may run on this machine, and ctl would ask which one is meant.
+        own = [name[:-len(".sock")] for _, _, names in os.walk(self.folder) for name in names if name.endswith(".sock")]
+        return self.assertEnds(self.run_job("ctl", "--job", *own, "world"), 0).out
+
     def begin(self, *words, newcomer, epochs=1000):
         os.mkfifo(self.folder + "/die")
         os.mkfifo(self.folder + "/load")
@@ -51,13 +59,13 @@ exec "$@"
 
     def test_the_user_sees_them(self):
         self.begin(newcomer="read -r _ < load")
-        shown = self.run_job("ctl", "world").out
+        shown = self.world()
         self.assertRegex(shown, r"running, 3 ranks, 1 more starting \(wanted: 1 to 4\), 1 of 10 restarts used")
         self.assertRegex(shown, r"(?m)^ +3  b +2 +\d+  loading ")
         with open(self.folder + "/load", "w", encoding="ascii") as file:
             file.write("now\n")
         self.await_world(self.job, 3, 4)
-        self.assertFalse(re.search("more starting|loading", self.run_job("ctl", "world").out))
+        self.assertFalse(re.search("more starting|loading", self.world()))
         self.job.signal(signal.SIGTERM)
         self.assertEnds(self.job.wait(), 143)
 
