@@ -4,6 +4,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "launcher/base/fd.h"
 #include "launcher/transport/ssh_config_lines.h"
 
@@ -13,10 +15,13 @@ namespace {
 constexpr std::size_t largest = std::size_t{1} << 20;
 constexpr const char* system_folder = "/etc/ssh";
 
-// As ssh finds it, whatever HOME says.
+// As ssh finds it, whatever HOME says. Several threads dial at the same time.
 std::string home() {
-  const auto* entry = ::getpwuid(::geteuid());
-  return entry == nullptr ? "" : entry->pw_dir;
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 16384> memory;
+  const auto refused = ::getpwuid_r(::geteuid(), &entry, memory.data(), memory.size(), &found);
+  return refused != 0 || found == nullptr ? "" : entry.pw_dir;
 }
 
 std::string text_of(const std::string& path) {

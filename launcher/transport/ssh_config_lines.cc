@@ -11,6 +11,8 @@ namespace trainrun::transport {
 namespace {
 
 constexpr int deepest = 16;  // of an Include in another, as ssh has it
+// Of which each can name several, itself too.
+constexpr int most_includes = 1000;
 
 // "Host a b", "Host=a", `Host "a"`; a comment and an empty line have no words.
 std::vector<std::string> words_of(std::string_view line) {
@@ -57,8 +59,10 @@ std::optional<std::string> SshConfigLines::misread(std::string_view text, int de
     }
     if (is("HostName") && holds) renamed_ = true;
     if (!is("Include") || !holds || depth == deepest) continue;
-    for (auto word = words.begin() + 1; word < words.end(); ++word)
+    for (auto word = words.begin() + 1; word < words.end() && includes_ < most_includes; ++word) {
+      ++includes_;
       if (auto line_there = misread(included_(*word), depth + 1)) return line_there;
+    }
   }
   return std::nullopt;
 }

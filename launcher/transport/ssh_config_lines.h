@@ -30,6 +30,7 @@ class SshConfigLines {
   std::string given_, address_;
   Included included_;
   bool renamed_ = false;  // an earlier line had a HostName
+  int includes_ = 0;      // so far
 };
 
 }  // namespace trainrun::transport

@@ -49,6 +49,13 @@ TEST_SUITE("ssh_config_lines") {
     CHECK(misread("Include a\nHost gpu?\n", others) == "Host gpu?");
     CHECK_FALSE(misread("Host node1\n  Include a\nHost gpu*\n", others));
     CHECK_FALSE(misread("Include c\n", others));  // itself
+    int asked = 0;
+    SshConfigLines lines("gpu1", "10.0.0.1", [&asked](std::string_view) {
+      ++asked;
+      return std::string("Include d d\n");
+    });
+    CHECK_FALSE(lines.misread("Include d\n"));
+    CHECK(asked == 1000);  // not 2^16
   }
 
   TEST_CASE("one file follows another") {
