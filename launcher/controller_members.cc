@@ -94,11 +94,9 @@ RendezvousHub::Events Controller::members() {
         if (machine_.seat_of(worker) == nullptr || generation != world_.generation()) return;
         sign_of_life();
         hang_.operated(worker, pulse.op, pulse.sequence, pulse.in_operation);
-        const bool steps = pulse.group == rendezvous::Pulse::steps;
-        const bool connects = !steps && pulse.sequence == 0;
-        if (!connects && std::exchange(progressed_, generation) != generation)
+        if (!pulse.connects() && std::exchange(progressed_, generation) != generation)
           event(core::WorldProgressed{generation});
-        if (steps) return;
+        if (pulse.group == rendezvous::Pulse::steps) return;
         stall_.operated(worker, {pulse.op, pulse.sequence, pulse.bytes, pulse.in_operation, pulse.group},
                         io::Loop::now());
         if (!stalled_.armed()) watch_operations();

@@ -228,6 +228,9 @@ struct Pulse {
   bool in_operation = false;
   std::uint32_t group = all_ranks;
   std::uint64_t bytes = 0;  // of one rank's buffer
+  [[nodiscard]] bool connects() const {
+    return group != steps && sequence == 0;
+  }  // it has called nothing yet
 
   template <class Self, class V>
   static void fields(Self& self, V& v) {

@@ -1,5 +1,5 @@
 // --transport auto: libssh, and OpenSSH's client for the hosts whose ssh configuration asks for what libssh
-// cannot do (ProxyJump, ProxyCommand, words that it cannot read).
+// cannot do (ProxyJump, ProxyCommand, words that it cannot read or reads in another way).
 #pragma once
 
 #include <functional>

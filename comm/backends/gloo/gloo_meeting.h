@@ -20,9 +20,8 @@ inline MeshPlace place_of_all(const Site& site) { return {site.rank, size_of(sit
 Outcome<std::unique_ptr<GlooBackend>> listen_over_gloo(const Site& site, const MeshPlace& place);
 Outcome<void> tell_address(const GlooBackend& backend, const Site& site, const MeshPlace& place);
 // After tell_address(). Fails with the rendezvous, where `missing` has those of the mesh that did not come,
-// as the site numbers them
-// (`members`; all if empty), and the message names one; or is broken, and says to whom there is no
-// connection.
+// as the site numbers them (`members`; all if empty), and the message names one; or is broken, and says to
+// whom there is no connection.
 Outcome<Moved> connect_over_gloo(GlooBackend& backend, const Site& site, const MeshPlace& place,
                                  const std::vector<std::uint32_t>& members = {});
 
