@@ -115,6 +115,8 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
       lost_finished
           ? fmt::format("see why {} ended with code 0 before the others: do all ranks take as many steps?",
                         finished_text(outcome))
+      : outcome.why
+          ? "look at the reported rank first; --hang-timeout 1m shows what each does while others wait"
       : in_vain ? "no other rank has failed: one may be stuck or stopped; "
                   "--hang-timeout 1m shows what each does then"
                 : advice.hint);

@@ -58,6 +58,9 @@ TEST_SUITE("report") {
     CHECK(text(outcome).find(
               "\n  reported    barrier as operation 2 did not end within 5.0 s: rank 1 did not take "
               "part\n") != std::string::npos);
+    CHECK(
+        text(outcome).ends_with("\n  try         look at the reported rank first; --hang-timeout 1m shows "
+                                "what each does while others wait"));
   }
 
   TEST_CASE("a kill for memory shows the kernel's evidence") {
