@@ -31,9 +31,9 @@
 #include "cli/usage.h"
 #include "cli/value.h"
 #include "cli/whose_line.h"
+#include "launcher/base/rank_ranges.h"
 #include "launcher/base/strings.h"
 #include "launcher/base/utf8.h"
-#include "launcher/core/rank_ranges.h"
 
 namespace trainrun::cli {
 
@@ -206,7 +206,7 @@ void add_plan(const MpiLine& line, Request& out) {
     if (line.show_hosts) text += " " + counted(host.slots, "slot");
     if (line.show_ranks)
       text += fmt::format("{} {} {}", line.show_hosts ? "," : "", ranks.size() == 1 ? "rank" : "ranks",
-                          ranks.empty() ? "none" : core::as_ranges(ranks));
+                          ranks.empty() ? "none" : as_ranges(ranks));
     out.notes.push_back(std::move(text));
   }
 }

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "cli/dry_run_elastic.h"
+#include "launcher/base/rank_ranges.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/binding.h"
 #include "launcher/core/env_forward.h"
 #include "launcher/core/env_var.h"
 #include "launcher/core/preload.h"
-#include "launcher/core/rank_ranges.h"
 #include "launcher/core/scheduling.h"
 #include "launcher/core/shown_words.h"
 #include "launcher/core/worker_env.h"
@@ -202,7 +202,7 @@ void print_hosts(std::string& out, const JobSpec& job, const core::Placement& pl
     out += fmt::format("  {}: {} slot{}, {}", host.name, host.slots, host.slots == 1 ? "" : "s",
                        ranks == by_host.end() ? "no rank"
                                               : fmt::format("rank{} {}", ranks->second.size() == 1 ? "" : "s",
-                                                            core::as_ranges(ranks->second)));
+                                                            as_ranges(ranks->second)));
     if (!host.user.empty()) out += fmt::format(", user {}", host.user);
     if (host.port != 0) out += fmt::format(", port {}", host.port);
     if (!host.identity.empty()) out += fmt::format(", key {}", for_terminal(host.identity));

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/backends/nccl/kit.h"
 #include "launcher/base/hash.h"
+#include "launcher/base/rank_ranges.h"
 #include "rendezvous/messages.h"
 
 namespace trainrun::comm {
@@ -25,15 +25,21 @@ bool can_go_on_without(const Disagreement& disagreement, const Descriptor& what)
   return one_has_joined && (what.call == Call::allreduce || what.call == Call::barrier);
 }
 
+constexpr std::size_t longest_list = 32;  // of ranks, in a pulse
+
+}  // namespace
+
 // Neither of the two numbers that mean something else.
-std::uint32_t number_of(const Group::Links& links) {
-  if (links.world_ranks.empty()) return rendezvous::Pulse::all_ranks;
-  const auto sum = fnv1a(links.name);
+std::uint32_t number_of(const std::string& group) {
+  const auto sum = fnv1a(group);
   return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(sum ^ sum >> 32), 1,
                                    rendezvous::Pulse::steps - 1);
 }
 
-}  // namespace
+std::string among(const std::vector<std::uint32_t>& ranks) {
+  const auto list = as_ranges(ranks);
+  return list.size() > longest_list ? fmt::format("among {} ranks", ranks.size()) : "among ranks " + list;
+}
 
 Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain,
              Links links)
@@ -43,7 +49,18 @@ Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_t
       op_timeout_(op_timeout),
       explain_(std::move(explain)),
       links_(std::move(links)),
-      number_(number_of(links_)) {}
+      number_(links_.world_ranks.empty() ? rendezvous::Pulse::all_ranks : number_of(links_.name)) {}
+
+Group::Progress Group::progress() const {
+  Progress its{mark_.load(), bytes_.load(), number_, static_cast<std::uint32_t>(size_), links_.operation};
+  if (its.sequence() == 0)
+    its.operation = "connecting";
+  else if (its.operation.empty())
+    its.operation = name_of(call_.load());
+  if (!links_.world_ranks.empty() && links_.operation.empty())
+    its.operation += " " + among(links_.world_ranks);
+  return its;
+}
 
 std::uint32_t Group::world_rank(std::uint32_t member) const {
   return member < links_.world_ranks.size() ? links_.world_ranks[member] : member;
@@ -182,7 +199,7 @@ Failure Group::disagreed(const Disagreement& other, const Descriptor& what,
 // A pair's own operations name the other already.
 std::string Group::in_group(const Descriptor& what) const {
   if (links_.world_ranks.empty() || what.call == Call::send) return {};
-  return fmt::format(" in a group of ranks {}", nccl::list_of(links_.world_ranks));
+  return fmt::format(" in a group of ranks {}", as_ranges(links_.world_ranks));
 }
 
 }  // namespace trainrun::comm

@@ -19,18 +19,23 @@
 
 namespace trainrun::comm {
 
+// A number for the group of that name, as rendezvous::Pulse has it.
+std::uint32_t number_of(const std::string& group);
+// "among ranks 0-2", or how many they are: `ranks` ascend.
+std::string among(const std::vector<std::uint32_t>& ranks);
+
 class Group {
  public:
   // The last operation, of which number 0 is to connect; `mark` grows with each beginning and each end of
   // one.
   struct Progress {
     std::uint64_t mark = 0;
-    Call call = Call::barrier;
-    std::uint64_t bytes = 0;   // of one rank's buffer
-    std::uint32_t number = 0;  // of the group, as rendezvous::Pulse has it
+    std::uint64_t bytes = 0;  // of one rank's buffer
+    // Of the group, as rendezvous::Pulse has them.
+    std::uint32_t number = 0, members = 0;
+    std::string operation{};  // "allreduce among ranks 0-2"
     [[nodiscard]] bool in_operation() const { return mark % 2 == 1; }
     [[nodiscard]] std::uint64_t sequence() const { return mark == 0 ? 0 : (mark - 1) / 2; }
-    [[nodiscard]] const char* name() const { return sequence() == 0 ? "connecting" : name_of(call); }
   };
   struct Factors {
     double before = 1, after = 1;  // of each rank's elements, and of the results
@@ -48,6 +53,8 @@ class Group {
     // Makes the group of this rank and another one of the members, for what goes from one to the other.
     std::function<Outcome<Group*>(int from, int to)> pair{};
     std::string name{};  // the same on all its members, and of no other group
+    // What all its operations are to this rank, if they are one: "send to rank 2".
+    std::string operation{};
   };
 
   Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_timeout, Explain explain)
@@ -122,7 +129,7 @@ class Group {
   [[nodiscard]] bool disagreed() const { return disagreed_; }  // by a mismatch, which all of it hear of
   [[nodiscard]] const char* backend() const { return backend_->name(); }
   // From any thread, also while an operation runs.
-  [[nodiscard]] Progress progress() const { return {mark_.load(), call_.load(), bytes_.load(), number_}; }
+  [[nodiscard]] Progress progress() const;
   [[nodiscard]] std::vector<Recorder::Operation> recent() const { return recorder_.read(); }
 
  private:
@@ -152,7 +159,7 @@ class Group {
   std::atomic<std::uint64_t> mark_{0};
   std::atomic<Call> call_{Call::barrier};
   std::atomic<std::uint64_t> bytes_{0};
-  const std::uint32_t number_;
+  const std::uint32_t number_;  // see Progress
   Recorder recorder_;
   std::optional<Failure> failure_;  // the first: it answers every later call
   std::atomic<bool> broken_ = false, disagreed_ = false;

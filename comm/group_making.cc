@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "comm/backends/nccl/kit.h"
+#include "launcher/base/rank_ranges.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::comm {
@@ -33,7 +33,7 @@ std::vector<Waiting> ring_to(std::size_t last, const std::vector<Reached>& all) 
 }  // namespace
 
 std::string words_of(const Making& making) {
-  return fmt::format("a group of ranks {}", nccl::list_of(making.ranks));
+  return fmt::format("a group of ranks {}", as_ranges(making.ranks));
 }
 
 std::string list_of(const Making& making) { return fmt::format("{}", fmt::join(making.ranks, ",")); }

@@ -1,8 +1,22 @@
 #include "comm/groups.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trainrun::comm {
+
+Groups::Opening::Opening(Groups& groups, const std::string& name, std::size_t members, std::string operation)
+    : groups_(groups) {
+  const std::lock_guard lock(groups_.mutex_);
+  at_ = groups_.openings_.insert(
+      groups_.openings_.end(),
+      {1, 0, number_of(name), static_cast<std::uint32_t>(members), std::move(operation)});
+}
+
+Groups::Opening::~Opening() {
+  const std::lock_guard lock(groups_.mutex_);
+  groups_.openings_.erase(at_);
+}
 
 Group& Groups::add(std::unique_ptr<Group> group) {
   const std::lock_guard lock(mutex_);
@@ -59,11 +73,13 @@ void Groups::look_at_time(Instant now, Duration stood_still) {
 Group::Progress Groups::progress() const {
   const std::lock_guard lock(mutex_);
   Group::Progress found;
+  if (!groups_.empty()) found = groups_.front()->progress();
+  if (!openings_.empty() && !found.in_operation()) found = openings_.front();
   for (const auto& group : groups_) {
-    const auto its = group->progress();
+    auto its = group->progress();
     const bool better =
         its.in_operation() != found.in_operation() ? its.in_operation() : its.mark > found.mark;
-    if (better) found = its;
+    if (better) found = std::move(its);
   }
   return found;
 }

@@ -2,8 +2,10 @@
 // ranks.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "comm/group.h"
@@ -12,6 +14,20 @@ namespace trainrun::comm {
 
 class Groups {
  public:
+  // A group is being made by this rank, which waits for the others of it: an operation like each other one
+  // while this lives, of number 0. `operation`: what that is called.
+  class Opening {
+   public:
+    Opening(Groups& groups, const std::string& name, std::size_t members, std::string operation);
+    ~Opening();
+    Opening(const Opening&) = delete;
+    Opening& operator=(const Opening&) = delete;
+
+   private:
+    Groups& groups_;
+    std::list<Group::Progress>::iterator at_;
+  };
+
   // One that comes after abort() is aborted, after close() closed. It lives until remove() or as long as
   // this.
   Group& add(std::unique_ptr<Group> group);
@@ -30,6 +46,7 @@ class Groups {
  private:
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Group>> groups_;
+  std::list<Group::Progress> openings_;
   bool aborted_ = false, closed_ = false;
 };
 

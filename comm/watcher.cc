@@ -60,12 +60,13 @@ Failure Watcher::listen() {
       const bool has_come_out =
           std::exchange(told_inside, progress.in_operation()) && !progress.in_operation();
       if (moved || progress.in_operation() || has_come_out)
-        static_cast<void>(client_.pulse({rank_.value, progress.name(), progress.sequence(),
-                                         progress.in_operation(), progress.number, progress.bytes}));
+        static_cast<void>(
+            client_.pulse({rank_.value, progress.operation, progress.sequence(), progress.in_operation(),
+                           progress.number, progress.bytes, progress.members}));
       if (steps_.counted() && !progress.in_operation())
         if (const auto step = steps_.pulse())
-          static_cast<void>(
-              client_.pulse({rank_.value, step->what, step->number, step->odd, rendezvous::Pulse::steps, 0}));
+          static_cast<void>(client_.pulse(
+              {rank_.value, step->what, step->number, step->odd, rendezvous::Pulse::steps, 0, 0}));
     } else if (const auto* notice = std::get_if<rendezvous::Notice>(&*heard)) {
       seen = notice->number;
       if (notice->left && *notice->left < world_.members.size())

@@ -216,9 +216,9 @@ Failure World::late(const std::string& operation, std::vector<std::uint32_t> mis
                     const std::string& text) {
   Failure failure;
   failure.status = TRC_TIMEOUT;
-  failure.message = fmt::format("{} did not end within {}{}{}{}", operation,
+  failure.message = fmt::format("{} did not end within {}{}{}", operation,
                                 format_duration(complete_ ? op_timeout_ : environment_.init_timeout),
-                                text.empty() ? "" : ", with ", text, meanwhile(missing));
+                                text.empty() ? "" : ", with ", text);
   failure.missing = std::move(missing);
   return failure;
 }

@@ -107,14 +107,13 @@ class World {
   // With the client: words for a time that has passed, and the end of the world for that or another reason.
   Failure late(const std::string& operation, std::vector<std::uint32_t> missing, const std::string& text);
   Failure tell(Failure failure, const std::string& operation);
-  // Which groups ranks wait to make, as words behind others; nothing if they do not.
-  std::string meanwhile(const std::vector<std::uint32_t>& ranks);
   // Why an errand failed: if it was interrupted, because the world is over.
   Failure errand_failure(const std::string& operation, Failure failure) const;
   // Of ranks of which this is one. `name`: the same on all of them, and of no other group. `opening`: what
-  // this is called if it fails.
+  // this is called if it fails. `operation`: see Group::Links.
   Outcome<Group*> open_group(rendezvous::Client& client, std::vector<std::uint32_t> ranks,
-                             const std::string& name, const std::string& opening);
+                             const std::string& name, const std::string& opening,
+                             const std::string& operation = {});
   void remove(Group& group);
   // Until all of its ranks make the group.
   Outcome<void> meet_members(rendezvous::Client& client, const Making& making);
@@ -138,7 +137,8 @@ class World {
                          const nccl::NcclBackend& nccl);
   Outcome<Group*> open_pair(const std::vector<std::uint32_t>& ranks, const std::string& name, int from,
                             int to);
-  Group::Links links(std::vector<std::uint32_t> ranks, const std::string& name);
+  Group::Links links(std::vector<std::uint32_t> ranks, const std::string& name,
+                     const std::string& operation = {});
   Outcome<rendezvous::Client> connect(Duration within) const;
   // With the client, as part: all ranks are here.
   Outcome<void> meet_at_end(Duration wait);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
 #include "comm/backends/factory.h"
 #include "comm/backends/local_backend.h"
@@ -57,8 +56,10 @@ std::optional<Making> made_by(rendezvous::Client& client, std::uint32_t rank, co
 
 }  // namespace
 
-Group::Links World::links(std::vector<std::uint32_t> ranks, const std::string& name) {
+Group::Links World::links(std::vector<std::uint32_t> ranks, const std::string& name,
+                          const std::string& operation) {
   Group::Links links;
+  links.operation = operation;
   links.pair = [this, ranks, name](int from, int to) { return open_pair(ranks, name, from, to); };
   // After it the world is over, on all ranks; but first all members hear of it in words of their own.
   if (!ranks.empty())
@@ -79,7 +80,9 @@ void World::end_in_mismatch(const Failure& failure, const std::string& meeting,
   {
     const std::lock_guard lock(client_mutex_);
     static_cast<void>(client_->barrier(meeting, ranks, within));
-    static_cast<void>(client_->abort(failure.message.substr(0, 1024), {}));
+    // By a connection that is no member's, so that others hear what it was and nobody to blame.
+    auto messenger = connect(members_wait);
+    static_cast<void>((messenger ? *messenger : *client_).abort(failure.message.substr(0, 1024), {}));
   }
   // What this process calls next must not get on before the watcher has heard of it.
   groups_.abort();
@@ -121,6 +124,7 @@ Outcome<Group*> World::make_group(std::vector<std::uint32_t> ranks) {
   if (!client) return tl::unexpected(client.error());
   const Errands::Running running(watcher_->errands(), *client);
   const Making making{name, ranks};
+  const Groups::Opening here(groups_, name, ranks.size(), "creation of a group " + among(ranks));
   if (auto met = meet_members(*client, making); !met) return tl::unexpected(met.error());
   auto opened = open_group(*client, std::move(ranks), name, "making " + words_of(making));
   if (!opened) return opened;
@@ -158,16 +162,6 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
   }
 }
 
-std::string World::meanwhile(const std::vector<std::uint32_t>& ranks) {
-  constexpr std::size_t most_named = 4;
-  std::string words;
-  for (const auto rank : std::span(ranks).first(std::min(ranks.size(), most_named)))
-    if (const auto making = made_by(*client_, rank, {}))
-      words +=
-          fmt::format("{} rank {} makes {}", words.empty() ? ", while" : " and", rank, words_of(*making));
-  return words;
-}
-
 Failure World::crossed(const std::vector<Waiting>& ring) {
   const auto failure = fail(TRC_MISMATCH, words_of(ring)).value();
   const auto ranks = ranks_in(ring);
@@ -178,7 +172,8 @@ Failure World::crossed(const std::vector<Waiting>& ring) {
 }
 
 Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::uint32_t> ranks,
-                                  const std::string& name, const std::string& opening) {
+                                  const std::string& name, const std::string& opening,
+                                  const std::string& operation) {
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   std::vector<rendezvous::Member> members;
   for (const auto rank : ranks) members.push_back(world_.members[rank]);
@@ -197,10 +192,10 @@ Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::u
   if (!draft) return tl::unexpected(why(draft.error(), {}));
   auto& group = groups_.add(std::make_unique<Group>(
       static_cast<int>(own), static_cast<int>(ranks.size()), std::move(draft->backend), op_timeout_,
-      [this, ranks, name](const std::string& operation, bool timed_out, const std::string& text) {
-        return explain(operation, timed_out, text, ranks, name);
+      [this, ranks, name](const std::string& what, bool timed_out, const std::string& text) {
+        return explain(what, timed_out, text, ranks, name);
       },
-      links(ranks, name)));
+      links(ranks, name, operation)));
   if (!draft->connect) return &group;
   const auto connected = group.connect(draft->connect, deadline, [&](const Outcome<Moved>& failed) {
     if (failed) return explain_connection(opening, failed->error(), deadline, ranks, name);
@@ -217,13 +212,15 @@ Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const 
     return ranks.empty() ? static_cast<std::uint32_t>(member) : ranks[static_cast<std::size_t>(member)];
   };
   const auto [gives, gets] = std::pair(in_world(from), in_world(to));
+  const auto pair = fmt::format("{}/{}-{}", name, gives, gets);
+  const auto operation =
+      gives == rank_ ? fmt::format("send to rank {}", gets) : fmt::format("receive from rank {}", gives);
+  const Groups::Opening here(groups_, pair, 2, "the first " + operation);
   auto client = connect(op_timeout_);
   if (!client) return tl::unexpected(client.error());
   const Errands::Running running(watcher_->errands(), *client);
-  return open_group(*client, {std::min(gives, gets), std::max(gives, gets)},
-                    fmt::format("{}/{}-{}", name, gives, gets),
-                    gives == rank_ ? fmt::format("the first send to rank {}", gets)
-                                   : fmt::format("the first receive from rank {}", gives));
+  return open_group(*client, {std::min(gives, gets), std::max(gives, gets)}, pair, "the first " + operation,
+                    operation);
 }
 
 // When all have come here nobody reads from another's connections any more.

@@ -8,6 +8,7 @@
 #include "comm/backends/nccl/nccl_backend.h"
 #include "comm/backends/site.h"
 #include "comm/world.h"
+#include "launcher/base/rank_ranges.h"
 #include "rendezvous/protocol.h"
 
 namespace trainrun::comm {
@@ -53,7 +54,7 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(std::vector<std::uint32_t> 
   if (auto good = put_in_order(ranks); !good) return tl::unexpected(good.error());
   if (!std::binary_search(ranks.begin(), ranks.end(), rank_))
     return fail(TRC_INVALID, fmt::format("rank {} asks for ids of ranks {}, and is none of them", rank_,
-                                         nccl::list_of(ranks)));
+                                         as_ranges(ranks)));
   return nccl_ids(ranks, next_name(ranks), kit_of(nccl::library()));
 }
 
@@ -61,6 +62,7 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
                                                      const std::string& name, const nccl::Kit& kit) {
   const auto deadline = std::chrono::steady_clock::now() + op_timeout_;
   const bool alone = ranks.size() == 1;
+  const Groups::Opening here(groups_, name, ranks.size(), "exchange of NCCL ids " + among(ranks));
   std::optional<rendezvous::Client> client;
   std::optional<Errands::Running> running;
   if (alone) {
@@ -150,6 +152,7 @@ Outcome<Group*> World::make_device_group(std::vector<std::uint32_t> ranks, int d
   const auto library = nccl::library();
   const auto cuda = nccl::cuda_driver();
   const auto name = next_name(ranks, purpose);
+  const Groups::Opening here(groups_, name, ranks.size(), "creation of a device group " + among(ranks));
   auto ids = nccl_ids(ranks, name, cuda ? kit_of(library) : nccl::Kit{0, cuda.error()});
   if (!ids) return tl::unexpected(ids.error());
   auto made = std::make_unique<nccl::NcclBackend>(

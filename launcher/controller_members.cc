@@ -97,8 +97,9 @@ RendezvousHub::Events Controller::members() {
         if (!pulse.connects() && std::exchange(progressed_, generation) != generation)
           event(core::WorldProgressed{generation});
         if (pulse.group == rendezvous::Pulse::steps) return;
-        stall_.operated(worker, {pulse.op, pulse.sequence, pulse.bytes, pulse.in_operation, pulse.group},
-                        io::Loop::now());
+        stall_.operated(
+            worker, {pulse.op, pulse.sequence, pulse.bytes, pulse.in_operation, pulse.group, pulse.members},
+            io::Loop::now());
         if (!stalled_.armed()) watch_operations();
       },
       [this](Generation generation, const rendezvous::TorchStore::Arrivals& came) {

@@ -227,14 +227,15 @@ struct Pulse {
   std::uint64_t sequence = 0;  // 0: it connects with the others of the group
   bool in_operation = false;
   std::uint32_t group = all_ranks;
-  std::uint64_t bytes = 0;  // of one rank's buffer
+  std::uint64_t bytes = 0;    // of one rank's buffer
+  std::uint32_t members = 0;  // of the group; of steps nothing
   [[nodiscard]] bool connects() const {
     return group != steps && sequence == 0;
   }  // it has called nothing yet
 
   template <class Self, class V>
   static void fields(Self& self, V& v) {
-    v(self.rank, self.op, self.sequence, self.in_operation, self.group, self.bytes);
+    v(self.rank, self.op, self.sequence, self.in_operation, self.group, self.bytes, self.members);
   }
 };
 

@@ -12,14 +12,14 @@
 
 namespace trainrun::rendezvous {
 
-inline constexpr std::uint16_t protocol_version = 5;
+inline constexpr std::uint16_t protocol_version = 6;
 
 // Sizes in bytes unless said otherwise.
 inline constexpr std::size_t max_key = 1024;
 inline constexpr std::size_t max_value = std::size_t{1} << 20;
 inline constexpr std::size_t max_name = 255;                         // host, address, group
 inline constexpr std::size_t max_text = 4096;                        // how, why
-inline constexpr std::size_t max_operation = 32;                     // op of a pulse
+inline constexpr std::size_t max_operation = 80;                     // op of a pulse
 inline constexpr std::size_t max_request = max_value + 64 * 1024;    // one message to the server
 inline constexpr std::size_t max_reply = std::size_t{16} << 20;      // one message to a member
 inline constexpr std::uint32_t max_world = 131072;                   // ranks

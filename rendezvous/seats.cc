@@ -1,5 +1,7 @@
 #include "rendezvous/seats.h"
 
+#include <utility>
+
 namespace trainrun::rendezvous {
 
 Seats::Seats(std::uint32_t size) : states_(size, SeatState::empty), seats_(size) {
@@ -18,7 +20,7 @@ void Seats::change(std::uint32_t rank, SeatState state) {
 
 void Seats::put(std::uint32_t rank, SeatState state, Seat seat) {
   change(rank, state);
-  seats_[rank] = seat;
+  seats_[rank] = std::move(seat);
 }
 
 void Seats::leave(std::uint32_t rank) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "launcher/base/time.h"
@@ -21,6 +22,7 @@ struct Seat {
   WaiterNumber waiter = 0;  // waiting only
   bool leaves_at_close = false;
   // Its last pulse.
+  std::string operation{};
   std::uint64_t sequence = 0;
   std::uint32_t group = 0;
   bool in_operation = false;

@@ -56,6 +56,30 @@ bool Table::waits(std::uint32_t rank, Instant now) const {
   return seat.in_operation && now - seat.heard < pulse_counts_for;
 }
 
+std::string Table::elsewhere(const std::vector<std::uint32_t>& ranks,
+                             std::optional<std::uint32_t> reporter) const {
+  constexpr std::size_t most = 4;
+  std::map<std::string, std::vector<std::uint32_t>> in;
+  for (const auto rank : ranks) {
+    const auto& seat = seats_.at(rank);
+    const auto number = seat.sequence == 0 ? "" : fmt::format(" number {}", seat.sequence);
+    const auto* const mine = reporter ? &seats_.at(*reporter) : nullptr;
+    const bool looks_the_same =
+        mine != nullptr && seat.group != mine->group && seat.operation == mine->operation;
+    in[seat.operation + number + (looks_the_same ? " of another group" : "")].push_back(rank);
+  }
+  std::string words;
+  std::size_t named = 0, others = 0;
+  for (const auto& [operation, who] : in)
+    if (++named <= most)
+      words += fmt::format("{}{} {} elsewhere: {}", words.empty() ? "" : "; ", name_ranks(who),
+                           who.size() == 1 ? "waits" : "wait", operation);
+    else
+      others += who.size();
+  if (others > 0) words += fmt::format("; {} more {} elsewhere", others, others == 1 ? "waits" : "wait");
+  return words;
+}
+
 void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
   if (abort.why.size() > max_text)
     return refuse(
@@ -71,17 +95,15 @@ void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
   auto missing = abort.missing;
   if (rank) std::erase_if(missing, [&](auto other) { return takes_part(other, *rank, now); });
   // Those that wait elsewhere wait for others themselves: whoever does not is to be looked at first.
-  std::vector<std::uint32_t> elsewhere;
+  std::vector<std::uint32_t> waiting;
   for (const auto other : missing)
-    if (waits(other, now)) elsewhere.push_back(other);
-  if (elsewhere.size() < missing.size())
-    std::erase_if(missing, [&](auto other) { return waits(other, now); });
-  auto how = missing.empty() ? fmt::format("{}, though all ranks took part", why)
-                             : fmt::format("{}: {} did not take part", why, name_ranks(missing));
-  if (!elsewhere.empty())
-    how += fmt::format("{} {} in another operation",
-                       elsewhere == missing ? std::string(", but") : ", and " + name_ranks(elsewhere),
-                       elsewhere.size() == 1 ? "waits" : "wait");
+    if (waits(other, now)) waiting.push_back(other);
+  const bool all_wait = waiting.size() == missing.size();
+  if (!all_wait) std::erase_if(missing, [&](auto other) { return waits(other, now); });
+  auto how = why;
+  if (missing.empty()) how += ", though all ranks took part";
+  if (!all_wait) how += fmt::format(": {} did not take part", name_ranks(missing));
+  if (!waiting.empty()) how += (all_wait ? ": " : "; ") + elsewhere(waiting, rank);
   std::optional<std::uint32_t> culprit;
   if (missing.size() == 1) culprit = missing.front();
   break_up({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "",

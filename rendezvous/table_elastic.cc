@@ -130,6 +130,7 @@ void Table::handle(const Pulse& pulse, const Waiter& waiter, Instant now) {
   // A member that is stuck repeats itself, and has not got on.
   if (seat.sequence == pulse.sequence && seat.group == pulse.group && seat.in_operation == pulse.in_operation)
     return;
+  seat.operation = one_line(pulse.op, max_operation);
   seat.sequence = pulse.sequence;
   seat.group = pulse.group;
   seat.in_operation = pulse.in_operation;

@@ -122,10 +122,12 @@ struct ExchangeLost {
   std::string reason;
   TRAINRUN_RECORD("exchange lost") { v("reason", reason); }
 };
-// The members gave the world up; without a reason, all of them left it.
+// The members gave the world up; without a reason, all of them left it. `ranks`: those that did not take
+// part, as far as the members know.
 struct WorldBroken {
   std::optional<std::string> reason;
-  TRAINRUN_RECORD("world broken") { v("reason", reason); }
+  std::vector<Rank> ranks{};
+  TRAINRUN_RECORD("world broken") { v("reason", reason), v("ranks", ranks); }
 };
 // These did not come to the generation; none: a member that ended.
 struct MembersMissing {

@@ -13,7 +13,7 @@ namespace {
 
 // Over which an agent measures what a worker does that seems to hang.
 constexpr std::uint32_t sample_ms = 500;
-constexpr std::size_t longest_name = 40;
+constexpr std::size_t longest_name = 80;
 
 }  // namespace
 
@@ -23,8 +23,8 @@ bool HangWatch::alive(Instant now) {
 }
 
 void HangWatch::operated(WorkerId worker, const std::string& operation, std::uint64_t sequence, bool inside) {
-  last_operation_[worker] =
-      fmt::format("{} {} number {}", inside ? "in" : "after", quoted(operation, longest_name), sequence);
+  last_operation_[worker] = fmt::format("{} {}{}", inside ? "in" : "after", quoted(operation, longest_name),
+                                        sequence == 0 ? "" : fmt::format(" number {}", sequence));
 }
 
 std::optional<Duration> HangWatch::too_silent(Instant now) {

@@ -381,10 +381,10 @@ class JobMachine {
   std::optional<Failure> last_cause_;      // the worker that is to blame for the latest failure
   std::optional<Disruption> unfinished_;   // why members that did not survive the drain had not finished
   Generation reported_{};                  // the latest that the user was told of
-  std::map<std::string, int> errors_told_;        // hosts that failed so, since the latest world was planned
-  int slots_told_ = -1;                           // while hosts are gathered
-  bool met_ = false;                              // all members are in the rendezvous
-  Instant world_ordered_at_{}, first_asked_{};    // first_asked_: one wants the next world, and others do not
+  std::map<std::string, int> errors_told_;  // hosts that failed so, since the latest world was planned
+  int slots_told_ = -1;                     // while hosts are gathered
+  bool met_ = false;                        // all members are in the rendezvous
+  Instant world_ordered_at_{}, broken_at_{}, first_asked_{};  // the last: one wants another world, not all
   std::optional<Duration> first_took_;            // until the members of the first world that met were there
   bool world_elastic_ = false, horovod_ = false;  // ... and can be in the next world without a new process
   bool announced_ = false;                        // members were told that the world is about to change

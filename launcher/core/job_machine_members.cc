@@ -46,16 +46,19 @@ void JobMachine::on(const WorldBroken& event) {
   // Without an in-place world the members end by themselves now, and say why.
   if (!in_place_now()) {
     broken_ = event;
+    broken_at_ = now_;
     return ignore("world broken", "its members will end, or ask for their next place");
   }
   // Who finishes may close its connections long before it ends.
   if (somebody_finished_well())
-    return disrupt({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, true});
+    return disrupt({Outcome::Kind::hung, cause::WorldBroken{event.reason, event.culprits},
+                    CauseKind::world_broken, true});
   for (const auto rank : event.culprits) {
     const auto* worker = world_.member_at(rank);
     if (worker != nullptr && worker->state == WorkerState::spawned) world_.doom(worker->id, Fate::condemned);
   }
-  disrupt({Outcome::Kind::hung, cause::WorldBroken{event.reason}, CauseKind::world_broken, false});
+  disrupt({Outcome::Kind::hung, cause::WorldBroken{event.reason, event.culprits}, CauseKind::world_broken,
+           false});
 }
 
 void JobMachine::on(const MemberWaits& event) {
@@ -104,8 +107,9 @@ void JobMachine::reform_if_all_wait() {
                     .cause = CauseKind::rank_finished,
                     .planned = true});
   // Nobody told them to: without a price they could ask for ever.
-  auto reason = broken_ ? std::optional(broken_->reason) : std::nullopt;
-  disrupt({Outcome::Kind::hung, cause::WorldBroken{std::move(reason)}, CauseKind::world_broken, false});
+  cause::WorldBroken broken;
+  if (broken_) broken = {broken_->reason, broken_->culprits};
+  disrupt({Outcome::Kind::hung, std::move(broken), CauseKind::world_broken, false});
 }
 
 // Those that do not ask may be busy, or stuck for ever: a rank that saves a checkpoint, or one that is

@@ -30,7 +30,8 @@ void JobMachine::settle_verdict() {
   else if (verdict_.kind == Outcome::Kind::worker_failed)
     verdict_.cause = last_cause_;
   if (verdict_.kind == Outcome::Kind::worker_failed) verdict_.why.reset();
-  if (broken_ && names_another(*broken_, verdict_)) verdict_.why = cause::WorldBroken{broken_->reason};
+  if (broken_ && says_more(*broken_, broken_at_, verdict_))
+    verdict_.why = cause::WorldBroken{broken_->reason, broken_->culprits};
   blame_lost_exchange();
   // A rank's own time, which another host's clock may put before all.
   const auto when = verdict_.cause              ? verdict_.cause->at

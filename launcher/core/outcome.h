@@ -96,8 +96,8 @@ struct Outcome {
   std::vector<Rank> ranks{};              // host_lost: those that it had
   std::vector<HostIndex> also_lost{};     // host_lost: in the same moment, after that one
   bool gave_us_up = false;                // host_lost: the launcher was stopped for too long
-  // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed, unfinished; worker_failed: that the
-  // ranks reported another one
+  // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed, unfinished; worker_failed: what
+  // the ranks reported, if it is not that this one failed
   std::optional<Cause> why{};
   std::vector<std::pair<HostIndex, Error>> host_errors{};  // hosts_failed: every one of them
   int signal = 0;                                          // user_signal

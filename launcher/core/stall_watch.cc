@@ -6,14 +6,14 @@
 #include <functional>
 #include <iterator>
 
+#include "launcher/base/rank_ranges.h"
 #include "launcher/base/utf8.h"
-#include "launcher/core/rank_ranges.h"
 
 namespace trainrun::core {
 namespace {
 
-constexpr std::size_t most_groups = 64;  // of which is known where their members are
-constexpr std::size_t longest_name = 40;
+constexpr std::size_t most_groups = 4096;  // of which is known where their members are
+constexpr std::size_t longest_name = 80;
 constexpr std::size_t most_told = 4;  // of ranks that are not equally far behind
 constexpr Duration stood_still = seconds(2);
 
@@ -34,13 +34,22 @@ std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
 }  // namespace
 
 void StallWatch::operated(WorkerId worker, Operation operation, Instant now) {
-  if (!groups_.contains(operation.group) && groups_.size() >= most_groups) return;
+  // It says where it is, and so that it is nowhere else any more.
+  if (const auto before = inside_.extract(worker)) groups_[before.mapped()].last[worker].inside = false;
+  if (!groups_.contains(operation.group) && !has_room()) return;
   if (operation.inside && !due_) due_ = now + limit_;
   operation.name = printable(operation.name.substr(0, longest_name));
-  // It says where it is, and so that it is nowhere else any more.
-  for (auto& [number, group] : groups_)
-    if (const auto known = group.last.find(worker); known != group.last.end()) known->second.inside = false;
+  if (operation.inside) inside_.emplace(worker, operation.group);
   groups_[operation.group].last[worker] = {std::move(operation), now};
+}
+
+// Groups that are no more are not told of: those in which nobody is make room.
+bool StallWatch::has_room() {
+  const auto nobody_in = [](const auto& it) {
+    return std::ranges::none_of(it.second.last, [](const auto& one) { return one.second.inside; });
+  };
+  if (groups_.size() >= most_groups) std::erase_if(groups_, nobody_in);
+  return groups_.size() < most_groups;
 }
 
 std::optional<std::string> StallWatch::line(std::uint32_t number, Group& group,
@@ -50,6 +59,7 @@ std::optional<std::string> StallWatch::line(std::uint32_t number, Group& group,
   for (const auto& [worker, one] : group.last)
     if (one.inside && (furthest == nullptr || one.sequence > furthest->sequence)) furthest = &one;
   if (furthest == nullptr || furthest->sequence == group.told) return std::nullopt;
+  if (number == all_ranks && furthest->sequence == 0) return std::nullopt;  // joining has a limit of its own
 
   std::vector<std::uint32_t> waiting;
   std::map<std::uint64_t, std::vector<std::uint32_t>, std::greater<>> behind;  // by their last operation
@@ -57,7 +67,7 @@ std::optional<std::string> StallWatch::line(std::uint32_t number, Group& group,
   for (const auto& [rank, worker] : ranks) {
     const auto known = group.last.find(worker);
     if (known == group.last.end()) {
-      // Only of the group of all ranks is known who is in it.
+      // Of another group is known how many are in it, not who.
       if (number == all_ranks) behind[0].push_back(rank.value);
     } else if (known->second.inside && known->second.sequence == furthest->sequence) {
       waiting.push_back(rank.value);
@@ -66,7 +76,9 @@ std::optional<std::string> StallWatch::line(std::uint32_t number, Group& group,
       behind[known->second.sequence].push_back(rank.value);
     }
   }
-  if (waiting.empty() || behind.empty() || now - longest < limit_) return std::nullopt;
+  const auto heard = number == all_ranks ? ranks.size() : group.last.size();
+  const auto absent = heard < furthest->members ? furthest->members - heard : 0;
+  if (waiting.empty() || (behind.empty() && absent == 0) || now - longest < limit_) return std::nullopt;
 
   std::string late;
   std::size_t told = 0, others = 0;
@@ -80,9 +92,13 @@ std::optional<std::string> StallWatch::line(std::uint32_t number, Group& group,
                         who.size() == 1 ? "is" : "are", count, count == 1 ? "" : "s");
   }
   if (others > 0) late += fmt::format(", {} more {}", others, others == 1 ? "is" : "are");
-  return fmt::format("{}: {} {} waited {} in {} number {}{}", late, ranks_text(waiting),
+  if (absent > 0)
+    late += fmt::format("{}{} of {} members {} not come", late.empty() ? "" : ", ", absent, furthest->members,
+                        absent == 1 ? "has" : "have");
+  const auto number_text = furthest->sequence == 0 ? "" : fmt::format(" number {}", furthest->sequence);
+  return fmt::format("{}: {} {} waited {} in {}{}{}", late, ranks_text(waiting),
                      waiting.size() == 1 ? "has" : "have", format_duration(now - longest), furthest->name,
-                     furthest->sequence, size_text(furthest->bytes));
+                     number_text, size_text(furthest->bytes));
 }
 
 std::vector<std::string> StallWatch::look(const std::vector<std::pair<Rank, WorkerId>>& ranks, Instant now) {
@@ -96,7 +112,7 @@ std::vector<std::string> StallWatch::look(const std::vector<std::pair<Rank, Work
       if (late) one.since = now;
       const auto next = one.since + limit_ > now ? one.since + limit_ : now + limit_;
       due_ = due_ ? std::min(*due_, next) : next;
-      if (found) group.told = std::max(group.told, one.sequence);
+      if (found) group.told = std::max(group.told.value_or(0), one.sequence);
     }
     if (found) lines.push_back(std::move(*found));
   }

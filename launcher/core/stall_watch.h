@@ -25,6 +25,7 @@ class StallWatch {
     std::uint64_t bytes = 0;     // of one rank's buffer
     bool inside = false;
     std::uint32_t group = all_ranks;
+    std::uint32_t members = 0;  // of the group, where it is not that of all ranks
   };
 
   // Ranks that wait for so long are told of, each operation once.
@@ -32,7 +33,7 @@ class StallWatch {
 
   void operated(WorkerId worker, Operation operation, Instant now);
   // Its operations are others than those of the world before.
-  void begin_world() { groups_.clear(); }
+  void begin_world() { groups_.clear(), inside_.clear(); }
 
   // A line for each operation in which a rank of `ranks`, all of the world, waits for too long while others
   // are behind. A group whose members are all in the same operation waits for the network, or computes.
@@ -47,15 +48,17 @@ class StallWatch {
   };
   struct Group {
     std::map<WorkerId, Told> last;
-    std::uint64_t told = 0;  // the sequence of the last operation that was told of
+    std::optional<std::uint64_t> told{};  // the sequence of the last operation that was told of
   };
 
+  bool has_room();  // for one more group
   std::optional<std::string> line(std::uint32_t number, Group& group,
                                   const std::vector<std::pair<Rank, WorkerId>>& ranks, Instant now) const;
 
   Duration limit_;
   std::map<std::uint32_t, Group> groups_;
-  std::optional<Instant> due_;  // of the next look
+  std::map<WorkerId, std::uint32_t> inside_;  // the groups in whose operations they are
+  std::optional<Instant> due_;                // of the next look
 };
 
 }  // namespace trainrun::core

@@ -13,8 +13,9 @@ namespace trainrun::core {
 void count_others(const World& world, Outcome& verdict);
 
 // The members had reported others than the one that failed first, which may only have been the first to give
-// up on them.
-bool names_another(const WorldBroken& broken, const Outcome& verdict);
+// up on them; or, at that time, what they had all given up
+// for before it failed, as that they disagreed.
+bool says_more(const WorldBroken& broken, Instant at, const Outcome& verdict);
 
 // Ranks of MPI end by themselves soon after what they exchange by is gone, and are not to blame for it.
 bool ended_for_lack_of_exchange(const Failure& failure, Instant exchange_lost);

@@ -90,6 +90,20 @@ constexpr std::string_view against_closed_pipe =
     "it wrote to a pipe or socket whose other end was closed. A program of MPICH that a rank runs after "
     "another one (`a && b`) ends so, too: start it by a trainrun of its own";
 
+// Our comm's words of it: "rank 0 called barrier as operation 5, rank 1 called ...".
+bool ranks_disagree(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [](const auto& line) {
+    const auto first = line.find(" called ");
+    return first != std::string::npos && line.find(" as operation ", first) != std::string::npos &&
+           line.find(" called ", first + 1) != std::string::npos;
+  });
+}
+
+constexpr std::string_view against_disagreement =
+    "let all ranks call the same operations in the same order, with the same counts and types: see what "
+    "leads "
+    "these two different ways";
+
 // A port that was given, or that the program chose: two ranks of a host that both take themselves for rank 0.
 std::string against_taken_port(const JobSpec& job, const std::string& host) {
   if (job.master_port != 0)
@@ -181,6 +195,7 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
       if (any_line_has(words, words_of_spawn)) return {status.describe(), std::string(against_spawn)};
       if (any_line_has(words, "ddress already in use") || any_line_has(words, "EADDRINUSE"))
         return {status.describe(), against_taken_port(job, host)};
+      if (ranks_disagree(words)) return {status.describe(), std::string(against_disagreement)};
       if (signal_in(status) == SIGPIPE) return {describe_exit(status), std::string(against_closed_pipe)};
       if (raised && signal_in(status) == 0) return advise_exception(job, status, host, cause.rank, words);
       return {describe_exit(status), where_to_look(job, status, cause.rank), true};

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "launcher/base/advice.h"
+#include "launcher/base/rank_ranges.h"
 #include "launcher/base/strings.h"
 #include "launcher/core/host_errors.h"
-#include "launcher/core/rank_ranges.h"
 #include "launcher/core/ranks.h"
 #include "launcher/core/restart_budget.h"
 #include "launcher/output/failure_advice.h"
@@ -39,7 +39,7 @@ void last_words(std::vector<std::string>& lines, const ReportFacts& facts) {
 // "rank 1", "ranks 0-3,7"; how many they are where that would be long.
 std::string finished_text(const core::Outcome& outcome) {
   constexpr std::size_t longest = 40;
-  const auto ranges = core::as_ranges(outcome.finished);
+  const auto ranges = as_ranges(outcome.finished);
   if (outcome.finished.empty() || ranges.size() > longest) return counted(outcome.others.finished, "rank");
   return fmt::format("rank{} {}", outcome.finished.size() == 1 ? "" : "s", ranges);
 }
@@ -82,6 +82,11 @@ void add_hint(std::vector<std::string>& lines, const std::string& hint) {
   lines.push_back("  try         " + said.substr(said.find(' ') + 1));
 }
 
+bool names_ranks(const Outcome& outcome) {
+  const auto* broken = outcome.why ? std::get_if<core::cause::WorldBroken>(&*outcome.why) : nullptr;
+  return broken != nullptr && !broken->ranks.empty();
+}
+
 void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Outcome& outcome,
                    const ReportFacts& facts) {
   const auto& cause = *outcome.cause;
@@ -115,7 +120,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
       lost_finished
           ? fmt::format("see why {} ended with code 0 before the others: do all ranks take as many steps?",
                         finished_text(outcome))
-      : outcome.why
+      : names_ranks(outcome)
           ? "look at the reported rank first; --hang-timeout 1m shows what each does while others wait"
       : in_vain ? "no other rank has failed: one may be stuck or stopped; "
                   "--hang-timeout 1m shows what each does then"

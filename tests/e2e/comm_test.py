@@ -54,6 +54,12 @@ class Comm(LocalTest):
                                 r"\(4 MiB\)")
                 self.assertEqual(done.err.count("operation behind"), 1, done)
 
+    def test_who_waits_for_members_of_a_group_is_told_before_the_hang_is_over(self):
+        done = self.run_job("-np", 4, "--hang-timeout", "4s", "--grace", 1, COMM_WORKER, "group_late")
+        self.assertSays(self.assertEnds(done, 124),
+                        r"1 of 2 members has not come: rank 0 has waited \S+ s in creation of a group among ranks 0,2",
+                        r"rank 0 on \S+: .*, in 'creation of a group among ranks 0,2', ")
+
     def test_a_world_that_gets_on_is_restarted_at_once_unless_it_falls_again_and_again(self):
         for way, mode in (("restart-world", "reduces"), ("in-place", "commits")):
             with self.subTest(mode=mode):

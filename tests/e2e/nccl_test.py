@@ -35,7 +35,7 @@ class FakeNccl(LocalTest):
         for mode in ("ids", "group"):
             done = self.assertEnds(self.job("-np", 3, "--grace", 20, "sh", "-c", 'trap "" TERM; exec "$@"', "sh", WORKER, mode, faults="2:version=22703"), 3)
             self.assertEqual(len(re.findall(r"failed Mismatch culprit -1: the ranks have different versions of NCCL: 2\.27\.3 on rank 2 "
-                                            r"\(\S+: \S+\), 2\.28\.9 on ranks 0, 1 ", done.out)), 3, done)
+                                            r"\(\S+: \S+\), 2\.28\.9 on ranks 0-1 ", done.out)), 3, done)
 
     def test_a_rank_without_a_driver_is_named_on_all(self):
         done = self.survivors("1:cuda=none", "group", status="Unsupported", culprit=-1, count=3)
@@ -43,7 +43,7 @@ class FakeNccl(LocalTest):
 
     def test_a_library_that_is_not_there_is_named(self):
         done = self.assertEnds(self.job("-np", 2, WORKER, "ids", env={"TRAINRUN_NCCL_LIB": "/no/such/libnccl.so"}), 3)
-        self.assertRegex(done.out, r"cannot be used by ranks 0, 1 \(\S+: '/no/such/libnccl.so' \(TRAINRUN_NCCL_LIB\): .*No such file")
+        self.assertRegex(done.out, r"cannot be used by ranks 0-1 \(\S+: '/no/such/libnccl.so' \(TRAINRUN_NCCL_LIB\): .*No such file")
 
     def test_lists_of_tensors_are_cast_scaled_and_fused(self):
         for size, bytes_of_buffer in ((1, "4096"), (2, "4096"), (2, ""), (4, "5000")):

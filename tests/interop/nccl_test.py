@@ -75,7 +75,7 @@ class RealNccl(LocalTest):
     @unittest.skipIf(has_driver(), "there is a CUDA driver here: tests/gpu/run is what shows something")
     def test_without_a_driver_ranks_are_named_and_init_is_refused_in_nccls_words(self):
         done = self.assertEnds(self.run_job("-np", 2, WORKER, "group", env={"TRAINRUN_NCCL_LIB": self.wheel}), 3)
-        self.assertRegex(done.out, r"failed Unsupported culprit -1: NCCL cannot be used by ranks 0, 1 \(\S+: there is no CUDA driver: ")
+        self.assertRegex(done.out, r"failed Unsupported culprit -1: NCCL cannot be used by ranks 0-1 \(\S+: there is no CUDA driver: ")
         # With a driver that is a fake, NCCL itself finds that there is none.
         done = self.run_job("-np", 2, "sh", "-c", 'trap "" TERM; exec "$@"', "sh", WORKER, "group",
                             env={"TRAINRUN_NCCL_LIB": self.wheel, "TRAINRUN_CUDA_LIB": FAKE})

@@ -9,6 +9,8 @@
 //   group_lists     rank 0 makes a group with rank 1, the others one of all ranks
 //   group_forgotten rank 0 is in a barrier; when their input ends the others make a group of all ranks
 //   group_ring      each rank makes a group with the next one, and the last with the first
+//   both_receive    ranks 0 and 1 receive from each other, rank 0 after it has sent once; the others are in a
+//                   barrier
 //   send_mismatch   rank 0 sends to rank 1, which receives another number of elements; then a barrier
 //   counts_mismatch the ranks give other counts to an allgatherv, of as many elements in all
 //   all_operations            one after the other, small and large, until something fails
@@ -198,6 +200,18 @@ int send_late() {
   return 0;
 }
 
+int both_receive() {
+  auto world = World::init();
+  int value = 0;
+  const std::span<int> one(&value, 1);
+  const auto group = world.group();
+  if (world.rank() > 1) group.barrier();
+  if (world.rank() == 0) group.send(std::span<const int>(one), 1);
+  if (world.rank() == 1) group.receive(one, 0);
+  group.receive(one, 1 - world.rank());
+  return 0;
+}
+
 int all_operations(bool child) {
   auto world = World::init();
   const int rank = world.rank(), size = world.size();
@@ -280,6 +294,7 @@ std::optional<int> group_mode(const std::string& mode) {
   if (mode == "group_forgotten") return group_forgotten();
   if (mode == "group_ring") return group_ring();
   if (mode == "send_late") return send_late();
+  if (mode == "both_receive") return both_receive();
   if (mode == "send_mismatch") return send_mismatch();
   if (mode == "counts_mismatch") return counts_mismatch();
   if (mode == "all_operations") return all_operations(false);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "comm/backends/nccl/library.h"
+#include "launcher/base/rank_ranges.h"
 #include "launcher/base/strings.h"
 
 namespace trainrun::comm::nccl {
@@ -14,7 +15,7 @@ namespace {
 constexpr std::size_t longest = 512;  // of what a rank says
 
 std::string ranks_of(const std::vector<std::uint32_t>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", list_of(ranks));
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", as_ranges(ranks));
 }
 
 }  // namespace
@@ -27,18 +28,6 @@ std::optional<Kit> decode(std::string_view text) {
   const auto version = parse_unsigned<std::uint32_t>(text.substr(0, end));
   if (!version || *version > 99'999'999) return std::nullopt;
   return Kit{static_cast<int>(*version), std::string(text.substr(end + 1))};
-}
-
-std::string list_of(const std::vector<std::uint32_t>& ascending) {
-  std::string text;
-  for (std::size_t i = 0; i < ascending.size();) {
-    auto last = i;
-    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", ascending[i]);
-    if (last > i) text += fmt::format("{}{}", last == i + 1 ? ", " : "-", ascending[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 std::optional<Failure> misfit(const std::vector<Brought>& all) {

@@ -30,7 +30,4 @@ struct Brought {
 };
 std::optional<Failure> misfit(const std::vector<Brought>& all);
 
-// "0-2, 5".
-std::string list_of(const std::vector<std::uint32_t>& ascending);
-
 }  // namespace trainrun::comm::nccl

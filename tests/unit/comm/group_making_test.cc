@@ -64,7 +64,7 @@ TEST_CASE("a ring of two, of three, of four, and one that the others lead to") {
   job.makes(2, "c", {0, 2});
   for (const std::uint32_t rank : {0, 1, 2}) CHECK(job.ring_of(rank) == Ranks{0, 1, 2});
   CHECK(words_of({{0, job.making[0]}, {1, job.making[1]}}) ==
-        "rank 0 makes a group of ranks 0, 1, rank 1 makes a group of ranks 1, 2: each waits for the other");
+        "rank 0 makes a group of ranks 0-1, rank 1 makes a group of ranks 1-2: each waits for the other");
   job.makes(2, "c", {2, 3});
   job.makes(3, "d", {0, 3});
   job.makes(9, "e", {0, 9});  // waits for a ring that it is not in

@@ -112,7 +112,7 @@ TEST_CASE("a group that does not connect in time is ended like an operation, and
   running.wait();
   CHECK(group.progress().in_operation());
   CHECK(group.progress().sequence() == 0);
-  CHECK(group.progress().name() == std::string("connecting"));
+  CHECK(group.progress().operation == "connecting");
   group.look_at_time(deadline - seconds(1), Duration::zero());
   CHECK(end.wait_for(seconds(0)) == std::future_status::timeout);  // it goes on
   group.look_at_time(deadline, Duration::zero());
@@ -146,7 +146,7 @@ TEST_CASE(
     REQUIRE_FALSE(ended);
     return ended.error().message;
   };
-  CHECK(words({1, 3}, Does::barrier) == "barrier as operation 1 in a group of ranks 1, 3");
+  CHECK(words({1, 3}, Does::barrier) == "barrier as operation 1 in a group of ranks 1,3");
   CHECK(words({}, Does::barrier) == "barrier as operation 1");
   CHECK(words({1, 3}, Does::send) == "send(1 f32 from rank 1) as operation 1");
   CHECK(words({1, 3}, Does::receive) == "receive(1 f32 from rank 3) as operation 1");
@@ -231,6 +231,7 @@ TEST_CASE("progress tells a rank that works from one that is stuck or idle") {
   CHECK_FALSE(group.barrier());
   CHECK(inside.mark > idle.mark);
   CHECK(inside.sequence() == 2);
+  CHECK(inside.operation == "barrier");
   CHECK(inside.in_operation());
   CHECK_FALSE(group.progress().in_operation());
 }

@@ -299,9 +299,31 @@ TEST_CASE("ranks that wait in different groups hear who has not come to the one 
         const auto said = job.all(rank);
         CHECK_MESSAGE(said.find("failed Timeout") == 0, said);
         CHECK_MESSAGE(said.find("missing -") == std::string::npos, said);
-        CHECK_MESSAGE(said.find("did not take part") != std::string::npos, said);
+        const bool lists = std::string_view(mode) == "group_lists";
+        const auto* const where = lists ? "elsewhere: creation of a group among ranks 0-2"
+                                        : "elsewhere: allreduce among ranks 0-2 number 1 of another group";
+        CHECK_MESSAGE(said.find(where) != std::string::npos, said);
       }
     }
+}
+
+TEST_CASE(
+    "who waits to receive, or to connect for it, is said to wait there by those who need it elsewhere") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(4, backend, "both_receive", {}, "2");
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const auto said = job.all(rank);
+      CHECK_MESSAGE(said.find("failed Timeout") == 0, said);
+      if (said.find("how barrier") == std::string::npos) continue;  // one of the two was the first
+      CHECK_MESSAGE(said.find("missing 0 1 ") != std::string::npos, said);
+      CHECK_MESSAGE(
+          said.find("rank 0 on host0 waits elsewhere: the first receive from rank 1") != std::string::npos,
+          said);
+      CHECK_MESSAGE(said.find("rank 1 on " + host_of(1, backend) +
+                              " waits elsewhere: receive from rank 0 number 2") != std::string::npos,
+                    said);
+    }
+  }
 }
 
 TEST_CASE("ranks that wait for each other in groups of different ranks disagree, and do not wait for ever") {
@@ -310,7 +332,7 @@ TEST_CASE("ranks that wait for each other in groups of different ranks disagree,
     const auto said = job.all(rank);
     CHECK_MESSAGE(said.find(rank < 2 ? "failed Mismatch" : "failed Aborted") == 0, said);
     CHECK_MESSAGE(
-        said.find("rank 0 makes a group of ranks 0, 1, rank 1 makes a group of ranks 0-2: each waits "
+        said.find("rank 0 makes a group of ranks 0-1, rank 1 makes a group of ranks 0-2: each waits "
                   "for the other") != std::string::npos,
         said);
   }
@@ -323,10 +345,8 @@ TEST_CASE("who waits in vain hears which group the others make meanwhile") {
   job.release();
   const auto said = job.all(0);
   CHECK_MESSAGE(
-      said.find(
-          "barrier as operation 1 did not end within 8.0 s, while rank 1 makes a group of ranks 0-2 and "
-          "rank 2 makes a group of ranks 0-2: rank 1 on host0 and rank 2 on host0 did not take part") !=
-          std::string::npos,
+      said.find("barrier as operation 1 did not end within 8.0 s: rank 1 on host0 and rank 2 on host0 wait "
+                "elsewhere: creation of a group among ranks 0-2") != std::string::npos,
       said);
 }
 
@@ -336,8 +356,8 @@ TEST_CASE("ranks of which each waits for the next one's group disagree as well")
     const auto said = job.all(rank);
     CHECK_MESSAGE(said.find("failed Mismatch") == 0, said);
     CHECK_MESSAGE(
-        said.find("rank 0 makes a group of ranks 0, 1, rank 1 makes a group of ranks 1, 2, rank 2 makes a "
-                  "group of ranks 0, 2: each waits for the next") != std::string::npos,
+        said.find("rank 0 makes a group of ranks 0-1, rank 1 makes a group of ranks 1-2, rank 2 makes a "
+                  "group of ranks 0,2: each waits for the next") != std::string::npos,
         said);
   }
 }

@@ -17,8 +17,8 @@ struct Scene {
   Instant now = start;
 
   void says(std::uint32_t rank, std::uint64_t sequence, bool inside,
-            std::uint32_t group = StallWatch::all_ranks) {
-    watch.operated({10 + rank}, {"allreduce", sequence, 8 * mib, inside, group}, now);
+            std::uint32_t group = StallWatch::all_ranks, std::uint32_t members = 0) {
+    watch.operated({10 + rank}, {"allreduce", sequence, 8 * mib, inside, group, members}, now);
   }
   Lines look(Duration after) {
     now = start + after;
@@ -108,6 +108,51 @@ TEST_CASE("who says that it is in another group's operation waits in none of thi
   scene.says(3, 4, true);
   for (const std::uint32_t rank : {0, 1, 2, 3}) scene.says(rank, 0, true, 7);
   CHECK(scene.look(seconds(60)).empty());
+}
+
+TEST_CASE("members that have not come to a group's operation, or to the group, are counted") {
+  Scene scene;
+  SUBCASE("none of them ever said that it is in the group") {
+    scene.says(0, 3, true, 99, 3);
+    CHECK(scene.look(seconds(60)) == Lines{"2 of 3 members have not come: rank 0 has waited 1m00s in "
+                                           "allreduce number 3 (8 MiB)"});
+    CHECK(scene.look(seconds(120)).empty());
+  }
+  SUBCASE("one is behind") {
+    scene.says(0, 3, true, 99, 3);
+    scene.says(1, 2, false, 99, 3);
+    CHECK(scene.look(seconds(60)) ==
+          Lines{"rank 1 is 1 operation behind, 1 of 3 members has not come: rank 0 "
+                "has waited 1m00s in allreduce number 3 (8 MiB)"});
+  }
+  SUBCASE("it is being made, and then has an operation") {
+    scene.watch.operated({10}, {"creation of a group among ranks 0-1", 0, 0, true, 99, 2}, start);
+    CHECK(scene.look(seconds(60)) == Lines{"1 of 2 members has not come: rank 0 has waited 1m00s in creation "
+                                           "of a group among ranks 0-1"});
+    CHECK(scene.look(seconds(120)).empty());
+    scene.says(0, 1, true, 99, 2);
+    CHECK(scene.look(seconds(180)).size() == 1);
+  }
+  SUBCASE("all are in it") {
+    for (const std::uint32_t rank : {0, 1, 2}) scene.says(rank, 3, true, 99, 3);
+    CHECK(scene.look(seconds(60)).empty());
+  }
+  SUBCASE("that of all ranks is being connected") {
+    scene.says(0, 0, true, StallWatch::all_ranks, 4);
+    CHECK(scene.look(seconds(60)).empty());
+  }
+}
+
+TEST_CASE("of groups without end those in which nobody is make room for others") {
+  Scene scene;
+  constexpr std::uint32_t many = 5000;
+  for (std::uint32_t group = 1; group <= many; ++group) {
+    scene.says(0, 1, true, group, 2);
+    scene.says(1, 1, group > 4100, group, 2);
+    scene.says(0, 1, false, group, 2);
+  }
+  scene.says(0, 2, true, many + 1, 2);
+  CHECK(scene.look(seconds(60)).size() == 1);
 }
 
 TEST_CASE("a group's own members are compared, and another world knows nothing of them") {

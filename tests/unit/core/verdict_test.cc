@@ -114,13 +114,17 @@ TEST_SUITE("verdict") {
   TEST_CASE("what members reported is told where they named another than the first that failed") {
     Ended it(3);
     const auto verdict = it.counted(Kind::worker_failed, it.fail(0, ExitStatus::exited(3)));
-    CHECK(names_another({Generation{1}, "rank 1 did not take part", {Rank{1}}}, verdict));
-    CHECK_FALSE(
-        names_another({Generation{1}, "ranks 0 and 1 did not take part", {Rank{0}, Rank{1}}}, verdict));
-    CHECK_FALSE(names_another({Generation{1}, "they disagree", {}}, verdict));
-    CHECK_FALSE(names_another({Generation{1}, "rank 1 was lost", {Rank{1}}}, it.counted(Kind::host_lost)));
-    CHECK_FALSE(
-        names_another({Generation{1}, "rank 1 was lost", {Rank{1}}}, it.counted(Kind::worker_failed)));
+    const auto failed_at = verdict.cause->at;
+    const auto says_more_than = [&](std::vector<Rank> culprits, Instant at, const Outcome& outcome) {
+      return says_more({Generation{1}, "it broke", std::move(culprits)}, at, outcome);
+    };
+    CHECK(says_more_than({Rank{1}}, failed_at + seconds(1), verdict));
+    CHECK_FALSE(says_more_than({Rank{0}, Rank{1}}, failed_at - seconds(1), verdict));
+    CHECK_FALSE(says_more_than({Rank{1}}, failed_at, it.counted(Kind::host_lost)));
+    CHECK_FALSE(says_more_than({Rank{1}}, failed_at, it.counted(Kind::worker_failed)));
+    // That they disagree, and fail then; not what they noticed of one that had failed.
+    CHECK(says_more_than({}, failed_at - milliseconds(1), verdict));
+    CHECK_FALSE(says_more_than({}, failed_at, verdict));
   }
 
   TEST_CASE("those that also failed are told in the order of ranks") {

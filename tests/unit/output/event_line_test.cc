@@ -123,7 +123,7 @@ TEST_SUITE("output.event_line") {
       outcome.cause->last_words = "no space";
       outcome.also_failed = {{WorkerId{6}, Rank{3}, HostIndex{1}, 78, ExitStatus::exited(1)}};
       outcome.also_failed[0].last_words = "none here";
-      outcome.why = core::cause::WorldBroken{"rank 1 did not take part"};
+      outcome.why = core::cause::WorldBroken{"rank 1 did not take part", {Rank{1}}};
       outcome.others.terminated = 2;
       const auto json = end(3);
       CHECK(json["outcome"] == "worker_failed");
@@ -136,6 +136,7 @@ TEST_SUITE("output.event_line") {
       CHECK(json["also_failed"][0]["rank"] == 3);
       CHECK(json["also_failed"][0]["last_words"] == "none here");
       CHECK(json["reported"]["reason"] == "rank 1 did not take part");
+      CHECK(json["reported"]["ranks"] == Json::array({1}));
       CHECK(json["others"]["terminated"] == 2);
     }
     SUBCASE("a lost host") {

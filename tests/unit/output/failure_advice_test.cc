@@ -137,6 +137,18 @@ TEST_SUITE("failure advice") {
           std::string::npos);
   }
 
+  TEST_CASE("ranks that disagree are to call the same") {
+    const auto hint = [](const std::string& words) {
+      core::Failure cause;
+      cause.status = ExitStatus::exited(1);
+      return output::advise({}, cause, "gpu2", {words}, true).hint;
+    };
+    const std::string words = "rank 0 called barrier as operation 5, rank 1 called broadcast as operation 5";
+    CHECK(hint("trainrun.Mismatch: " + words).starts_with("let all ranks call the same operations"));
+    CHECK(hint("rank 0 called barrier as operation 5").empty());
+    CHECK(hint("it called a friend and called again").empty());
+  }
+
   TEST_CASE("where to see more of a rank depends on where its output went, and whether it ran at all") {
     const auto hint = [](JobSpec job, int code) {
       const auto report = text(failed(ExitStatus::exited(code)), {}, job);

@@ -53,14 +53,22 @@ TEST_SUITE("report") {
 
   TEST_CASE("whom the ranks had named before is told besides the first that failed") {
     auto outcome = failed(ExitStatus::exited(3));
-    outcome.why =
-        cause::WorldBroken{"barrier as operation 2 did not end within 5.0 s: rank 1 did not take part"};
+    outcome.why = cause::WorldBroken{
+        "barrier as operation 2 did not end within 5.0 s: rank 1 did not take part", {Rank{1}}};
     CHECK(text(outcome).find(
               "\n  reported    barrier as operation 2 did not end within 5.0 s: rank 1 did not take "
               "part\n") != std::string::npos);
     CHECK(
         text(outcome).ends_with("\n  try         look at the reported rank first; --hang-timeout 1m shows "
                                 "what each does while others wait"));
+  }
+
+  TEST_CASE("that the ranks disagreed is told, and that no rank is to be looked at first") {
+    auto outcome = failed(ExitStatus::exited(3));
+    outcome.why = cause::WorldBroken{"rank 0 called barrier, rank 1 called broadcast"};
+    CHECK(text(outcome).find("\n  reported    rank 0 called barrier, rank 1 called broadcast\n") !=
+          std::string::npos);
+    CHECK(text(outcome).find("reported rank") == std::string::npos);
   }
 
   TEST_CASE("a kill for memory shows the kernel's evidence") {

@@ -205,16 +205,16 @@ TEST_CASE("who waits in the operation itself is not the one that it waits for") 
     const auto verdict = verdict_of({1, 2});
     CHECK(verdict.culprit == 2);
     CHECK(verdict.missing == Ranks{2});
-    CHECK(
-        verdict.how ==
-        "allreduce did not end within 6.0 s: rank 2 on c did not take part, and rank 1 on b waits in another "
-        "operation");
+    CHECK(verdict.how ==
+          "allreduce did not end within 6.0 s: rank 2 on c did not take part; rank 1 on b waits elsewhere: "
+          "allreduce number 4");
   }
   SUBCASE("it waits in an operation of another group") {
     scene.says(1, 5, true, 7);
     const auto verdict = verdict_of({1, 2});
     CHECK(verdict.missing == Ranks{2});
-    CHECK(verdict.how.ends_with("rank 2 on c did not take part, and rank 1 on b waits in another operation"));
+    CHECK(verdict.how.ends_with(
+        "rank 2 on c did not take part; rank 1 on b waits elsewhere: allreduce number 5 of another group"));
   }
   SUBCASE("it waited in another operation, and stands still since") {
     scene.says(1, 4, true);
@@ -227,13 +227,22 @@ TEST_CASE("who waits in the operation itself is not the one that it waits for") 
     const auto verdict = verdict_of({1, 2});
     CHECK(verdict.missing == Ranks{1, 2});
     CHECK(verdict.how ==
-          "allreduce did not end within 6.0 s: rank 1 on b and rank 2 on c did not take part, but wait in "
-          "another operation");
+          "allreduce did not end within 6.0 s: rank 1 on b and rank 2 on c wait elsewhere: allreduce number "
+          "4");
+  }
+  SUBCASE("each of them waits in another one") {
+    scene.ask(11, Pulse{1, "the first receive from rank 2", 0, true, 8});
+    scene.ask(12, Pulse{2, "the first receive\nfrom rank 1", 0, true, 9});
+    const auto verdict = verdict_of({1, 2});
+    CHECK(verdict.missing == Ranks{1, 2});
+    CHECK(verdict.how ==
+          "allreduce did not end within 6.0 s: rank 1 on b waits elsewhere: the first receive from rank "
+          "2; rank 2 on c waits elsewhere: the first receive\\x0afrom rank 1");
   }
   SUBCASE("it only connects so far") {
     scene.says(1, 0, true);
     CHECK(verdict_of({1, 2}).missing == Ranks{2});
-    CHECK(scene.table.verdict()->how.ends_with("and rank 1 on b waits in another operation"));
+    CHECK(scene.table.verdict()->how.ends_with("; rank 1 on b waits elsewhere: allreduce"));
   }
   SUBCASE("it is out of the next one") {
     scene.says(1, 6, true);

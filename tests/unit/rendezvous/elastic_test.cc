@@ -251,7 +251,7 @@ TEST_CASE("a pulse of a member reaches the launcher with its worker") {
   CHECK(pulses[0].said.op == "allreduce");
   CHECK(pulses[0].said.sequence == 7);
   CHECK(pulses[0].said.in_operation);
-  scene.ask(5, Pulse{1, std::string(33, 'x'), 7, true});
+  scene.ask(5, Pulse{1, std::string(81, 'x'), 7, true});
   CHECK(scene.only_a<Failure>(5).kind == FailureKind::limit);
   scene.ask(5, Pulse{3, "x", 7, true});
   CHECK(scene.only_a<Failure>(5).kind == FailureKind::invalid);

@@ -27,7 +27,7 @@ std::vector<Request> one_of_each() {
   all.push_back({12, 7, Abort{"why", {1}}});
   all.push_back({13, 7, Next{9, 6}});
   all.push_back({14, 7, News{2, 1, 6}});
-  all.push_back({15, 7, Pulse{2, "allreduce", 1ULL << 40, true, 9, 1ULL << 33}});
+  all.push_back({15, 7, Pulse{2, "allreduce", 1ULL << 40, true, 9, 1ULL << 33, 3}});
   all.push_back({16, 7, FetchMembers{1, 2}});
   return all;
 }

@@ -47,13 +47,6 @@ TEST_CASE("what a rank tells of its NCCL is read again as it was") {
     CHECK_FALSE(decode(bad));
 }
 
-TEST_CASE("lists of ranks") {
-  CHECK(list_of({}) == "");
-  CHECK(list_of({3}) == "3");
-  CHECK(list_of({0, 1}) == "0, 1");
-  CHECK(list_of({0, 1, 2, 5, 7, 8}) == "0-2, 5, 7, 8");
-}
-
 TEST_CASE("ranks with one version fit together; else all are named") {
   const Kit one{22809, "/a/libnccl.so.2"}, other{22703, "/b/libnccl.so.2"}, none{0, "no such file"};
   CHECK_FALSE(misfit({{0, "a", one}, {1, "b", {22809, "/elsewhere"}}}));

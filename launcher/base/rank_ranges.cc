@@ -1,8 +1,8 @@
-#include "launcher/core/rank_ranges.h"
+#include "launcher/base/rank_ranges.h"
 
 #include <fmt/format.h>
 
-namespace trainrun::core {
+namespace trainrun {
 
 std::string as_ranges(const std::vector<std::uint32_t>& ranks) {
   std::string out;
@@ -16,4 +16,4 @@ std::string as_ranges(const std::vector<std::uint32_t>& ranks) {
   return out;
 }
 
-}  // namespace trainrun::core
+}  // namespace trainrun

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace trainrun::core {
+namespace trainrun {
 
 // {0,1,2,5} -> "0-2,5"; they ascend.
 std::string as_ranges(const std::vector<std::uint32_t>& ranks);
 
-}  // namespace trainrun::core
+}  // namespace trainrun
