@@ -13,6 +13,7 @@
 #include "launcher/base/utf8.h"
 #include "launcher/core/dialects.h"
 #include "launcher/core/env_forward.h"
+#include "launcher/core/env_var.h"
 
 namespace trainrun::cli {
 
@@ -87,17 +88,24 @@ Result<std::vector<EnvVar>> from_file(const Settings& settings, const Inputs& in
   return read;
 }
 
+// Whatever the environment says of it.
+void set(std::vector<EnvVar>& env, std::string_view name, std::string value) {
+  const auto place =
+      std::lower_bound(env.begin(), env.end(), name,
+                       [](const EnvVar& one, std::string_view wanted) { return one.first < wanted; });
+  if (place == env.end() || place->first != name)
+    env.insert(place, {std::string(name), std::move(value)});
+  else
+    place->second = std::move(value);
+}
+
 // The share of cores that ranks get otherwise knows nothing of `-c`. Where they are bound to one
 // core each, or --cpus-per-rank says how many they have, that counts.
 void add_slurm_threads(const std::vector<EnvVar>& environment, int ranks_of_task, JobSpec& job) {
   constexpr std::string_view name = "OMP_NUM_THREADS";
   const int threads = slurm_threads(environment, ranks_of_task);
   if (threads == 0 || job.cpus_per_rank > 0 || job.bind_to == BindTo::core) return;
-  const auto place =
-      std::lower_bound(job.env.begin(), job.env.end(), name,
-                       [](const EnvVar& one, std::string_view wanted) { return one.first < wanted; });
-  if (place == job.env.end() || place->first != name)
-    job.env.insert(place, {std::string(name), std::to_string(threads)});
+  if (core::find_variable(job.env, name) == nullptr) set(job.env, name, std::to_string(threads));
 }
 
 }  // namespace
@@ -130,6 +138,8 @@ Result<void> forward(const Settings& settings, const std::vector<ArgvPart>& part
   const int on_each_host = settings.number(Option::slots_per_host, settings.number(Option::ppn, 1));
   if (settings.text(Option::hosts_from, "") != "none")
     add_slurm_threads(inputs.environment, on_each_host, job);
+  if (const auto* backend = settings.get(Option::backend))
+    set(job.env, "TRAINRUN_COMM_BACKEND", backend->value);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto own = exports(parts[i].settings, notes);
     if (own.empty()) continue;

@@ -35,6 +35,7 @@ enum class Option : std::uint8_t {
   pmix_lib,
   compat_cli,
   torch_store,
+  backend,
   role,
   rdzv_id,
   virtual_local_rank,

@@ -23,6 +23,7 @@ Failure failure_of(const rendezvous::Verdict& verdict) {
   failure.host = verdict.host;
   failure.how = verdict.how;
   failure.missing = verdict.missing;
+  failure.of_world = true;
   return failure;
 }
 

@@ -18,6 +18,7 @@ struct Failure {
   std::optional<std::uint32_t> culprit{};
   std::string host{}, how{};
   std::vector<std::uint32_t> missing{};
+  bool of_world = false;  // it is how the world ended, and its ranks are those of the world, not of a group
   std::string operation{};
   std::uint64_t sequence = 0;
   std::uint32_t generation = 0;  // in which it happened; 0: in none

@@ -49,16 +49,16 @@ Group::Group(int rank, int size, std::unique_ptr<Backend> backend, Duration op_t
       op_timeout_(op_timeout),
       explain_(std::move(explain)),
       links_(std::move(links)),
-      number_(links_.world_ranks.empty() ? rendezvous::Pulse::all_ranks : number_of(links_.name)) {}
+      number_(links_.world_ranks.empty() ? rendezvous::Pulse::all_ranks : number_of(links_.name)),
+      among_(links_.world_ranks.empty() ? "" : " " + among(links_.world_ranks)) {}
 
 Group::Progress Group::progress() const {
   Progress its{mark_.load(), bytes_.load(), number_, static_cast<std::uint32_t>(size_), links_.operation};
-  if (its.sequence() == 0)
-    its.operation = "connecting";
-  else if (its.operation.empty())
-    its.operation = name_of(call_.load());
-  if (!links_.world_ranks.empty() && links_.operation.empty())
-    its.operation += " " + among(links_.world_ranks);
+  if (its.sequence() == 0 && !its.in_operation()) {
+    its.operation.clear();
+  } else if (its.operation.empty()) {
+    its.operation = (its.sequence() == 0 ? "connecting" : name_of(call_.load())) + among_;
+  }
   return its;
 }
 

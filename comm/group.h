@@ -33,7 +33,7 @@ class Group {
     std::uint64_t bytes = 0;  // of one rank's buffer
     // Of the group, as rendezvous::Pulse has them.
     std::uint32_t number = 0, members = 0;
-    std::string operation{};  // "allreduce among ranks 0-2"
+    std::string operation{};  // "allreduce among ranks 0-2"; empty: it has had none
     [[nodiscard]] bool in_operation() const { return mark % 2 == 1; }
     [[nodiscard]] std::uint64_t sequence() const { return mark == 0 ? 0 : (mark - 1) / 2; }
   };
@@ -160,6 +160,7 @@ class Group {
   std::atomic<Call> call_{Call::barrier};
   std::atomic<std::uint64_t> bytes_{0};
   const std::uint32_t number_;  // see Progress
+  const std::string among_;     // words behind an operation's name; of all ranks: none
   Recorder recorder_;
   std::optional<Failure> failure_;  // the first: it answers every later call
   std::atomic<bool> broken_ = false, disagreed_ = false;

@@ -70,6 +70,11 @@ void Groups::look_at_time(Instant now, Duration stood_still) {
   for (const auto& group : groups_) group->look_at_time(now, stood_still);
 }
 
+const char* Groups::backend() const {
+  const std::lock_guard lock(mutex_);
+  return groups_.empty() ? "local" : groups_.front()->backend();
+}
+
 Group::Progress Groups::progress() const {
   const std::lock_guard lock(mutex_);
   Group::Progress found;

@@ -40,6 +40,7 @@ class Groups {
   [[nodiscard]] bool disagreed() const;  // one of them: see Group
   [[nodiscard]] Duration time_left(Instant now) const;
   void look_at_time(Instant now, Duration stood_still);
+  [[nodiscard]] const char* backend() const;  // of the first
   // Of one that is in an operation, or else of the one that has had the most.
   [[nodiscard]] Group::Progress progress() const;
 

@@ -117,7 +117,7 @@ typedef struct trc_error_info {
   uint32_t generation;    /* of the world; 0 outside one */
   int32_t culprit;        /* rank, or -1 */
   uint64_t sequence;      /* number of the operation in its group, from 1; 0 outside operations */
-  uint32_t missing_count; /* ranks that did not come; the first 64 are in `missing` */
+  uint32_t missing_count; /* ranks that did not come and wait nowhere else; the first 64 are in `missing` */
   int32_t missing[64];
   char operation[32];
   char host[256]; /* the culprit's */

@@ -52,6 +52,7 @@ Failure Watcher::listen() {
     if (!heard) {
       if (!has_come_to_wait && !first && told.second != 0 && now - last_pulse < pulse_every) continue;
       last_pulse = now;
+      if (first) tell_backend();
       told_operation = told_operation || first;
       // A rank that waits in an operation says so again and again: others whose time passes first know then
       // that it is not the one they wait for. It also says that it has come out: else the launcher would
@@ -79,6 +80,13 @@ Failure Watcher::listen() {
       return failure_of(std::get<rendezvous::Verdict>(*heard));
     }
   }
+}
+
+// Once, for people.
+void Watcher::tell_backend() {
+  if (rank_.value != 0) return;
+  static_cast<void>(client_.pulse(
+      {0, std::string("connected over ") + groups_.backend(), 0, false, rendezvous::Pulse::all_ranks, 0, 0}));
 }
 
 void Watcher::run() {

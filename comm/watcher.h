@@ -50,6 +50,7 @@ class Watcher {
   void run();
   void keep_shutting();
   Failure listen();  // until the end
+  void tell_backend();
 
   rendezvous::Client client_;
   const rendezvous::World& world_;

@@ -236,7 +236,7 @@ Failure World::tell(Failure failure, const std::string& operation) {
 
 Failure World::errand_failure(const std::string& operation, Failure failure) const {
   if (const auto verdict = watcher_->verdict()) return with_operation(*verdict, operation);
-  return failure;
+  return failure.of_world ? with_operation(std::move(failure), operation) : failure;
 }
 
 Outcome<void> World::finalize(Duration wait) {

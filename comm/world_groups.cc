@@ -79,9 +79,10 @@ void World::end_in_mismatch(const Failure& failure, const std::string& meeting,
   }
   {
     const std::lock_guard lock(client_mutex_);
-    static_cast<void>(client_->barrier(meeting, ranks, within));
-    // By a connection that is no member's, so that others hear what it was and nobody to blame.
+    // By a connection that is no member's, so that others hear what it was and nobody to blame. It is made
+    // before the first of them ends the world, and perhaps its server.
     auto messenger = connect(members_wait);
+    static_cast<void>(client_->barrier(meeting, ranks, within));
     static_cast<void>((messenger ? *messenger : *client_).abort(failure.message.substr(0, 1024), {}));
   }
   // What this process calls next must not get on before the watcher has heard of it.
@@ -153,7 +154,8 @@ Outcome<void> World::meet_members(rendezvous::Client& client, const Making& maki
       return {};
     }
     const auto failure = failure_of(met.error());
-    if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure(operation, failure));
+    if (failure.status != TRC_TIMEOUT || failure.of_world)
+      return tl::unexpected(errand_failure(operation, failure));
     if (std::chrono::steady_clock::now() >= deadline)
       return tl::unexpected(explain_absence(operation, absent_from(client, making)));
     if (!waited) static_cast<void>(client.put(list_key(making.name), list_of(making)));
@@ -183,7 +185,7 @@ Outcome<Group*> World::open_group(rendezvous::Client& client, std::vector<std::u
        environment_.backend == BackendChoice::shm ? BackendChoice::automatic : environment_.backend,
        environment_.key_file, deadline});
   const auto why = [&](const Failure& failure, const std::string& text) {
-    if (failure.status != TRC_TIMEOUT) return errand_failure(opening, failure);
+    if (failure.status != TRC_TIMEOUT || failure.of_world) return errand_failure(opening, failure);
     if (failure.missing.empty()) return explain(opening, true, text, ranks, name);
     std::vector<std::uint32_t> missing;
     for (const auto member : failure.missing) missing.push_back(ranks.at(member));

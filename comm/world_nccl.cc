@@ -37,7 +37,8 @@ Outcome<void> World::compare_kits(rendezvous::Client& client, const std::vector<
   const auto told = client.gather(prefix, static_cast<std::uint32_t>(ranks.size()), left_until(deadline));
   if (!told) {
     const auto failure = failure_of(told.error());
-    if (failure.status != TRC_TIMEOUT) return tl::unexpected(errand_failure("meeting for NCCL", failure));
+    if (failure.status != TRC_TIMEOUT || failure.of_world)
+      return tl::unexpected(errand_failure("meeting for NCCL", failure));
     return tl::unexpected(explain("meeting for NCCL", true, {}, ranks, name));
   }
   std::vector<nccl::Brought> all;
@@ -82,7 +83,7 @@ Outcome<std::vector<nccl::UniqueId>> World::nccl_ids(const std::vector<std::uint
     const auto given = client->fetch_ids(name, Rank{ranks.front()}, size, left_until(deadline));
     if (!given) {
       const auto failure = failure_of(given.error());
-      if (failure.status != TRC_TIMEOUT)
+      if (failure.status != TRC_TIMEOUT || failure.of_world)
         return tl::unexpected(errand_failure("waiting for NCCL's ids", failure));
       return tl::unexpected(explain("waiting for NCCL's ids", true, {}, ranks, name));
     }

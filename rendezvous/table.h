@@ -141,9 +141,8 @@ class Table {
   bool acceptable_key(const Waiter& waiter, const std::string& key, bool to_write);
   bool acceptable_group(const Waiter& waiter, const std::string& group);
   [[nodiscard]] bool takes_part(std::uint32_t rank, std::uint32_t reporter, Instant now) const;
-  // Words: which of these wait in which operations, which are others than that of `reporter`.
-  [[nodiscard]] std::string elsewhere(const std::vector<std::uint32_t>& ranks,
-                                      std::optional<std::uint32_t> reporter) const;
+  // Words: which of these wait in which operations; `mine`: the seat of one whose operation is another one.
+  [[nodiscard]] std::string places(const std::vector<std::uint32_t>& ranks, const Seat* mine) const;
   // In an operation of any group, and says so.
   [[nodiscard]] bool waits(std::uint32_t rank, Instant now) const;
   [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;

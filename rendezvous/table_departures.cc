@@ -56,23 +56,26 @@ bool Table::waits(std::uint32_t rank, Instant now) const {
   return seat.in_operation && now - seat.heard < pulse_counts_for;
 }
 
-std::string Table::elsewhere(const std::vector<std::uint32_t>& ranks,
-                             std::optional<std::uint32_t> reporter) const {
-  constexpr std::size_t most = 4;
-  std::map<std::string, std::vector<std::uint32_t>> in;
+std::string Table::places(const std::vector<std::uint32_t>& ranks, const Seat* mine) const {
+  constexpr std::size_t most = 8;
+  std::vector<std::pair<std::string, std::vector<std::uint32_t>>> in;
   for (const auto rank : ranks) {
     const auto& seat = seats_.at(rank);
     const auto number = seat.sequence == 0 ? "" : fmt::format(" number {}", seat.sequence);
-    const auto* const mine = reporter ? &seats_.at(*reporter) : nullptr;
     const bool looks_the_same =
         mine != nullptr && seat.group != mine->group && seat.operation == mine->operation;
-    in[seat.operation + number + (looks_the_same ? " of another group" : "")].push_back(rank);
+    auto where = seat.operation + number + (looks_the_same ? " of another group" : "");
+    const auto same = std::ranges::find(in, where, [](const auto& it) { return it.first; });
+    if (same == in.end())
+      in.push_back({std::move(where), {rank}});
+    else
+      same->second.push_back(rank);
   }
   std::string words;
   std::size_t named = 0, others = 0;
   for (const auto& [operation, who] : in)
     if (++named <= most)
-      words += fmt::format("{}{} {} elsewhere: {}", words.empty() ? "" : "; ", name_ranks(who),
+      words += fmt::format("{}{} {} in {}", words.empty() ? "" : "; ", name_ranks(who),
                            who.size() == 1 ? "waits" : "wait", operation);
     else
       others += who.size();
@@ -94,16 +97,31 @@ void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
     return break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", why, {}});
   auto missing = abort.missing;
   if (rank) std::erase_if(missing, [&](auto other) { return takes_part(other, *rank, now); });
-  // Those that wait elsewhere wait for others themselves: whoever does not is to be looked at first.
-  std::vector<std::uint32_t> waiting;
-  for (const auto other : missing)
-    if (waits(other, now)) waiting.push_back(other);
-  const bool all_wait = waiting.size() == missing.size();
-  if (!all_wait) std::erase_if(missing, [&](auto other) { return waits(other, now); });
+  // Those that wait elsewhere wait for others themselves: whoever does not is to blame.
+  auto waiting = missing;
+  std::erase_if(waiting, [&](auto other) { return !waits(other, now); });
+  std::erase_if(missing, [&](auto other) { return waits(other, now); });
+  const auto* const mine = rank ? &seats_.at(*rank) : nullptr;
   auto how = why;
-  if (missing.empty()) how += ", though all ranks took part";
-  if (!all_wait) how += fmt::format(": {} did not take part", name_ranks(missing));
-  if (!waiting.empty()) how += (all_wait ? ": " : "; ") + elsewhere(waiting, rank);
+  if (!missing.empty()) {
+    how += fmt::format(": {} did not take part", name_ranks(missing));
+    if (!waiting.empty()) how += "; " + places(waiting, mine);
+  } else if (waiting.empty()) {
+    how += ", though all ranks took part";
+  } else {
+    // Or at the end of a chain of ranks that wait for each other; if all wait, nobody is to blame more than
+    // another.
+    waiting.clear();
+    for (const auto other : seats_.taken())
+      if (waits(other, now) || other == rank)
+        waiting.push_back(other);
+      else if (missing.size() < max_missing)
+        missing.push_back(other);
+    how += fmt::format(": {}{}", places(waiting, mine),
+                       missing.empty() ? ""
+                                       : fmt::format("; {} {} in no operation", name_ranks(missing),
+                                                     missing.size() == 1 ? "is" : "are"));
+  }
   std::optional<std::uint32_t> culprit;
   if (missing.size() == 1) culprit = missing.front();
   break_up({Verdict::Kind::stalled, culprit, culprit ? world_.members[*culprit].host : "",

@@ -128,9 +128,11 @@ void Table::handle(const Pulse& pulse, const Waiter& waiter, Instant now) {
   auto& seat = seats_.at(pulse.rank);
   seat.heard = now;
   // A member that is stuck repeats itself, and has not got on.
-  if (seat.sequence == pulse.sequence && seat.group == pulse.group && seat.in_operation == pulse.in_operation)
+  auto operation = one_line(pulse.op, max_operation);
+  if (seat.sequence == pulse.sequence && seat.group == pulse.group &&
+      seat.in_operation == pulse.in_operation && seat.operation == operation)
     return;
-  seat.operation = one_line(pulse.op, max_operation);
+  seat.operation = std::move(operation);
   seat.sequence = pulse.sequence;
   seat.group = pulse.group;
   seat.in_operation = pulse.in_operation;

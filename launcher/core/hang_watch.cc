@@ -23,6 +23,7 @@ bool HangWatch::alive(Instant now) {
 }
 
 void HangWatch::operated(WorkerId worker, const std::string& operation, std::uint64_t sequence, bool inside) {
+  if (operation.empty()) return;  // it has had none
   last_operation_[worker] = fmt::format("{} {}{}", inside ? "in" : "after", quoted(operation, longest_name),
                                         sequence == 0 ? "" : fmt::format(" number {}", sequence));
 }

@@ -12,9 +12,10 @@
 namespace trainrun::core {
 namespace {
 
-constexpr std::size_t most_groups = 4096;  // of which is known where their members are
+constexpr std::size_t most_recent = 8;  // groups of a rank
 constexpr std::size_t longest_name = 80;
-constexpr std::size_t most_told = 4;  // of ranks that are not equally far behind
+constexpr std::size_t most_told = 4;   // of ranks that are late in different ways
+constexpr std::size_t most_lines = 4;  // of a look
 constexpr Duration stood_still = seconds(2);
 
 // " (8 MiB)"; nothing for a barrier.
@@ -34,91 +35,125 @@ std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
 }  // namespace
 
 void StallWatch::operated(WorkerId worker, Operation operation, Instant now) {
-  // It says where it is, and so that it is nowhere else any more.
-  if (const auto before = inside_.extract(worker)) groups_[before.mapped()].last[worker].inside = false;
-  if (!groups_.contains(operation.group) && !has_room()) return;
   if (operation.inside && !due_) due_ = now + limit_;
   operation.name = printable(operation.name.substr(0, longest_name));
-  if (operation.inside) inside_.emplace(worker, operation.group);
-  groups_[operation.group].last[worker] = {std::move(operation), now};
+  auto& one = workers_[worker];
+  std::erase_if(one.recent, [&](const auto& it) { return it.first == operation.group; });
+  one.recent.emplace(one.recent.begin(), operation.group, operation.sequence);
+  if (one.recent.size() > most_recent) one.recent.pop_back();
+  one.last = std::move(operation);
+  one.since = now;
 }
 
-// Groups that are no more are not told of: those in which nobody is make room.
-bool StallWatch::has_room() {
-  const auto nobody_in = [](const auto& it) {
-    return std::ranges::none_of(it.second.last, [](const auto& one) { return one.second.inside; });
-  };
-  if (groups_.size() >= most_groups) std::erase_if(groups_, nobody_in);
-  return groups_.size() < most_groups;
-}
-
-std::optional<std::string> StallWatch::line(std::uint32_t number, Group& group,
-                                            const std::vector<std::pair<Rank, WorkerId>>& ranks,
-                                            Instant now) const {
-  const Told* furthest = nullptr;
-  for (const auto& [worker, one] : group.last)
-    if (one.inside && (furthest == nullptr || one.sequence > furthest->sequence)) furthest = &one;
-  if (furthest == nullptr || furthest->sequence == group.told) return std::nullopt;
-  if (number == all_ranks && furthest->sequence == 0) return std::nullopt;  // joining has a limit of its own
-
-  std::vector<std::uint32_t> waiting;
-  std::map<std::uint64_t, std::vector<std::uint32_t>, std::greater<>> behind;  // by their last operation
-  Instant longest = now;
+std::map<std::uint32_t, StallWatch::Wait> StallWatch::waits(const Ranks& ranks) const {
+  std::map<std::uint32_t, Wait> found;
   for (const auto& [rank, worker] : ranks) {
-    const auto known = group.last.find(worker);
-    if (known == group.last.end()) {
-      // Of another group is known how many are in it, not who.
-      if (number == all_ranks) behind[0].push_back(rank.value);
-    } else if (known->second.inside && known->second.sequence == furthest->sequence) {
-      waiting.push_back(rank.value);
-      longest = std::min(longest, known->second.since);
-    } else if (known->second.sequence < furthest->sequence) {
-      behind[known->second.sequence].push_back(rank.value);
-    }
+    const auto known = workers_.find(worker);
+    if (known == workers_.end() || !known->second.last.inside) continue;
+    const auto& last = known->second.last;
+    if (last.group == all_ranks && last.sequence == 0) continue;  // joining has a limit of its own
+    auto& wait = found[last.group];
+    if (wait.operation != nullptr && wait.operation->sequence > last.sequence) continue;
+    if (wait.operation == nullptr || wait.operation->sequence < last.sequence)
+      wait = {&last, {}, known->second.since};
+    wait.ranks.push_back(rank.value);
+    wait.since = std::min(wait.since, known->second.since);
   }
-  const auto heard = number == all_ranks ? ranks.size() : group.last.size();
-  const auto absent = heard < furthest->members ? furthest->members - heard : 0;
-  if (waiting.empty() || (behind.empty() && absent == 0) || now - longest < limit_) return std::nullopt;
+  return found;
+}
 
-  std::string late;
-  std::size_t told = 0, others = 0;
-  for (const auto& [sequence, who] : behind) {
-    if (++told > most_told) {
-      others += who.size();
+std::string StallWatch::late_for(const Wait& wait, const Ranks& ranks) const {
+  const auto& operation = *wait.operation;
+  const bool of_all = operation.group == all_ranks;
+  const auto size = of_all ? ranks.size() : operation.members;
+  if (wait.ranks.size() >= size) return {};
+  std::size_t come = wait.ranks.size(), late = 0;
+  // By how they are late, in the order in which ranks are.
+  std::vector<std::pair<std::string, std::vector<std::uint32_t>>> ways;
+  for (const auto& [rank, worker] : ranks) {
+    const auto known = workers_.find(worker);
+    const auto* const last = known == workers_.end() ? nullptr : &known->second.last;
+    if (last != nullptr && last->group == operation.group && last->sequence == operation.sequence &&
+        last->inside)
+      continue;  // it waits
+    std::optional<std::uint64_t> got_to;
+    if (last != nullptr)
+      for (const auto& [group, sequence] : known->second.recent)
+        if (group == operation.group) got_to = sequence;
+    if (!got_to && !of_all) continue;  // nobody knows who is in it
+    if (got_to && *got_to >= operation.sequence) {
+      ++come;  // and has gone on
       continue;
     }
-    const auto count = furthest->sequence - sequence;
-    late += fmt::format("{}{} {} {} operation{} behind", late.empty() ? "" : ", ", ranks_text(who),
-                        who.size() == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    ++late;
+    std::string way = "has not come";
+    if (last != nullptr && last->inside && last->group != operation.group)
+      way = "is in " + last->name;
+    else if (of_all && (last == nullptr || last->group == all_ranks))
+      way = fmt::format("is {} operation{} behind", operation.sequence - got_to.value_or(0),
+                        operation.sequence - got_to.value_or(0) == 1 ? "" : "s");
+    const auto same = std::ranges::find(ways, way, [](const auto& it) { return it.first; });
+    if (same != ways.end())
+      same->second.push_back(rank.value);
+    else if (ways.size() < most_told)
+      ways.push_back({way, {rank.value}});
   }
-  if (others > 0) late += fmt::format(", {} more {}", others, others == 1 ? "is" : "are");
-  if (absent > 0)
-    late += fmt::format("{}{} of {} members {} not come", late.empty() ? "" : ", ", absent, furthest->members,
-                        absent == 1 ? "has" : "have");
-  const auto number_text = furthest->sequence == 0 ? "" : fmt::format(" number {}", furthest->sequence);
-  return fmt::format("{}: {} {} waited {} in {}{}{}", late, ranks_text(waiting),
-                     waiting.size() == 1 ? "has" : "have", format_duration(now - longest), furthest->name,
-                     number_text, size_text(furthest->bytes));
+  if (come >= size) return {};
+  if (!of_all && late < size - come)
+    return fmt::format("{} of {} members {} not come", size - come, size, size - come == 1 ? "has" : "have");
+  std::string words;
+  std::size_t named = 0;
+  for (auto& [way, who] : ways) {
+    if (who.size() > 1) way = (way.starts_with("has") ? "have" : "are") + way.substr(way.find(' '));
+    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", ranks_text(who), way);
+    named += who.size();
+  }
+  if (late > named) words += fmt::format(", {} more {} late", late - named, late - named == 1 ? "is" : "are");
+  return words;
 }
 
-std::vector<std::string> StallWatch::look(const std::vector<std::pair<Rank, WorkerId>>& ranks, Instant now) {
+std::vector<std::string> StallWatch::look(const Ranks& ranks, Instant now) {
   const bool late = due_ && now - *due_ > stood_still;
   due_.reset();
-  std::vector<std::string> lines;
-  for (auto& [number, group] : groups_) {
-    auto found = late ? std::nullopt : line(number, group, ranks, now);
-    for (auto& [worker, one] : group.last) {
-      if (!one.inside) continue;
-      if (late) one.since = now;
-      const auto next = one.since + limit_ > now ? one.since + limit_ : now + limit_;
-      due_ = due_ ? std::min(*due_, next) : next;
-      if (found) group.told = std::max(group.told.value_or(0), one.sequence);
-    }
-    if (found) lines.push_back(std::move(*found));
+  for (auto& [worker, one] : workers_) {
+    if (!one.last.inside) continue;
+    if (late) one.since = now;
+    const auto next = one.since + limit_ > now ? one.since + limit_ : now + limit_;
+    due_ = due_ ? std::min(*due_, next) : next;
   }
+  // Others that begin to wait a little later are looked at together.
+  if (due_) due_ = std::max(*due_, now + limit_ / 60);
+
+  const auto all = waits(ranks);
+  std::erase_if(told_, [&](const auto& it) { return !all.contains(it.first); });
+  std::vector<const Wait*> long_ones;
+  for (const auto& [group, wait] : all) {
+    const auto told = told_.find(group);
+    if (now - wait.since >= limit_ && (told == told_.end() || told->second != wait.operation->sequence))
+      long_ones.push_back(&wait);
+  }
+  std::ranges::stable_sort(long_ones, {}, &Wait::since);
+  std::vector<std::string> lines;
+  std::size_t others = 0;
+  for (const auto* wait : long_ones) {
+    const auto& operation = *wait->operation;
+    if (lines.size() == most_lines) {
+      ++others;
+    } else if (const auto who = late_for(*wait, ranks); !who.empty()) {
+      const auto number = operation.sequence == 0 ? "" : fmt::format(" number {}", operation.sequence);
+      lines.push_back(fmt::format("{}: {} {} waited {} in {}{}{}", who, ranks_text(wait->ranks),
+                                  wait->ranks.size() == 1 ? "has" : "have",
+                                  format_duration(now - wait->since), operation.name, number,
+                                  size_text(operation.bytes)));
+    } else {
+      continue;
+    }
+    told_[operation.group] = operation.sequence;
+  }
+  if (others > 0)
+    lines.push_back(
+        fmt::format("ranks wait in operations of {} more group{}", others, others == 1 ? "" : "s"));
   return lines;
 }
-
-std::optional<Instant> StallWatch::next_look() const { return due_; }
 
 }  // namespace trainrun::core

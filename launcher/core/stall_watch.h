@@ -21,7 +21,7 @@ class StallWatch {
   // That of a member of `group`, which is in it or was in it last.
   struct Operation {
     std::string name;
-    std::uint64_t sequence = 0;  // among the group's
+    std::uint64_t sequence = 0;  // among the group's; 0: it is being made
     std::uint64_t bytes = 0;     // of one rank's buffer
     bool inside = false;
     std::uint32_t group = all_ranks;
@@ -33,32 +33,40 @@ class StallWatch {
 
   void operated(WorkerId worker, Operation operation, Instant now);
   // Its operations are others than those of the world before.
-  void begin_world() { groups_.clear(), inside_.clear(); }
+  void begin_world() { workers_.clear(), told_.clear(); }
 
   // A line for each operation in which a rank of `ranks`, all of the world, waits for too long while others
-  // are behind. A group whose members are all in the same operation waits for the network, or computes.
+  // have not come; of those that began to wait first, if they are many. A group whose members are all in the
+  // same operation waits for the network, or computes.
   std::vector<std::string> look(const std::vector<std::pair<Rank, WorkerId>>& ranks, Instant now);
   // When that should be asked next; nothing while no rank is in an operation. Who asks much later has stood
   // still, as after ^Z: then ranks wait from now on.
-  [[nodiscard]] std::optional<Instant> next_look() const;
+  [[nodiscard]] std::optional<Instant> next_look() const { return due_; }
 
  private:
-  struct Told : Operation {
+  // What is known of a rank does not grow with its groups.
+  struct Worker {
+    Operation last;
+    Instant since{};
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> recent;  // groups, and how far it got in them
+  };
+  // In the operation of a group that is the furthest in which anybody is.
+  struct Wait {
+    const Operation* operation = nullptr;
+    std::vector<std::uint32_t> ranks;
     Instant since{};
   };
-  struct Group {
-    std::map<WorkerId, Told> last;
-    std::optional<std::uint64_t> told{};  // the sequence of the last operation that was told of
-  };
+  using Ranks = std::vector<std::pair<Rank, WorkerId>>;
 
-  bool has_room();  // for one more group
-  std::optional<std::string> line(std::uint32_t number, Group& group,
-                                  const std::vector<std::pair<Rank, WorkerId>>& ranks, Instant now) const;
+  [[nodiscard]] std::map<std::uint32_t, Wait> waits(const Ranks& ranks) const;
+  // Words: who has not come to the operation; empty: nobody is known to be late.
+  [[nodiscard]] std::string late_for(const Wait& wait, const Ranks& ranks) const;
 
   Duration limit_;
-  std::map<std::uint32_t, Group> groups_;
-  std::map<WorkerId, std::uint32_t> inside_;  // the groups in whose operations they are
-  std::optional<Instant> due_;                // of the next look
+  std::map<WorkerId, Worker> workers_;
+  std::map<std::uint32_t, std::uint64_t>
+      told_;                    // by group in which one waits: the operation that was told of
+  std::optional<Instant> due_;  // of the next look
 };
 
 }  // namespace trainrun::core

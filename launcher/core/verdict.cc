@@ -40,8 +40,9 @@ void count_others(const World& world, Outcome& verdict) {
 
 bool says_more(const WorldBroken& broken, Instant at, const Outcome& verdict) {
   if (verdict.kind != Outcome::Kind::worker_failed || !verdict.cause) return false;
-  if (broken.culprits.empty()) return verdict.cause->at - verdict.cause->error > at;
-  return std::ranges::find(broken.culprits, verdict.cause->rank) == broken.culprits.end();
+  if (verdict.cause->at - verdict.cause->error > at) return true;  // it was heard before anybody failed
+  return !broken.culprits.empty() &&
+         std::ranges::find(broken.culprits, verdict.cause->rank) == broken.culprits.end();
 }
 
 bool ended_for_lack_of_exchange(const Failure& failure, Instant exchange_lost) {

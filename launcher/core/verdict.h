@@ -12,9 +12,8 @@ namespace trainrun::core {
 // `finished`.
 void count_others(const World& world, Outcome& verdict);
 
-// The members had reported others than the one that failed first, which may only have been the first to give
-// up on them; or, at that time, what they had all given up
-// for before it failed, as that they disagreed.
+// What the members reported, at that time, is no consequence of the failure: they did before it, or reported
+// others than the one that failed first.
 bool says_more(const WorldBroken& broken, Instant at, const Outcome& verdict);
 
 // Ranks of MPI end by themselves soon after what they exchange by is gone, and are not to blame for it.

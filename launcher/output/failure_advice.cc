@@ -157,6 +157,8 @@ Advice advise(const JobSpec& job, const core::Failure& cause, const std::string&
             "a PyTorch script calls torch.distributed.destroy_process_group() before it ends; C++ joins its "
             "threads"};
       }
+      if (status.number == SIGABRT && ranks_disagree(words))
+        return {status.describe(), std::string(against_disagreement)};
       if (status.number == SIGKILL)
         return {
             status.describe() + ", not sent by trainrun",

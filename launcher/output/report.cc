@@ -92,6 +92,7 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   const auto& cause = *outcome.cause;
   const auto& host = job.hosts.hosts[cause.host.value].name;
   auto words = facts.last_words;
+  if (outcome.why) words.push_back(output::words(*outcome.why));
   if (facts.recorded) words.insert(words.end(), facts.recorded->what.begin(), facts.recorded->what.end());
   const auto advice = advise(job, cause, host, words, facts.raised || facts.recorded);
   // Nobody else failed before: what it lost had ended well, or lives and does not answer.
@@ -120,11 +121,11 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
       lost_finished
           ? fmt::format("see why {} ended with code 0 before the others: do all ranks take as many steps?",
                         finished_text(outcome))
-      : names_ranks(outcome)
-          ? "look at the reported rank first; --hang-timeout 1m shows what each does while others wait"
-      : in_vain ? "no other rank has failed: one may be stuck or stopped; "
-                  "--hang-timeout 1m shows what each does then"
-                : advice.hint);
+      : names_ranks(outcome) ? "look at the reported rank first; a --hang-timeout shorter than that time-out "
+                               "shows what each does then"
+      : in_vain              ? "no other rank has failed: one may be stuck or stopped; "
+                               "--hang-timeout 1m shows what each does then"
+                             : advice.hint);
 }
 
 // What helps many of them is said once, after the last.

@@ -47,12 +47,19 @@ class Comm(LocalTest):
     def test_who_has_not_come_to_an_operation_is_named_before_the_hang_is_over(self):
         for backend in ("shm", "gloo"):
             with self.subTest(backend=backend):
-                done = self.run_job("-np", 4, "--hang-timeout", "4s", "--grace", 1, COMM_WORKER, "stall",
+                done = self.run_job("-v", "-np", 4, "--hang-timeout", "4s", "--grace", 1, COMM_WORKER, "stall",
                                     env={"TRAINRUN_COMM_BACKEND": backend})
-                self.assertSays(self.assertEnds(done, 124),
+                self.assertSays(self.assertEnds(done, 124), "rank 0 is connected over " + backend,
                                 r"rank 3 is 1 operation behind: ranks 0-2 have waited \S+ s in allreduce number 3 "
                                 r"\(4 MiB\)")
                 self.assertEqual(done.err.count("operation behind"), 1, done)
+
+    def test_how_bytes_move_is_chosen_by_a_flag(self):
+        for backend in ("shm", "gloo"):
+            done = self.run_job("-np", 2, "--backend", backend, COMM_WORKER, "ops", env={"TRAINRUN_COMM_BACKEND": "none"})
+            self.assertEqual(self.assertEnds(done, 0).out.count("over " + backend), 2, done)
+        done = self.run_job("-np", 2, "--backend", "hier", COMM_WORKER, "ops")
+        self.assertSays(self.assertEnds(done, 2), "--backend.*auto, shm, gloo")
 
     def test_who_waits_for_members_of_a_group_is_told_before_the_hang_is_over(self):
         done = self.run_job("-np", 4, "--hang-timeout", "4s", "--grace", 1, COMM_WORKER, "group_late")

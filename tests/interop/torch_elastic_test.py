@@ -158,7 +158,7 @@ class Elastic(harness.LocalTest):
         head = "import torch, torch.distributed as dist; from torch import nn; from trainrun.torch import elastic; "
         for script, words in (
                 ("elastic.init(); dist.new_group([0]); elastic.run(lambda state: 1, elastic.State(x=1))",
-                 r"another process group besides the default one \(new_group, DeviceMesh, FSDP"),
+                 r"a process group besides the default one \(new_group, DeviceMesh, FSDP"),
                 ("elastic.init('cpu:gloo,cuda:nccl')", "works with the backend \"gloo\", not 'cpu:gloo,cuda:nccl'"),
                 ("elastic.init(); elastic.State(model=nn.parallel.DistributedDataParallel(nn.Linear(2, 2)))",
                  "model is a DistributedDataParallel, which does not outlive its world: give State the module itself"),

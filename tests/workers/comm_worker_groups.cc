@@ -11,7 +11,8 @@
 //   group_ring      each rank makes a group with the next one, and the last with the first
 //   both_receive    ranks 0 and 1 receive from each other, rank 0 after it has sent once; the others are in a
 //                   barrier
-//   send_mismatch   rank 0 sends to rank 1, which receives another number of elements; then a barrier
+//   send_elsewhere  rank 0 sends to rank 1, and rank 3 makes a group with rank 2, in less time; they do not
+//   come send_mismatch   rank 0 sends to rank 1, which receives another number of elements; then a barrier
 //   counts_mismatch the ranks give other counts to an allgatherv, of as many elements in all
 //   all_operations            one after the other, small and large, until something fails
 //   all_operations_and_child  the same, and the last rank forks a child that lives until the input ends
@@ -200,6 +201,17 @@ int send_late() {
   return 0;
 }
 
+int send_elsewhere() {
+  const bool has_less_time = std::string_view(std::getenv("TRAINRUN_RANK")) == "3";
+  auto world = has_less_time ? World::init({.op_timeout = std::chrono::seconds(1)}) : World::init();
+  int value = 0;
+  if (world.rank() == 0) world.group().send(std::span<const int>(&value, 1), 1);
+  if (world.rank() == 3) static_cast<void>(world.group(std::vector<int>{2, 3}));
+  await_end_of_input();
+  world.group().barrier();
+  return 0;
+}
+
 int both_receive() {
   auto world = World::init();
   int value = 0;
@@ -294,6 +306,7 @@ std::optional<int> group_mode(const std::string& mode) {
   if (mode == "group_forgotten") return group_forgotten();
   if (mode == "group_ring") return group_ring();
   if (mode == "send_late") return send_late();
+  if (mode == "send_elsewhere") return send_elsewhere();
   if (mode == "both_receive") return both_receive();
   if (mode == "send_mismatch") return send_mismatch();
   if (mode == "counts_mismatch") return counts_mismatch();

@@ -14,3 +14,7 @@ from trainrun._world import World, init
 
 __all__ = ["Aborted", "Device", "Error", "HostsUpdated", "Invalid", "Mismatch", "PeerLost", "Removed", "RestartRequired",
            "Timeout", "Transport", "Unsupported", "World", "init"]
+
+for _type in (Aborted, Device, Error, HostsUpdated, Invalid, Mismatch, PeerLost, Removed, RestartRequired, Timeout, Transport,
+              Unsupported):
+    _type.__module__ = __name__  # a traceback names them as the program does

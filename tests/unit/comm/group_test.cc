@@ -224,6 +224,7 @@ TEST_CASE("progress tells a rank that works from one that is stuck or idle") {
       0, 2, std::make_unique<Fragile>(1), seconds(60),
       [&](const std::string&, bool, const std::string&) { return inside = group.progress(), Failure(); });
   CHECK(group.progress().mark == 0);
+  CHECK(group.progress().operation.empty());
   CHECK(group.barrier());
   const auto idle = group.progress();
   CHECK(idle.sequence() == 1);

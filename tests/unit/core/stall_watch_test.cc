@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace trainrun;
 using core::StallWatch;
 using Lines = std::vector<std::string>;
@@ -59,7 +61,8 @@ TEST_CASE("many that are unequally far behind are counted") {
   }
   const auto lines = watch.look(ranks, start + seconds(60));
   REQUIRE(lines.size() == 1);
-  CHECK(lines[0].find("rank 4 is 4 operations behind, 3 more are: rank 0 has waited") != std::string::npos);
+  CHECK(lines[0].find("rank 4 is 4 operations behind, 3 more are late: rank 0 has waited") !=
+        std::string::npos);
 }
 
 TEST_CASE("a look that comes too early is followed by one in time") {
@@ -121,9 +124,21 @@ TEST_CASE("members that have not come to a group's operation, or to the group, a
   SUBCASE("one is behind") {
     scene.says(0, 3, true, 99, 3);
     scene.says(1, 2, false, 99, 3);
-    CHECK(scene.look(seconds(60)) ==
-          Lines{"rank 1 is 1 operation behind, 1 of 3 members has not come: rank 0 "
-                "has waited 1m00s in allreduce number 3 (8 MiB)"});
+    CHECK(scene.look(seconds(60)) == Lines{"2 of 3 members have not come: rank 0 has waited 1m00s in "
+                                           "allreduce number 3 (8 MiB)"});
+  }
+  SUBCASE("all that are late have been in it before") {
+    scene.says(0, 3, true, 99, 3);
+    scene.says(1, 1, false, 99, 3);
+    scene.says(2, 2, false, 99, 3);
+    CHECK(scene.look(seconds(60)) == Lines{"ranks 1-2 have not come: rank 0 has waited 1m00s in "
+                                           "allreduce number 3 (8 MiB)"});
+  }
+  SUBCASE("one has been in it, and gone on to another group") {
+    scene.says(0, 3, true, 99, 2);
+    scene.says(1, 3, false, 99, 2);
+    scene.says(1, 1, false, 98, 2);
+    CHECK(scene.look(seconds(60)).empty());
   }
   SUBCASE("it is being made, and then has an operation") {
     scene.watch.operated({10}, {"creation of a group among ranks 0-1", 0, 0, true, 99, 2}, start);
@@ -143,22 +158,50 @@ TEST_CASE("members that have not come to a group's operation, or to the group, a
   }
 }
 
-TEST_CASE("of groups without end those in which nobody is make room for others") {
+TEST_CASE("who waits elsewhere is said to be there, and not to be so many operations behind") {
   Scene scene;
-  constexpr std::uint32_t many = 5000;
-  for (std::uint32_t group = 1; group <= many; ++group) {
-    scene.says(0, 1, true, group, 2);
-    scene.says(1, 1, group > 4100, group, 2);
-    scene.says(0, 1, false, group, 2);
+  for (const std::uint32_t rank : {0, 1, 2, 3}) scene.says(rank, 5, false);
+  scene.watch.operated({10}, {"creation of a group among ranks 0-1", 0, 0, true, 99, 2}, start);
+  scene.says(3, 1, false, 98, 2);  // and has gone on since, nobody knows how far
+  scene.says(2, 900, true);
+  const auto lines = scene.look(seconds(60));
+  REQUIRE(lines.size() == 2);
+  CHECK(std::ranges::count(
+            lines,
+            "rank 0 is in creation of a group among ranks 0-1, rank 1 is 895 operations behind, "
+            "rank 3 has not come: rank 2 has waited 1m00s in allreduce number 900 (8 MiB)") == 1);
+  CHECK(std::ranges::count(lines,
+                           "1 of 2 members has not come: rank 0 has waited 1m00s in creation of a group "
+                           "among ranks 0-1") == 1);
+}
+
+TEST_CASE("of many operations in which ranks wait those are told that began first") {
+  StallWatch watch{seconds(60)};
+  std::vector<std::pair<Rank, WorkerId>> ranks;
+  for (std::uint32_t rank = 0; rank < 100; ++rank) {
+    ranks.push_back({Rank{rank}, {rank}});
+    watch.operated({rank}, {"receive", 1, 0, true, 200 - rank, 2}, start - milliseconds(rank));
   }
-  scene.says(0, 2, true, many + 1, 2);
-  CHECK(scene.look(seconds(60)).size() == 1);
+  const auto lines = watch.look(ranks, start + seconds(60));
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[0].find("rank 99 has waited") != std::string::npos);
+  CHECK(lines[4] == "ranks wait in operations of 96 more groups");
+  CHECK(watch.look(ranks, start + seconds(61)).empty());
+}
+
+TEST_CASE("of a rank with many groups the latest are known") {
+  for (const std::uint32_t group : {1, 100}) {
+    Scene scene;
+    for (std::uint32_t each = 1; each <= 100; ++each) scene.says(1, 7, false, each, 2);
+    scene.says(0, 7, true, group, 2);
+    CHECK(scene.look(seconds(60)).size() == (group == 1 ? 1 : 0));
+  }
 }
 
 TEST_CASE("a group's own members are compared, and another world knows nothing of them") {
   Scene scene;
-  scene.says(0, 7, true, 99);
-  scene.says(1, 6, false, 99);
+  scene.says(0, 7, true, 99, 2);
+  scene.says(1, 6, false, 99, 2);
   scene.says(1, 900, true);
   CHECK(scene.look(seconds(60)).size() == 2);  // ranks 0, 2 and 3 are behind in that of all
   scene.watch.begin_world();

@@ -119,7 +119,8 @@ TEST_SUITE("verdict") {
       return says_more({Generation{1}, "it broke", std::move(culprits)}, at, outcome);
     };
     CHECK(says_more_than({Rank{1}}, failed_at + seconds(1), verdict));
-    CHECK_FALSE(says_more_than({Rank{0}, Rank{1}}, failed_at - seconds(1), verdict));
+    CHECK_FALSE(says_more_than({Rank{0}, Rank{1}}, failed_at, verdict));
+    CHECK(says_more_than({Rank{0}}, failed_at - seconds(1), verdict));  // before it failed
     CHECK_FALSE(says_more_than({Rank{1}}, failed_at, it.counted(Kind::host_lost)));
     CHECK_FALSE(says_more_than({Rank{1}}, failed_at, it.counted(Kind::worker_failed)));
     // That they disagree, and fail then; not what they noticed of one that had failed.

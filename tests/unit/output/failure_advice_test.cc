@@ -147,6 +147,10 @@ TEST_SUITE("failure advice") {
     CHECK(hint("trainrun.Mismatch: " + words).starts_with("let all ranks call the same operations"));
     CHECK(hint("rank 0 called barrier as operation 5").empty());
     CHECK(hint("it called a friend and called again").empty());
+    core::Failure uncaught;
+    uncaught.status = ExitStatus::killed(SIGABRT, false);
+    CHECK(output::advise({}, uncaught, "gpu2", {"  what():  " + words}, false)
+              .hint.starts_with("let all ranks call the same operations"));
   }
 
   TEST_CASE("where to see more of a rank depends on where its output went, and whether it ran at all") {

@@ -59,8 +59,8 @@ TEST_SUITE("report") {
               "\n  reported    barrier as operation 2 did not end within 5.0 s: rank 1 did not take "
               "part\n") != std::string::npos);
     CHECK(
-        text(outcome).ends_with("\n  try         look at the reported rank first; --hang-timeout 1m shows "
-                                "what each does while others wait"));
+        text(outcome).ends_with("\n  try         look at the reported rank first; a --hang-timeout "
+                                "shorter than that time-out shows what each does then"));
   }
 
   TEST_CASE("that the ranks disagreed is told, and that no rank is to be looked at first") {
@@ -69,6 +69,9 @@ TEST_SUITE("report") {
     CHECK(text(outcome).find("\n  reported    rank 0 called barrier, rank 1 called broadcast\n") !=
           std::string::npos);
     CHECK(text(outcome).find("reported rank") == std::string::npos);
+    outcome.why =
+        cause::WorldBroken{"rank 0 called barrier as operation 3, rank 1 called broadcast as operation 3"};
+    CHECK(text(outcome).find("\n  try         let all ranks call the same operations") != std::string::npos);
   }
 
   TEST_CASE("a kill for memory shows the kernel's evidence") {

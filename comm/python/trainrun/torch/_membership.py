@@ -103,6 +103,7 @@ class Membership:
         if not dist._supports_reconfigure():
             raise _foreign.unsupported(f"the backend {self._backend!r} of this torch cannot form a group anew; {_probe.INSTEAD}")
         self._listens = sorted(_sockets.listeners() - before)
+        dist.distributed_c10d._new_process_group_helper = _refuse_group  # through which torch makes each other one
         if self.world.rank == 0:
             _probe.warn_if_untried()
         atexit.register(_end_torch)
@@ -135,6 +136,11 @@ class Membership:
     def finish(self):
         """The orderly end, together with all other ranks."""
         check(lib.trc_elastic_finish(self._elastic))
+
+
+def _refuse_group(*_args, **_kwargs):
+    raise _foreign.unsupported("a process group besides the default one (new_group, DeviceMesh, FSDP or tensor parallelism make "
+                               f"them) cannot be formed anew in place; {_probe.INSTEAD}")
 
 
 def _end_torch():
