@@ -59,6 +59,7 @@ bool Table::waits(std::uint32_t rank, Instant now) const {
 std::string Table::places(const std::vector<std::uint32_t>& ranks, const Seat* mine) const {
   constexpr std::size_t most = 8;
   std::vector<std::pair<std::string, std::vector<std::uint32_t>>> in;
+  std::size_t others = 0;
   for (const auto rank : ranks) {
     const auto& seat = seats_.at(rank);
     const auto number = seat.sequence == 0 ? "" : fmt::format(" number {}", seat.sequence);
@@ -66,19 +67,17 @@ std::string Table::places(const std::vector<std::uint32_t>& ranks, const Seat* m
         mine != nullptr && seat.group != mine->group && seat.operation == mine->operation;
     auto where = seat.operation + number + (looks_the_same ? " of another group" : "");
     const auto same = std::ranges::find(in, where, [](const auto& it) { return it.first; });
-    if (same == in.end())
+    if (same != in.end())
+      same->second.push_back(rank);
+    else if (in.size() < most)
       in.push_back({std::move(where), {rank}});
     else
-      same->second.push_back(rank);
+      ++others;
   }
   std::string words;
-  std::size_t named = 0, others = 0;
   for (const auto& [operation, who] : in)
-    if (++named <= most)
-      words += fmt::format("{}{} {} in {}", words.empty() ? "" : "; ", name_ranks(who),
-                           who.size() == 1 ? "waits" : "wait", operation);
-    else
-      others += who.size();
+    words += fmt::format("{}{} {} in {}", words.empty() ? "" : "; ", name_ranks(who),
+                         who.size() == 1 ? "waits" : "wait", operation);
   if (others > 0) words += fmt::format("; {} more {} elsewhere", others, others == 1 ? "waits" : "wait");
   return words;
 }

@@ -128,6 +128,7 @@ bool JobMachine::may_go_on_without_it(const Disruption& disruption) const {
 
 void JobMachine::go_on_without_it(const Disruption& disruption) {
   verdict_.why.reset();
+  if (disruption.kind == Outcome::Kind::host_lost) verdict_.also_lost.push_back(disruption.host);
   tell(notice::FailureIgnored{disruption.what, world_.counts().alive_without_failure, world_.size()});
   after_worker_change();
 }

@@ -94,7 +94,7 @@ struct Outcome {
   std::vector<std::uint32_t> finished{};  // worker_failed: those of others.finished, in order
   HostIndex host{};                       // host_lost
   std::vector<Rank> ranks{};              // host_lost: those that it had
-  std::vector<HostIndex> also_lost{};     // host_lost: in the same moment, after that one
+  std::vector<HostIndex> also_lost{};     // host_lost: in the same moment, after that one; or ignored before
   bool gave_us_up = false;                // host_lost: the launcher was stopped for too long
   // host_lost, port_refused, hung, exchange_lost, no_hosts, mpi_mixed, unfinished; worker_failed: what
   // the ranks reported, if it is not that this one failed

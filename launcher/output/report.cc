@@ -82,6 +82,11 @@ void add_hint(std::vector<std::string>& lines, const std::string& hint) {
   lines.push_back("  try         " + said.substr(said.find(' ') + 1));
 }
 
+bool is_stopped(const Outcome& outcome) {
+  const auto* hung = outcome.why ? std::get_if<core::cause::Hung>(&*outcome.why) : nullptr;
+  return hung != nullptr && !hung->stopped.empty();
+}
+
 bool names_ranks(const Outcome& outcome) {
   const auto* broken = outcome.why ? std::get_if<core::cause::WorldBroken>(&*outcome.why) : nullptr;
   return broken != nullptr && !broken->ranks.empty();
@@ -111,6 +116,8 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   if (cause.error > milliseconds(1))
     lines.back() += fmt::format(" (±{} ms)", std::chrono::duration_cast<milliseconds>(cause.error).count());
   if (!cause.out_of_memory.empty()) lines.push_back("  evidence    " + cause.out_of_memory);
+  for (const auto lost : outcome.also_lost)
+    lines.push_back(fmt::format("  lost before host {}", job.hosts.hosts[lost.value].name));
   if (outcome.why) lines.push_back("  reported    " + output::words(*outcome.why));
   last_words(lines, facts);
   const auto others = what_became_of_others(outcome);
@@ -255,14 +262,18 @@ std::vector<std::string> report_lines(const JobSpec& job, const Outcome& outcome
     case Outcome::Kind::hung:
       lines.push_back(
           fmt::format("trainrun: {}, {} after the start{}", reason, format_duration(outcome.after), then));
-      add_hint(lines, advice.empty()
-                          ? fmt::format("{}{}",
-                                        job.quiet ? "run it without -q to see what each rank does then"
-                                                  : "see the evidence above",
-                                        job.elastic.hang_timeout
-                                            ? "; a slow step or start needs a longer --hang-timeout"
-                                            : "")
-                          : advice);
+      if (is_stopped(outcome))
+        add_hint(lines,
+                 "see who stopped it (SIGSTOP, a debugger, a batch system): kill -CONT lets a process go on");
+      else
+        add_hint(lines, advice.empty()
+                            ? fmt::format("{}{}",
+                                          job.quiet ? "run it without -q to see what each rank does then"
+                                                    : "see the evidence above",
+                                          job.elastic.hang_timeout
+                                              ? "; a slow step or start needs a longer --hang-timeout"
+                                              : "")
+                            : advice);
       break;
     case Outcome::Kind::unfinished:
       lines.push_back(

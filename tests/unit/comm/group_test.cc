@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "comm/backends/local_backend.h"
+#include "comm/groups.h"
+#include "rendezvous/messages.h"
 
 using namespace trainrun;
 using namespace trainrun::comm;
@@ -86,6 +88,41 @@ TEST_CASE("the time of an operation leaves out that for which the process stood 
   CHECK(end.get());
   other.join();
   CHECK(group.time_left(begin) == seconds(60));
+}
+
+TEST_CASE("who makes a group is in that, unless another thread is in an operation") {
+  auto backend = std::make_unique<Lasting>();
+  auto running = backend->running.get_future();
+  Groups groups;
+  auto& group = groups.add(
+      std::make_unique<Group>(0, 2, std::move(backend), seconds(60),
+                              [](const std::string&, bool, const std::string&) { return Failure(); }));
+  CHECK(groups.progress().operation.empty());
+  {
+    const Groups::Opening first(groups, "a", 3, "creation of a group");
+    const Groups::Opening second(groups, "b", 4, "the first send to rank 1");
+    CHECK(groups.progress().operation == "creation of a group");
+    CHECK(groups.progress().in_operation());
+    CHECK(groups.progress().sequence() == 0);
+    CHECK(groups.progress().number == number_of("a"));
+    CHECK(groups.progress().members == 3);
+    std::thread other([&] { CHECK_FALSE(group.barrier()); });
+    running.wait();
+    CHECK(groups.progress().operation == "barrier");
+    CHECK(groups.progress().number == rendezvous::Pulse::all_ranks);
+    groups.abort();
+    other.join();
+    CHECK(groups.progress().operation == "creation of a group");
+  }
+  CHECK_FALSE(groups.progress().in_operation());
+  CHECK(groups.progress().operation == "barrier");
+}
+
+TEST_CASE("lists of ranks are short in the words of an operation") {
+  CHECK(among({0, 1, 2, 5}) == "among ranks 0-2,5");
+  std::vector<std::uint32_t> even(64);
+  for (std::uint32_t i = 0; i < even.size(); ++i) even[i] = 2 * i;
+  CHECK(among(even) == "among 64 ranks");
 }
 
 TEST_CASE("a group that does not connect in time is ended like an operation, and one that has is not") {

@@ -173,6 +173,23 @@ TEST_SUITE("core.elastic") {
     }
   }
 
+  TEST_CASE("that the ranks disagreed is told, if they had when the first failed") {
+    for (const bool before : {true, false}) {
+      Bench bench(2, OnFailure::restart_world, [](JobSpec& spec) { spec.elastic.limit.count = 0; });
+      bench.all_running();
+      const WorldBroken disagree{Generation{1}, "rank 0 called barrier, rank 1 called broadcast", {}};
+      if (before) bench.tell(disagree);
+      bench.now += seconds(1);
+      bench.end(bench.at(1), ExitStatus::exited(4));
+      if (!before) bench.tell(disagree);
+      for (std::uint32_t rank : {0u, 2u, 3u}) bench.end(bench.at(rank), ExitStatus::killed(SIGTERM, false));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->kind == Outcome::Kind::worker_failed);
+      CHECK(bench.outcome->why.has_value() == before);
+    }
+  }
+
   TEST_CASE("a single host recovers, although it is to blame") {
     Bench bench(1);
     bench.all_running();

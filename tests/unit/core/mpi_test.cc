@@ -156,6 +156,16 @@ TEST_SUITE("mpi") {
       CHECK(bench.outcome->kind == Outcome::Kind::worker_failed);
       CHECK(bench.outcome->exit_code == 3);
     }
+    {  // a host is lost, and for lack of it a rank fails
+      JobBench bench(2, ignores);
+      bench.all_running();
+      bench.tell(HostLost{HostIndex{1}, "its link closed", bench.now});
+      for (std::uint32_t id : {1u, 2u}) bench.end(id, ExitStatus::exited(9));
+      bench.all_stopped();
+      REQUIRE(bench.outcome);
+      CHECK(bench.outcome->kind == Outcome::Kind::worker_failed);
+      CHECK(bench.outcome->also_lost == std::vector{HostIndex{1}});
+    }
     {  // one that says by its code that it failed
       JobBench bench(2, ignores);
       bench.all_running();

@@ -126,6 +126,9 @@ TEST_SUITE("verdict") {
     // That they disagree, and fail then; not what they noticed of one that had failed.
     CHECK(says_more_than({}, failed_at - milliseconds(1), verdict));
     CHECK_FALSE(says_more_than({}, failed_at, verdict));
+    auto unsure = verdict;
+    unsure.cause->error = seconds(1);
+    CHECK_FALSE(says_more_than({}, failed_at - seconds(1), unsure));
   }
 
   TEST_CASE("those that also failed are told in the order of ranks") {

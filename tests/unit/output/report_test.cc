@@ -63,6 +63,21 @@ TEST_SUITE("report") {
                                 "shorter than that time-out shows what each does then"));
   }
 
+  TEST_CASE("a host that was lost before, and ignored, is told besides the rank that failed then") {
+    auto outcome = failed(ExitStatus::exited(9));
+    outcome.also_lost = {HostIndex{1}};
+    CHECK(text(outcome).find("\n  lost before host gpu2\n") != std::string::npos);
+  }
+
+  TEST_CASE("what lets a stopped rank go on is said where a job hangs by it") {
+    Outcome outcome;
+    outcome.kind = Outcome::Kind::hung;
+    outcome.why = cause::Hung{seconds(60), {core::RankRef{}}};
+    CHECK(text(outcome).ends_with("kill -CONT lets a process go on"));
+    outcome.why = cause::Hung{seconds(60)};
+    CHECK(text(outcome).find("kill -CONT") == std::string::npos);
+  }
+
   TEST_CASE("that the ranks disagreed is told, and that no rank is to be looked at first") {
     auto outcome = failed(ExitStatus::exited(3));
     outcome.why = cause::WorldBroken{"rank 0 called barrier, rank 1 called broadcast"};

@@ -1,5 +1,6 @@
 // How members go, and what the others are told: who has left, who died, whom an operation waits for.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "rendezvous/protocol.h"
 #include "tests/unit/rendezvous/scene.h"
@@ -44,6 +45,23 @@ TEST_CASE(
   scene.told.clear();
   scene.ask(6, Join{9, "h", "", 1000});
   CHECK(scene.only_a<Failure>(6).kind == FailureKind::over);
+}
+
+TEST_CASE("of many places where ranks wait the first are named") {
+  constexpr std::uint32_t size = 11;
+  Scene scene(size, std::vector<std::string>(size, "a"));
+  scene.join_all(size);
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    scene.ask(100 + rank, Pulse{rank, fmt::format("receive from rank {}", rank + 1), 1, true, 50 + rank});
+    if (rank > 0) others.push_back(rank);
+  }
+  scene.ask(0, Abort{"it did not end", others});
+  REQUIRE(scene.table.verdict());
+  CHECK(scene.table.verdict()->how.starts_with(
+      "it did not end: rank 0 on a waits in receive from rank 1 number 1; rank 1 on a waits in "));
+  CHECK(scene.table.verdict()->how.ends_with(
+      "; rank 7 on a waits in receive from rank 8 number 1; 3 more wait elsewhere"));
 }
 
 TEST_CASE("one whose process has ended well has left, whether its connection closes before that or after") {

@@ -55,12 +55,12 @@ TEST_CASE("ranks with one version fit together; else all are named") {
   CHECK(mixed->status == TRC_MISMATCH);
   CHECK(mixed->message ==
         "the ranks have different versions of NCCL: 2.27.3 on rank 2 (b: /b/libnccl.so.2), 2.28.9 on ranks "
-        "0, 1, 5 "
+        "0-1,5 "
         "(a: /a/libnccl.so.2)");
   const auto without = misfit({{0, "a", one}, {1, "b", none}, {2, "b", other}, {3, "c", none}});
   REQUIRE(without);
   CHECK(without->status == TRC_UNSUPPORTED);
-  CHECK(without->message == "NCCL cannot be used by ranks 1, 3 (b: no such file)");
+  CHECK(without->message == "NCCL cannot be used by ranks 1,3 (b: no such file)");
 }
 
 TEST_CASE("the wheel of a Python installation is found below its prefix, whatever its name") {

@@ -6,7 +6,7 @@ import itertools
 import re
 import zlib
 
-from trainrun._library import Mismatch
+from trainrun._library import Mismatch, Timeout
 
 _numbers = itertools.count()
 _LONGEST = 200  # characters that a message says
@@ -46,7 +46,7 @@ def told(*every):
     known here."""
     try:
         yield
-    except Mismatch as error:
+    except (Mismatch, Timeout) as error:
         every = list(filter(None, every))
         for words in every:
             _meanings[f"{number_of(words):06x}"] = words if len(words) <= _LONGEST else words[:_LONGEST] + "..."
