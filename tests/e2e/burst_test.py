@@ -17,7 +17,7 @@ host, port = os.environ["TRAINRUN_RENDEZVOUS"].rsplit(":", 1)
 members = []
 for i in range({MEMBERS}):
     member = socket.create_connection((host, int(port)), timeout=60)
-    member.sendall(b"trnrdc\\x05\\x00" + os.urandom(32))
+    member.sendall(b"trnrdc\\x06\\x00" + os.urandom(32))
     members.append(member)
 answered = sum(1 for member in members if member.recv(1))
 cut_off = 0

@@ -94,7 +94,7 @@ class Rendezvous(harness.LocalTest):
         job, line = self.serve()
         host, port = line["TRAINRUN_RENDEZVOUS"].rsplit(":", 1)
         with socket.create_connection((host, int(port))) as one:
-            one.sendall(b"trnrdc\5\0" + bytes(32))
+            one.sendall(b"trnrdc\6\0" + bytes(32))
             self.assertTrue(one.recv(1))  # the server has it
             job.signal(signal.SIGINT)
             job.wait_for("got SIGINT$", "err")
