@@ -98,9 +98,7 @@ RendezvousHub::Events Controller::members() {
         if (!pulse.connects() && std::exchange(progressed_, generation) != generation)
           event(core::WorldProgressed{generation});
         if (pulse.group == rendezvous::Pulse::steps) return;
-        const bool is_there =
-            pulse.group == rendezvous::Pulse::all_ranks && pulse.connects() && !pulse.in_operation;
-        if (is_there && pulse.rank == 0 && job_.verbose > 0)
+        if (pulse.connected() && pulse.rank == 0 && job_.verbose > 0)
           console_.say(fmt::format("rank 0 is {}", printable(pulse.op)));
         stall_.operated(
             worker, {pulse.op, pulse.sequence, pulse.bytes, pulse.in_operation, pulse.group, pulse.members},

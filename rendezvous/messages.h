@@ -229,6 +229,10 @@ struct Pulse {
   std::uint32_t group = all_ranks;
   std::uint64_t bytes = 0;    // of one rank's buffer
   std::uint32_t members = 0;  // of the group; of steps nothing
+  // It has connected with all ranks, and `op` says over what; one that has only come out of it says nothing.
+  [[nodiscard]] bool connected() const {
+    return group == all_ranks && sequence == 0 && !in_operation && !op.empty();
+  }
   [[nodiscard]] bool connects() const {
     return group != steps && sequence == 0;
   }  // it has called nothing yet

@@ -153,6 +153,15 @@ TEST_CASE("a record above the limit is refused from its length alone") {
   CHECK_FALSE(reader.next());
 }
 
+TEST_CASE(
+    "a pulse that tells over what a member is connected is no operation, and none that only came out of it") {
+  CHECK(Pulse{0, "connected over shm", 0, false}.connected());
+  CHECK_FALSE(Pulse{0, "", 0, false}.connected());
+  CHECK_FALSE(Pulse{0, "connecting", 0, true}.connected());
+  CHECK_FALSE(Pulse{0, "barrier", 1, false}.connected());
+  CHECK_FALSE(Pulse{0, "creation of a group", 0, false, 7}.connected());
+}
+
 TEST_CASE("there is one NCCL id for each started 128 ranks") {
   CHECK(nccl_id_count(1) == 1);
   CHECK(nccl_id_count(128) == 1);
