@@ -6,9 +6,9 @@ from torch_jobs import WORKERS, TorchJobs
 
 
 class HorovodApi(TorchJobs):
-    def right(self, ranks, verb, backend="auto", over="shm"):
+    def right(self, ranks, verb, backend="auto", over="shm", program="horovod_api.py"):
         with self.subTest(verb=verb, over=over):
-            self.all_right(ranks, "horovod_api.py", verb, backend, over)
+            self.all_right(ranks, program, verb, backend, over)
 
     def test_operations_in_memory(self):
         for verb in ("allreduces", "grouped", "moves", "order"):
@@ -29,6 +29,18 @@ class HorovodApi(TorchJobs):
         done = self.assertEnds(self.program(2, WORKERS + "horovod_api.py", "timeline", self.folder), 0)
         self.assertEqual(done.out.count("timeline is right"), 2, done)
 
+    def test_a_timeline_that_cannot_be_written(self):
+        done = self.assertEnds(self.program(2, WORKERS + "horovod_gradients.py", "full_disk", self.folder), 0)
+        self.assertEqual(done.out.count("full_disk is right"), 2, done)
+
+    def test_factors_and_handles(self):
+        for verb in ("factors", "handles"):
+            self.right(2, verb, program="horovod_gradients.py")
+
+    def test_states_are_put_back_and_chosen(self):
+        for verb in ("restored", "chosen"):
+            self.right(2, verb, program="horovod_gradients.py")
+
     def test_place_and_process_sets(self):
         self.right(4, "place")
         self.right(4, "sets")
@@ -40,6 +52,7 @@ class HorovodApi(TorchJobs):
 
     def test_objects_and_parameters(self):
         self.right(3, "objects")
+        self.right(2, "objects", program="horovod_gradients.py")
         self.right(2, "parameters")
 
     def test_a_sampler_knows_what_was_seen(self):

@@ -22,9 +22,9 @@ class HorovodTraining(TorchJobs):
             file.write(text.replace("import horovod.torch as hvd\n", "import trainrun.torch as hvd\n"))
         return path
 
-    def right(self, ranks, verb, backend="auto", over="shm"):
+    def right(self, ranks, verb, backend="auto", over="shm", program="horovod_optimizer.py"):
         with self.subTest(verb=verb, over=over):
-            self.all_right(ranks, "horovod_optimizer.py", verb, backend, over)
+            self.all_right(ranks, program, verb, backend, over)
 
     def test_parameters_are_those_of_one_process(self):
         for verb in ("training", "own_compressor", "passes", "clipping", "state"):
@@ -33,6 +33,10 @@ class HorovodTraining(TorchJobs):
 
     def test_ranks_whose_gradients_come_in_different_orders(self):
         self.right(3, "unused")
+
+    def test_what_programs_do_with_gradients(self):
+        for verb in ("moved", "replaced", "forgotten", "added"):
+            self.right(2, verb, program="horovod_gradients.py")
 
     def test_some_ranks_alone(self):
         self.right(3, "in_a_set")

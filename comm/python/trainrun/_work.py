@@ -33,8 +33,11 @@ declare([
         ("trc_completions_next", c_int, [c_void_p, POINTER(c_uint64)])])
 
 
-def call(kind, give=None, get=None, count=0, dtype=0, op=0, root=0, before=0, after=0, in_counts=None, out_counts=None):
-    """Addresses of what is given and of what is got; counts are lists; both factors 0: none."""
+def call(kind, give=None, get=None, count=0, dtype=0, op=0, root=0, before=1, after=1, in_counts=None, out_counts=None):
+    """Addresses of what is given and of what is got; counts are lists."""
+    if before == after == 0:
+        after = 1  # to the library both 0 are no factors
+
     def array(counts):
         return None if counts is None else (c_uint64 * len(counts))(*counts)
     return Call(ctypes.sizeof(Call), kind, dtype, op, root, 0, give, get, count, before, after, array(in_counts), array(out_counts))

@@ -32,8 +32,10 @@ def pack(value, tensors, where, depth=0):
     if isinstance(value, torch.Tensor):
         if kind not in _TENSORS or value.layout != torch.strided or value.is_quantized or value.is_meta:
             raise unsupported(f"{where} is a {_name(value)} that is no plain tensor in memory, and cannot travel")
-        plain = _described(value.detach(), tensors)
-        return {"parameter": plain, "grad": value.requires_grad} if kind is torch.nn.Parameter else plain
+        plain = _described(value.detach().resolve_conj().resolve_neg(), tensors)
+        if kind is torch.nn.Parameter:
+            return {"parameter": plain, "grad": value.requires_grad}
+        return plain | {"grad": True} if value.requires_grad else plain
     if kind in _DICTS.values() or _is_default(value):
         said = {"dict": [[inner(key), inner(one, f"{where}[{key!r}]")] for key, one in value.items()]}
         if kind is collections.defaultdict:
@@ -66,7 +68,8 @@ def unpack(packed, tensors):
     if not isinstance(packed, dict):
         return packed
     if "tensor" in packed:
-        return tensors[packed["tensor"]]
+        tensor = tensors[packed["tensor"]]
+        return tensor.requires_grad_() if packed.get("grad") else tensor
     if "tuple" in packed:
         return tuple(unpack(one, tensors) for one in packed["tuple"])
     if "size" in packed:

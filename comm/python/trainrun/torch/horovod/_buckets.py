@@ -10,25 +10,45 @@ class Bucket:
 
     def __init__(self, parameters):
         self.parameters = parameters
-        self.flat = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=parameters[0].dtype, device=parameters[0].device)
-        parts = self.flat.split([parameter.numel() for parameter in parameters])
-        self.views = {parameter: part.view(parameter.shape) for parameter, part in zip(parameters, parts)}
         self.missing, self.journey = len(parameters), None
+        self._lay_out()
+
+    def _lay_out(self):
+        sizes, first = [parameter.numel() for parameter in self.parameters], self.parameters[0]
+        self.flat = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
+        self._parts = {parameter: part.view(parameter.shape) for parameter, part in zip(self.parameters, self.flat.split(sizes))}
+
+    def shaped(self):
+        """All of it; of one parameter as that is shaped."""
+        return self.flat if len(self.parameters) > 1 else self._parts[self.parameters[0]]
 
     def take(self, parameter):
         """Its gradient lies here from now on. One that is here already is not copied; where there is none it is zero."""
-        view, gradient = self.views[parameter], parameter.grad
+        part, gradient = self._parts[parameter], parameter.grad
         if gradient is None:
-            view.zero_()
+            part.zero_()
         elif gradient.is_sparse:
-            view.copy_(gradient.to_dense())
-        elif gradient.data_ptr() != view.data_ptr():
-            view.copy_(gradient)
-        parameter.grad = view
+            part.copy_(gradient.to_dense())
+        elif not _is(gradient, part):
+            part.copy_(gradient)
+        self.give(parameter)
+
+    def give(self, parameter):
+        """What lies here becomes its gradient, if it is not. Each time a tensor of its own: programs move theirs elsewhere, by
+        grad.data or Module.double()."""
+        part = self._parts[parameter]
+        if parameter.grad is None or not _is(parameter.grad, part):
+            parameter.grad = part.view_as(part)
 
     def empty(self):
-        """For the next step. What is under way is left alone."""
+        """For the next step. What is under way keeps its memory."""
+        if self.journey is not None and not self.journey[0].ended():
+            self._lay_out()
         self.missing, self.journey = len(self.parameters), None
+
+
+def _is(gradient, part):
+    return not gradient.is_sparse and gradient.data_ptr() == part.data_ptr() and gradient.stride() == part.stride()
 
 
 def plan(parameters, groups=None, alone=False):

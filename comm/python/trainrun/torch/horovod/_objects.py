@@ -20,12 +20,13 @@ def _blob(value, where):
     """One tensor of bytes: the length of the JSON, the JSON, and the tensors one after another."""
     tensors = []
     try:
-        packed = pack(value, tensors, where)
-    except Unsupported as error:
-        tensors, packed = [], {"refused": str(error)}
-    text = json.dumps(packed).encode()
+        text = json.dumps(pack(value, tensors, where)).encode()
+        parts = [as_bytes(tensor.cpu().contiguous()) for tensor in tensors]
+    except Exception as error:  # whatever it is, the other ranks wait for something
+        why = str(error) if isinstance(error, Unsupported) else f"{where} cannot travel: {type(error).__name__}: {error}"
+        text, parts = json.dumps({"refused": why}).encode(), []
     head = bytearray(len(text).to_bytes(8, "little") + text)
-    return torch.cat([torch.frombuffer(head, dtype=torch.uint8), *(as_bytes(tensor.cpu().contiguous()) for tensor in tensors)])
+    return torch.cat([torch.frombuffer(head, dtype=torch.uint8), *parts])
 
 
 def _value(blob):

@@ -44,6 +44,8 @@ def _dense(tensor):
 
 
 def _scaled(tensor, factor):
+    if factor == 1:
+        return tensor  # through float64 large integers would be rounded
     return (tensor.to(torch.complex128 if tensor.is_complex() else torch.float64) * factor).to(tensor.dtype)
 
 
@@ -220,8 +222,7 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=_set
     for tensor in tensors:
         rows, size = _rows(tensor, "reducescatter"), group.size
         most, more = -(-rows // size), rows % size
-        if prescale_factor != 1:
-            tensor = _scaled(tensor, prescale_factor)
+        tensor = _scaled(tensor, prescale_factor)
         if more:  # the library shares out equally: ranks with one row less get one of zeros behind it
             parts = tensor.split([most] * more + [most - 1] * (size - more))
             tensor = torch.cat([row for part in parts for row in (part, tensor.new_zeros((most - len(part), *tensor.shape[1:])))])
@@ -243,9 +244,15 @@ def barrier(process_set=_sets.global_process_set):
 
 def poll(handle):
     """Whether synchronize() would return at once."""
-    return handle.ended()
+    return _handle(handle).ended()
 
 
 def synchronize(handle):
     """Waits for the operation, and gives its result; raises what has become of it."""
-    return handle.wait()
+    return _handle(handle).wait()
+
+
+def _handle(handle):
+    if not isinstance(handle, Handle):
+        raise ValueError(f"{handle!r} is no handle of an operation: the functions whose names end with _async give one")
+    return handle

@@ -171,7 +171,7 @@ class _Distributed:
             self._next += 1
 
     def _send(self, bucket):
-        shaped = bucket.flat if len(bucket.parameters) > 1 else bucket.views[bucket.parameters[0]]
+        shaped = bucket.shaped()
         wire, context = self._compression.compress(shaped)
         name = self._parameter_names[bucket.parameters[0]] + (f" and {len(bucket.parameters) - 1} more" if len(bucket.parameters) > 1 else "")
         bucket.journey = start_allreduce(self._group, [wire], [wire], self.op, *self._factors, name).only(), wire, context, shaped
@@ -191,6 +191,8 @@ class _Distributed:
                 reduced = self._compression.decompress(wire, context)
                 if reduced.data_ptr() != shaped.data_ptr():
                     shaped.copy_(reduced)
+                for parameter in bucket.parameters:  # which the program may have given another one meanwhile
+                    bucket.give(parameter)
         self._forget_step()
         self._synchronized = True
 
@@ -215,6 +217,11 @@ class _Distributed:
         if self._buckets and self._begun():
             raise AssertionError(_TOO_EARLY)
         return super().zero_grad(*args, **kwargs)
+
+    def add_param_group(self, group):
+        super().add_param_group(group)
+        warnings.warn("the gradients of parameters that are added to a DistributedOptimizer are not exchanged between ranks; try: add "
+                      "them to the optimizer before it is wrapped", stacklevel=2)
 
     def set_backward_passes_per_step(self, passes):
         self.backward_passes_per_step = passes

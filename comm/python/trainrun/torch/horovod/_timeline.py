@@ -7,11 +7,13 @@ is no NEGOTIATE: ranks agree within the operation.
 """
 import array
 import atexit
+import contextlib
 import json
 import os
 import statistics
 import threading
 import time
+import warnings
 
 from trainrun.torch.horovod import _place
 
@@ -38,7 +40,7 @@ class _Timeline:
 
     def operation(self, name, kind, started, begun, ended):
         """Times of this process's monotonic clock, in nanoseconds."""
-        with self._lock:
+        with self._lock, self._ending_it():
             if self._file.closed:
                 return
             number = self._tensors.get(name)
@@ -50,9 +52,19 @@ class _Timeline:
                              "dur": max(0, last - first) / 1000})
 
     def close(self):
-        with self._lock:
+        with self._lock, self._ending_it():
             if not self._file.closed:
                 self._file.write("{}\n]\n")
+                self._file.close()
+
+    @contextlib.contextmanager
+    def _ending_it(self):
+        """What cannot be written, as on a full disk, ends the timeline and not the training."""
+        try:
+            yield
+        except OSError as error:
+            warnings.warn(f"the timeline {self._file.name} ends here: {error}", stacklevel=1)
+            with contextlib.suppress(OSError):  # what is left in its buffer
                 self._file.close()
 
 
