@@ -13,6 +13,7 @@ SETTINGS = ("-x", "OMP_NUM_THREADS=1", "-x", "TRAINRUN_COMM_LIBRARY=" + harness.
 PROGRAM = harness.without_blanks(os.path.join(HERE, "programs/torch_backend.py"))
 ODD = harness.without_blanks(os.path.join(HERE, "programs/torch_backend_odd.py"))
 GROUPS = harness.without_blanks(os.path.join(HERE, "programs/torch_backend_groups.py"))
+FUTURES = harness.without_blanks(os.path.join(HERE, "programs/torch_futures.py"))
 
 
 class TorchBackend(harness.LocalTest):
@@ -43,6 +44,10 @@ class TorchBackend(harness.LocalTest):
         for settings in ((), ("-x", "TRAINRUN_COMM_BACKEND=gloo")):
             done = self.assertEnds(self.run_job("-np", 3, *SETTINGS, *settings, self.python, GROUPS, timeout=LONG), 0)
             self.assertEqual(done.out.count("of 3: groups come and go"), 3, done)
+
+    def test_values_of_futures_are_those_of_gloo(self):
+        done = self.assertEnds(self.run_job("-np", 3, "--oversubscribe", *SETTINGS, self.python, FUTURES, timeout=LONG), 0)
+        self.assertEqual(done.out.count("of 3: futures as gloo"), 3, done)
 
     def test_losses_are_those_of_gloo(self):
         done = self.assertEnds(self.program(2, "training"), 0)

@@ -24,6 +24,11 @@ def group_of(world, ranks, store, timeout):
     return TrainrunBackend(world, group, ranks, store, timeout)
 
 
+def _value_of(output_lists):
+    """Of the future, as torch's own have it: of one list its tensors."""
+    return list(output_lists[0]) if len(output_lists) == 1 else [list(outputs) for outputs in output_lists]
+
+
 class TrainrunBackend(Backend):
     def __init__(self, world, group, ranks, store, timeout):
         """`group` is of these ranks of the world, or the world itself."""
@@ -104,7 +109,7 @@ class TrainrunBackend(Backend):
         plan = self._plan()
         for outputs, tensor in zip(output_lists, inputs):
             self._gather_to_all(plan, outputs, tensor)
-        return self._go(plan, [list(outputs) for outputs in output_lists], opts)
+        return self._go(plan, _value_of(output_lists), opts)
 
     def allgather_coalesced(self, output_lists, inputs, opts=None):
         plan = self._plan()
@@ -140,7 +145,7 @@ class TrainrunBackend(Backend):
             if to is not None:
                 plan.must_fit("the list of outputs", to.numel(), tensor.numel() * self._all)
             plan.move(_work.GATHER, plan.given(tensor), to, tensor.numel(), opts.rootRank)
-        return self._go(plan, [list(outputs) for outputs in output_lists], opts)
+        return self._go(plan, _value_of(output_lists), opts)
 
     def gather_single(self, output, tensor, opts):
         plan, to = self._plan(), None
@@ -235,8 +240,8 @@ class TrainrunBackend(Backend):
                        if not self._store.check([place(rank)]) or int(self._store.get(place(rank))) < self._barriers]
             if not missing:
                 raise
-            raise timed_out(f"monitored_barrier: {len(missing)} of {self._all} ranks have not come within "
-                            f"{opts.timeout.total_seconds():g} s: {', '.join(map(str, missing))}", missing) from None
+            late = f"rank {missing[0]} has" if len(missing) == 1 else f"ranks {', '.join(map(str, missing))} have"
+            raise timed_out(f"monitored_barrier: {late} not come within {opts.timeout.total_seconds():g} s", missing) from None
 
     def send(self, tensors, dst, tag=0):
         return self._hand_over(_work.SEND, tensors, dst, tag)

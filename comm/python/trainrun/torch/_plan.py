@@ -17,7 +17,7 @@ _OF_BITS = {_OPS[either]: _OPS["MAX"] for either in ("SUM", "MAX", "BOR")} | {_O
 def op_of(reduce_op):
     name = getattr(getattr(reduce_op, "op", reduce_op), "name", str(reduce_op))
     if name not in _OPS:
-        raise unsupported(f"the backend trainrun has no reduction {name} (but {', '.join(_OPS)})")
+        raise unsupported(f"the backend trainrun has no reduction {name}; it has {', '.join(_OPS)}")
     return _OPS[name]
 
 
@@ -96,8 +96,10 @@ class Plan:
                 self.then(lambda: to.copy_(torch.div(get, self.size, rounding_mode="trunc")))
         if give.dtype in _PARTS and op in (_OPS["SUM"], _OPS["AVG"]):
             dtype, count = _DTYPES[_PARTS[give.dtype]], 2 * count
+        if give.dtype in _PARTS and dtype is None:
+            raise unsupported(f"trainrun reduces {give.dtype} by SUM and AVG alone")
         if dtype is None:
-            raise unsupported(f"trainrun cannot reduce {give.dtype} (but {', '.join(map(str, _DTYPES))})")
+            raise unsupported(f"trainrun cannot reduce {give.dtype}; it reduces {', '.join(map(str, _DTYPES))}")
         self._add(kind, give, get, count, dtype, op=op, root=root, **factors)
 
     def move(self, kind, give, get, count, root=0, in_counts=None, out_counts=None):
