@@ -114,10 +114,19 @@ class Search {
   std::vector<std::string>& notes_;
 };
 
+// An absolute path that lexically_normal() would not change.
+bool is_normal(std::string_view path) {
+  const auto has = [path](std::string_view part) { return path.find(part) != std::string_view::npos; };
+  return path.starts_with('/') && !path.ends_with('/') && !path.ends_with("/.") && !path.ends_with("/..") &&
+         !has("//") && !has("/./") && !has("/../");
+}
+
 }  // namespace
 
 std::string path_under(const std::string& directory, std::string_view path) {
   if (path.starts_with('/')) return std::string(path);
+  // Every start looks through PATH, nearly always with nothing to make normal.
+  if (auto joined = directory + "/" + std::string(path); is_normal(joined)) return joined;
   return (std::filesystem::path(directory) / path).lexically_normal().string();
 }
 

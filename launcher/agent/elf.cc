@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <span>
+#include <string_view>
 
 #include "launcher/base/fd.h"
 
@@ -59,10 +61,16 @@ std::vector<std::string> split_path(const std::string& text) {
 }
 
 // Names of symbols share their ends ("execv" may be that of "fexecv"): one that is longer counts as well.
-bool names_one_that_runs_others(const std::string& strings) {
-  for (const std::string_view name : {"execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe",
-                                      "execveat", "posix_spawn", "posix_spawnp", "system", "popen", "dlopen"})
-    if (strings.find(std::string(name) + '\0') != std::string::npos) return true;
+bool names_one_that_runs_others(std::string_view strings) {
+  constexpr std::string_view theirs[] = {"execl",  "execle",  "execlp",   "execv",       "execve",
+                                         "execvp", "execvpe", "execveat", "posix_spawn", "posix_spawnp",
+                                         "system", "popen",   "dlopen"};
+  for (auto end = strings.find('\0'); end != std::string_view::npos; end = strings.find('\0', end + 1)) {
+    const auto symbol = strings.substr(0, end);
+    if (std::any_of(std::begin(theirs), std::end(theirs),
+                    [symbol](std::string_view name) { return symbol.ends_with(name); }))
+      return true;
+  }
   return false;
 }
 

@@ -106,15 +106,15 @@ Door::Handlers Job::at_door(wire::DoorKind kind) {
 
 Job::Heard Job::receive(const wire::Frame& frame) {
   const auto handle = [&]<class Message>(const Message*, auto&& work) {
-    const auto message = wire::from_frame<Message>(frame);
+    auto message = wire::from_frame<Message>(frame);
     if (!message) return Heard::malformed;
     work(*message);
     return Heard::taken;
   };
   switch (frame.type) {
     case wire::Start::type:
-      return handle(static_cast<wire::Start*>(nullptr), [this](const auto& it) {
-        if (!is_ending()) starts_.add(it);
+      return handle(static_cast<wire::Start*>(nullptr), [this](auto& it) {
+        if (!is_ending()) starts_.add(std::move(it));
       });
     case wire::World::type:
       return handle(static_cast<wire::World*>(nullptr), [this](const auto& it) {

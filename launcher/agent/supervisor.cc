@@ -31,19 +31,8 @@ bool names(const std::vector<WorkerId>& workers, WorkerId id) {
   return std::find(workers.begin(), workers.end(), id) != workers.end();
 }
 
-std::string word_of(std::string_view name, std::string_view value) {
-  std::string word;
-  word.reserve(name.size() + 1 + value.size());
-  return word.append(name).append("=").append(value);
-}
-
-// The last entry of a name counts, and nothing replaces the mark by which a worker's orphans are known.
-std::map<std::string_view, std::string> own_words(const wire::Start& order) {
-  std::map<std::string_view, std::string> words;
-  for (const auto& [name, value] : order.env) words[name] = word_of(name, value);
-  words["TRAINRUN_WORKER"] = word_of("TRAINRUN_WORKER", std::to_string(order.worker.value));
-  return words;
-}
+// By which a worker's orphans are known; nothing replaces it.
+wire::EnvPairs mark_of(WorkerId worker) { return {{"TRAINRUN_WORKER", std::to_string(worker.value)}}; }
 
 }  // namespace
 
@@ -87,37 +76,35 @@ void Supervisor::open(const wire::OpenJob& order) {
                                    [&own](const auto& pair) { return pair.first == own.first; });
     if (!given) base_env_.push_back(std::move(own));
   }
-  for (const auto& [name, value] : base_env_) base_words_[name] = word_of(name, value);
+  base_words_.write(base_env_);
   credit_.add(order.credit);
   // After the answer, which waits in the loop already, while the launcher works on it: no worker is started
   // before that.
   loop_.post([this] { out_of_memory_.remember(io::Loop::now()); });
 }
 
-// The job's words that no own one replaces, then the own ones; both maps stand in the order of names.
-std::vector<const char*> Supervisor::environment_of(const OwnWords& own) const {
-  std::vector<const char*> words;
-  words.reserve(base_words_.size() + own.size());
-  auto next = own.begin();
-  for (const auto& [name, word] : base_words_) {
-    while (next != own.end() && next->first < name) ++next;
-    if (next == own.end() || next->first != name) words.push_back(word.c_str());
-  }
-  for (const auto& [name, word] : own) words.push_back(word.c_str());
-  return words;
-}
-
 std::vector<std::string> Supervisor::environment_with(const wire::EnvPairs& over) const {
-  OwnWords own;
-  for (const auto& [name, value] : over) own[name] = word_of(name, value);
-  const auto words = environment_of(own);
+  const EnvWords own(over);
+  const auto words = base_words_.with(own);
   return {words.begin(), words.end()};
 }
 
 std::vector<std::string> Supervisor::environment_for(const wire::Start& order) const {
-  const auto own = own_words(order);
-  const auto words = environment_of(own);
+  const EnvWords own(order.env, mark_of(order.worker));
+  const auto words = base_words_.with(own);
   return {words.begin(), words.end()};
+}
+
+// The ranks of a host run the same program nearly always, and PATH may be long.
+const io::Found& Supervisor::find(const wire::Start& order) {
+  const auto own = wire::value_of(order.env, "PATH");
+  const auto path = own.empty() ? wire::value_of(base_env_, "PATH") : own;
+  const std::string name = order.argv.empty() ? "" : order.argv.front();
+  const bool again = found_.found.error == 0 && found_.name == name && found_.path == path &&
+                     found_.directory == order.directory;
+  if (!again || ::access(found_.found.path.c_str(), X_OK) != 0)
+    found_ = {name, path, order.directory, io::find_program(name, path, order.directory)};
+  return found_.found;
 }
 
 void Supervisor::start(const wire::Start& order) {
@@ -127,14 +114,12 @@ void Supervisor::start(const wire::Start& order) {
   };
   WorkerFiles files;
   if (const int error = open_worker_files(order, files); error != 0) return refuse(SpawnStage::files, error);
-  const auto own = own_words(order);
-  const auto path = !wire::value_of(order.env, "PATH").empty() ? wire::value_of(order.env, "PATH")
-                                                               : wire::value_of(base_env_, "PATH");
-  const auto program = io::find_program(order.argv.empty() ? "" : order.argv.front(), path, order.directory);
+  const EnvWords own(order.env, mark_of(order.worker));
+  const auto& program = find(order);
   if (program.error != 0) return refuse(SpawnStage::exec, program.error);
 
   io::SpawnRequest request{
-      program.path,         order.argv,       environment_of(own),    order.directory,
+      program.path,         order.argv,       base_words_.with(own),  order.directory,
       order.cpus,           files.stdin_fd(), files.out.second.get(), files.err.second.get(),
       keep_hangup_ignored_, &not_default_,    files.pmi.second.get(), order.batch};
   if (const auto error = fault::point("agent.spawn")) return refuse(SpawnStage::fork, *error);

@@ -1,6 +1,7 @@
 // The workers of one host: starts them, pumps their pipes, reaps them, signals them. It takes no decision.
 #pragma once
 
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/agent/env_words.h"
 #include "launcher/agent/out_of_memory.h"
 #include "launcher/agent/output.h"
 #include "launcher/agent/pmi_sockets.h"
@@ -19,6 +21,7 @@
 #include "launcher/agent/worker_machine.h"
 #include "launcher/io/frame_stream.h"
 #include "launcher/io/loop.h"
+#include "launcher/io/spawn.h"
 #include "launcher/wire/messages.h"
 
 namespace trainrun::agent {
@@ -76,8 +79,7 @@ class Supervisor {
   void request(Worker& worker, const ProcessTree& tree, int number);
   bool reap_one();
   void after_orphans();
-  using OwnWords = std::map<std::string_view, std::string>;  // "NAME=VALUE" by name
-  [[nodiscard]] std::vector<const char*> environment_of(const OwnWords& own) const;
+  const io::Found& find(const wire::Start& order);
 
   io::Loop& loop_;
   io::FrameStream& link_;
@@ -88,7 +90,11 @@ class Supervisor {
   OutOfMemory out_of_memory_;
   Duration grace_ = seconds(10);
   wire::EnvPairs base_env_;
-  std::map<std::string, std::string> base_words_;  // "NAME=VALUE" by name: written once for all workers
+  EnvWords base_words_;  // written once for all workers
+  struct {
+    std::string name, path, directory;
+    io::Found found{{}, ENOENT};
+  } found_;  // the last program
   bool keep_hangup_ignored_ = false;
   std::vector<int> not_default_;  // the agent's dispositions stay as they are when it begins to serve
   std::map<WorkerId, std::unique_ptr<Worker>> workers_;

@@ -133,9 +133,14 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
 }
 
 std::string hex(std::string_view bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
   std::string out;
   out.reserve(bytes.size() * 2);
-  for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += digits[byte >> 4];
+    out += digits[byte & 15];
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 // first.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -145,6 +146,7 @@ class Decoder {
       bad_ = true;
       return;
     }
+    items.reserve(std::min<std::uint64_t>(count, 64));  // not what it only claims to have
     for (std::uint64_t i = 0; i < count && !bad_; ++i) get(items.emplace_back());
   }
   std::string_view raw_string() {
