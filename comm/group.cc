@@ -188,6 +188,7 @@ Failure Group::disagreed(const Disagreement& other, const Descriptor& what,
       fmt::format("rank {} called {}, rank {} called {}", world_rank(other.first_rank),
                   describe(other.first, other.first_rank, links_.world_ranks), world_rank(other.second_rank),
                   describe(other.second, other.second_rank, links_.world_ranks));
+  if (other.odd) text += fmt::format(" (only rank {} differs)", world_rank(*other.odd));
   // Only a hash of them has travelled.
   if (what.call == Call::allgatherv && other.first.shape != other.second.shape)
     text += fmt::format("; their counts a rank differ, rank {} gave {}",

@@ -19,9 +19,10 @@
  * Failure. When a rank dies, every other rank's operation, also one that runs, fails within about a second
  * with TRC_PEER_LOST, and trc_last_error names the rank, its host and how it ended. One that ends with 0
  * while others are in an operation is TRC_ABORTED there: it has left the world. After any failure but
- * TRC_INVALID and TRC_UNSUPPORTED the world is over: every later operation fails at once with the same error,
- * and buffers of failed operations have undefined content. The library never ends the process.
- * trc_elastic goes on from there, in a new world.
+ * TRC_INVALID and TRC_UNSUPPORTED the world is over: every later operation fails at once with the same error
+ * (after a TRC_MISMATCH that all ranks of the world have, those of its group), and buffers of failed
+ * operations have undefined content. The library never ends the process. trc_elastic goes on from there, in a
+ * new world.
  *
  * Operations that go on while the program does something else are in trainrun_work.h.
  *
@@ -86,7 +87,8 @@ typedef enum trc_dtype {
  * are, bxor whether an odd number is; there is no mean. Bitwise operations are for integers and bool.
  * Anything else is TRC_INVALID. Floats are added in the order of the ranks over shm, around a ring over gloo
  * (small buffers in the order of the ranks), host by host over hier: the last bits may differ between them,
- * never between ranks. A NaN makes a sum or a product NaN; of min and max it depends on whose it is. */
+ * never between ranks. A NaN of any rank makes a sum, product, min or max NaN;
+ * over NCCL that is NCCL's to say. */
 typedef enum trc_op {
   TRC_SUM = 0,
   TRC_MEAN = 1,

@@ -32,6 +32,13 @@ Failure Watcher::listen() {
   Place looked_at{}, told{};
   std::uint32_t seen = 0;
   bool told_inside = false, told_operation = false;  // one that is more than to connect
+  rendezvous::Pulse said{rank_.value, "", 0, false, rendezvous::Pulse::all_ranks, 0, 0};
+  Instant said_at = std::chrono::steady_clock::now();
+  const auto say = [&](rendezvous::Pulse pulse, Instant now) {
+    static_cast<void>(client_.pulse(pulse));
+    said = std::move(pulse);
+    said_at = now;
+  };
   for (;;) {
     const auto before = std::chrono::steady_clock::now();
     const auto within = std::min(told_operation ? look_every : first_pulse_within, groups_.time_left(before));
@@ -61,13 +68,14 @@ Failure Watcher::listen() {
       const bool has_come_out =
           std::exchange(told_inside, progress.in_operation()) && !progress.in_operation();
       if (moved || progress.in_operation() || has_come_out)
-        static_cast<void>(
-            client_.pulse({rank_.value, progress.operation, progress.sequence(), progress.in_operation(),
-                           progress.number, progress.bytes, progress.members}));
+        say({rank_.value, progress.operation, progress.sequence(), progress.in_operation(), progress.number,
+             progress.bytes, progress.members},
+            now);
       if (steps_.counted() && !progress.in_operation())
         if (const auto step = steps_.pulse())
-          static_cast<void>(client_.pulse(
-              {rank_.value, step->what, step->number, step->odd, rendezvous::Pulse::steps, 0, 0}));
+          say({rank_.value, step->what, step->number, step->odd, rendezvous::Pulse::steps, 0, 0}, now);
+      // The same again says only that this process runs.
+      if (now - said_at >= pulse_every) say(said, now);
     } else if (const auto* notice = std::get_if<rendezvous::Notice>(&*heard)) {
       seen = notice->number;
       if (notice->left && *notice->left < world_.members.size())

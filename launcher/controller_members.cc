@@ -42,7 +42,9 @@ void Controller::watch_operations() {
   if (next && *next <= io::Loop::now()) {
     std::vector<std::pair<Rank, WorkerId>> ranks;
     for (const auto& worker : machine_.workers()) ranks.emplace_back(worker.seat.rank, worker.worker);
-    for (const auto& line : stall_.look(ranks, io::Loop::now())) console_.say(line);
+    std::set<Rank> silent;
+    for (const auto rank : rendezvous_.silent(io::Loop::now())) silent.insert(Rank{rank});
+    for (const auto& line : stall_.look(ranks, io::Loop::now(), silent)) console_.say(line);
   }
   if (const auto at = stall_.next_look()) stalled_.arm(*at, [this] { watch_operations(); });
 }
@@ -70,7 +72,7 @@ void Controller::inspected(HostIndex host, const wire::Inspected& found) {
 RendezvousHub::Events Controller::members() {
   return {
       [this](Generation generation, Rank rank) {
-        store_.meet_elsewhere(generation);
+        store_.joined(generation, rank);
         event(core::MemberJoined{generation, rank});
       },
       [this](Generation generation, bool elastic) {

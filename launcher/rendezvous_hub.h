@@ -97,6 +97,8 @@ class RendezvousHub {
   // Others wait for it in hvd.init.
   [[nodiscard]] bool awaited_by_horovod(Generation generation, Rank rank) const;
   // Its process has: others that counted on it are told that it has left, not that it was lost.
+  // Of comm's members, by their rendezvous; see there.
+  [[nodiscard]] std::vector<std::uint32_t> silent(Instant now) const { return service_.table().silent(now); }
   void member_ended_well(Generation generation, Rank rank) { service_.member_ended_well(generation, rank); }
 
   // Tells the members of the generation what will change; `stopping` are the workers that are to go.

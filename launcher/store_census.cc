@@ -12,11 +12,16 @@ void StoreCensus::begin(Generation generation, std::vector<WorkerId> workers, bo
   workers_ = std::move(workers);
 }
 
+void StoreCensus::joined(Generation generation, Rank rank) {
+  meet_elsewhere(generation);
+  if (generation == generation_ && rank.value < workers_.size()) joined_.insert(workers_[rank.value]);
+}
+
 // Empty also if somebody was not looked at since.
 std::vector<WorkerId> StoreCensus::missing_after(Instant when) const {
   std::vector<WorkerId> out;
   for (const auto worker : workers_) {
-    if (met_.contains(worker)) continue;
+    if (met_.contains(worker) || joined_.contains(worker)) continue;
     if (ended_.contains(worker)) {
       out.push_back(worker);
       continue;

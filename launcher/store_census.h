@@ -48,6 +48,9 @@ class StoreCensus {
   void begin(Generation generation, std::vector<WorkerId> workers, bool own_store = false);
   // The ranks of this generation meet by other means, or are about to.
   void meet_elsewhere(Generation generation) { told_alone_ |= generation == generation_; }
+  // One of them has met others by comm, as after init_process_group("trainrun"): if there was a store, this
+  // rank has been there, though nobody may have looked meanwhile.
+  void joined(Generation generation, Rank rank);
   // It has ended well, and will not come any more.
   StoreFindings ended(WorkerId worker, Instant now);
   // Gives what there is, if it is time to say so. Nobody is named by what was seen before the time to wait
@@ -67,7 +70,7 @@ class StoreCensus {
 
   Generation generation_{};
   std::vector<WorkerId> workers_;
-  std::set<WorkerId> met_, ended_, hosts_;
+  std::set<WorkerId> met_, joined_, ended_, hosts_;
   std::map<WorkerId, Instant> absent_at_;  // when it was last seen to be
   std::map<WorkerId, Instant> loaded_at_;  // when it was first seen to have PyTorch
   std::map<WorkerId, wire::PortsOfRank> ports_;

@@ -58,7 +58,7 @@ std::string describe(const Verdict& verdict) {
     case Verdict::Kind::lost:
       return fmt::format("{} was lost: {}", who, how);
     case Verdict::Kind::aborted:
-      return verdict.culprit ? fmt::format("{} aborted: {}", who, how) : "the generation was aborted: " + how;
+      return verdict.culprit ? fmt::format("{} aborted: {}", who, how) : "the world was aborted: " + how;
     case Verdict::Kind::stalled:
       return how;
   }

@@ -35,6 +35,7 @@ inline constexpr std::size_t max_wanted = std::size_t{4}
                                           << 20;  // keys that one connection waits for, together
 inline constexpr std::uint32_t max_wait_ms = 24u * 3600 * 1000;  // longer waits are cut to this
 inline constexpr seconds pulse_counts_for{2};  // as a sign that a member is where it says; sent each second
+inline constexpr seconds silent_after{3};      // of none its process stands still, or its host is cut off
 inline constexpr std::uint32_t ranks_per_nccl_id = 128;
 inline constexpr std::size_t nccl_id_size = 128;
 

@@ -21,7 +21,7 @@ struct Seat {
   std::uint32_t connection = 0;
   WaiterNumber waiter = 0;  // waiting only
   bool leaves_at_close = false;
-  // Its last pulse.
+  // Its last pulse; `heard` is when it joined until then.
   std::string operation{};
   std::uint64_t sequence = 0;
   std::uint32_t group = 0;

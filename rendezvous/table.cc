@@ -107,10 +107,10 @@ void Table::handle(const Join& join, Waiter waiter, Instant now) {
     events_.emplace_back(MemberJoined{{world_.generation}, {*join.rank}});
   }
   end_if_it_cannot_form();
-  if (seats_.count(SeatState::waiting) + arrivals_ == world_.size) seat_all();
+  if (seats_.count(SeatState::waiting) + arrivals_ == world_.size) seat_all(now);
 }
 
-void Table::seat_all() {
+void Table::seat_all(Instant now) {
   formed_ = true;
   std::vector<WaiterNumber> joins;
   for (const auto& [number, waiter] : waiters_)
@@ -126,7 +126,7 @@ void Table::seat_all() {
     auto& member = world_.members[waiter.rank];
     if (!described_) member.host = waiter.member.host;
     if (!waiter.member.address.empty()) member.address = waiter.member.address;
-    seats_.put(waiter.rank, SeatState::taken, {.connection = waiter.connection});
+    seats_.put(waiter.rank, SeatState::taken, {.connection = waiter.connection, .heard = now});
     seat_of_[waiter.connection] = waiter.rank;
     elastic_ = elastic_ && waiter.elastic;
     joined.push_back(std::move(waiter));

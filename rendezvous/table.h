@@ -47,6 +47,9 @@ class Table {
   // `how` it ended, should it be a member that had not left.
   Outbox closed(std::uint32_t connection, Instant now,
                 std::string how = "its connection closed and it had not left");
+  // Members that said where they are and say nothing any more: their processes stand still, or their hosts
+  // cannot be reached.
+  [[nodiscard]] std::vector<std::uint32_t> silent(Instant now) const;
   // The launcher's word about a member. Ignored for another generation, and when the verdict is out already.
   Outbox lost(Generation generation, Rank rank, std::string host, std::string how);
   // The same in a world that goes on: who has left is not missed.
@@ -145,6 +148,7 @@ class Table {
   [[nodiscard]] std::string places(const std::vector<std::uint32_t>& ranks, const Seat* mine) const;
   // In an operation of any group, and says so.
   [[nodiscard]] bool waits(std::uint32_t rank, Instant now) const;
+  [[nodiscard]] bool is_silent(std::uint32_t rank, Instant now) const;
   [[nodiscard]] bool acceptable_ranks(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] std::optional<std::uint32_t> left_of(const std::vector<std::uint32_t>& ranks) const;
 
@@ -153,7 +157,7 @@ class Table {
   Waiter remove(WaiterNumber number);  // also from seats, meetings and wishes
   void time_out(WaiterNumber number);
   void break_barrier(std::string name);
-  void seat_all();
+  void seat_all(Instant now);
   void meet_if_complete(const std::string& name);
   void finish(Verdict verdict);    // the generation is over: everybody who waits for it hears so
   void break_up(Verdict verdict);  // the same, and the launcher is to know

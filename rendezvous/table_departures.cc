@@ -56,6 +56,17 @@ bool Table::waits(std::uint32_t rank, Instant now) const {
   return seat.in_operation && now - seat.heard < pulse_counts_for;
 }
 
+bool Table::is_silent(std::uint32_t rank, Instant now) const {
+  const auto& seat = seats_.at(rank);
+  return seats_.state(rank) == SeatState::taken && now - seat.heard > silent_after;
+}
+
+std::vector<std::uint32_t> Table::silent(Instant now) const {
+  auto ranks = seats_.taken();
+  std::erase_if(ranks, [&](auto rank) { return !is_silent(rank, now); });
+  return ranks;
+}
+
 std::string Table::places(const std::vector<std::uint32_t>& ranks, const Seat* mine) const {
   constexpr std::size_t most = 8;
   std::vector<std::pair<std::string, std::vector<std::uint32_t>>> in;
@@ -104,6 +115,14 @@ void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
   auto how = why;
   if (!missing.empty()) {
     how += fmt::format(": {} did not take part", name_ranks(missing));
+    auto silent = missing;
+    std::erase_if(silent, [&](auto other) { return !is_silent(other, now); });
+    const auto gone = silent.size() == 1 ? "has gone silent (is its process stopped?)"
+                                         : "have gone silent (are their processes stopped?)";
+    if (silent.size() == missing.size())
+      how += fmt::format(" and {}", gone);
+    else if (!silent.empty())
+      how += fmt::format("; {} {}", name_ranks(silent), gone);
     if (!waiting.empty()) how += "; " + places(waiting, mine);
   } else if (waiting.empty()) {
     how += ", though all ranks took part";

@@ -71,6 +71,7 @@ struct Broken {
 struct Disagreement {
   std::uint32_t first_rank = 0, second_rank = 0;
   Descriptor first, second;
+  std::optional<std::uint32_t> odd{};  // one of them, if all other ranks are known to call the same
 };
 
 using Moved = tl::expected<void, Broken>;

@@ -62,7 +62,7 @@ std::map<std::uint32_t, StallWatch::Wait> StallWatch::waits(const Ranks& ranks) 
   return found;
 }
 
-std::string StallWatch::late_for(const Wait& wait, const Ranks& ranks) const {
+std::string StallWatch::late_for(const Wait& wait, const Ranks& ranks, const std::set<Rank>& silent) const {
   const auto& operation = *wait.operation;
   const bool of_all = operation.group == all_ranks;
   const auto size = of_all ? ranks.size() : operation.members;
@@ -87,7 +87,9 @@ std::string StallWatch::late_for(const Wait& wait, const Ranks& ranks) const {
     }
     ++late;
     std::string way = "has not come";
-    if (last != nullptr && last->inside && last->group != operation.group)
+    if (silent.contains(rank))
+      way = "has gone silent (stopped?)";
+    else if (last != nullptr && last->inside && last->group != operation.group)
       way = "is in " + last->name;
     else if (of_all && (last == nullptr || last->group == all_ranks))
       way = fmt::format("is {} operation{} behind", operation.sequence - got_to.value_or(0),
@@ -112,7 +114,7 @@ std::string StallWatch::late_for(const Wait& wait, const Ranks& ranks) const {
   return words;
 }
 
-std::vector<std::string> StallWatch::look(const Ranks& ranks, Instant now) {
+std::vector<std::string> StallWatch::look(const Ranks& ranks, Instant now, const std::set<Rank>& silent) {
   const bool late = due_ && now - *due_ > stood_still;
   due_.reset();
   for (auto& [worker, one] : workers_) {
@@ -139,7 +141,7 @@ std::vector<std::string> StallWatch::look(const Ranks& ranks, Instant now) {
     const auto& operation = *wait->operation;
     if (lines.size() == most_lines) {
       ++others;
-    } else if (const auto who = late_for(*wait, ranks); !who.empty()) {
+    } else if (const auto who = late_for(*wait, ranks, silent); !who.empty()) {
       const auto number = operation.sequence == 0 ? "" : fmt::format(" number {}", operation.sequence);
       lines.push_back(fmt::format("{}: {} {} waited {} in {}{}{}", who, ranks_text(wait->ranks),
                                   wait->ranks.size() == 1 ? "has" : "have",

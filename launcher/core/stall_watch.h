@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,8 +38,9 @@ class StallWatch {
 
   // A line for each operation in which a rank of `ranks`, all of the world, waits for too long while others
   // have not come; of those that began to wait first, if they are many. A group whose members are all in the
-  // same operation waits for the network, or computes.
-  std::vector<std::string> look(const std::vector<std::pair<Rank, WorkerId>>& ranks, Instant now);
+  // same operation waits for the network, or computes. `silent`: what is known of these is old.
+  std::vector<std::string> look(const std::vector<std::pair<Rank, WorkerId>>& ranks, Instant now,
+                                const std::set<Rank>& silent = {});
   // When that should be asked next; nothing while no rank is in an operation. Who asks much later has stood
   // still, as after ^Z: then ranks wait from now on.
   [[nodiscard]] std::optional<Instant> next_look() const { return due_; }
@@ -60,7 +62,8 @@ class StallWatch {
 
   [[nodiscard]] std::map<std::uint32_t, Wait> waits(const Ranks& ranks) const;
   // Words: who has not come to the operation; empty: nobody is known to be late.
-  [[nodiscard]] std::string late_for(const Wait& wait, const Ranks& ranks) const;
+  [[nodiscard]] std::string late_for(const Wait& wait, const Ranks& ranks,
+                                     const std::set<Rank>& silent) const;
 
   Duration limit_;
   std::map<WorkerId, Worker> workers_;

@@ -20,8 +20,8 @@ namespace {
 using core::Outcome;
 
 // What the rank wrote down about its end, and of its last words what they say besides: Python prints the same
-// exception there.
-void last_words(std::vector<std::string>& lines, const ReportFacts& facts) {
+// exception there, in which comm says what is `reported`.
+void last_words(std::vector<std::string>& lines, const ReportFacts& facts, const std::string& reported) {
   const auto add = [&lines](std::string_view head, const std::vector<std::string>& words) {
     for (std::size_t i = 0; i < words.size(); ++i)
       lines.push_back(fmt::format("{:<14}{}", i == 0 ? head : "", words[i]));
@@ -32,7 +32,10 @@ void last_words(std::vector<std::string>& lines, const ReportFacts& facts) {
     add("  exception", said);
     if (any_line_has(facts.last_words, facts.recorded->what.front())) return;
   }
-  add("  last words", facts.last_words);
+  auto words = facts.last_words;
+  if (!reported.empty())
+    std::erase_if(words, [&](const std::string& line) { return line.find(reported) != std::string::npos; });
+  add("  last words", words);
   if (facts.last_words.empty() && !facts.recorded) add("  last output", facts.last_output);
 }
 
@@ -118,8 +121,9 @@ void worker_failed(std::vector<std::string>& lines, const JobSpec& job, const Ou
   if (!cause.out_of_memory.empty()) lines.push_back("  evidence    " + cause.out_of_memory);
   for (const auto lost : outcome.also_lost)
     lines.push_back(fmt::format("  lost before host {}", job.hosts.hosts[lost.value].name));
-  if (outcome.why) lines.push_back("  reported    " + output::words(*outcome.why));
-  last_words(lines, facts);
+  const auto reported = outcome.why ? output::words(*outcome.why) : std::string();
+  if (!reported.empty()) lines.push_back("  reported    " + reported);
+  last_words(lines, facts, reported);
   const auto others = what_became_of_others(outcome);
   if (!others.empty()) lines.push_back("  then        " + others);
   also_failed(lines, job, outcome.also_failed);

@@ -126,11 +126,12 @@ struct NoticeWords {
                         it.program_ends ? "other ranks have finished" : "no slot is left")};
   }
   // `rank 3 on node2 was killed by SIGKILL; rank 0 on node1 finished: waiting up to 30 s for 2 ranks to
-  // finish`
+  // finish or to join a new world`
   Lines operator()(const notice::Finishing& it) const {
-    return {fmt::format("{}{} finished: waiting up to {} for {} to finish (--start-timeout)",
-                        it.cause ? words(*it.cause) + "; " : "", name(it.finished), format_duration(it.wait),
-                        counted(it.left, "rank"))};
+    return {fmt::format(
+        "{}{} finished: waiting up to {} for {} to finish or to join a new world (--start-timeout)",
+        it.cause ? words(*it.cause) + "; " : "", name(it.finished), format_duration(it.wait),
+        counted(it.left, "rank"))};
   }
   Lines operator()(const notice::GenerationSkipped& it) const {
     return {not_up(it.generation) + words(it.cause)};

@@ -355,7 +355,11 @@ HierBackend::HierBackend(HostGrid grid, std::unique_ptr<ShmBackend> local,
 Performed HierBackend::perform(const Descriptor& what, const Transfer& data, Deadline deadline) {
   const auto done = Operation(*this, what, data, deadline).run();
   if (done) return std::nullopt;
-  if (const auto* disagreement = std::get_if<Disagreement>(&done.error())) return *disagreement;
+  if (const auto* disagreement = std::get_if<Disagreement>(&done.error())) {
+    auto told = *disagreement;
+    told.odd = std::nullopt;  // a host knows of its own ranks alone
+    return told;
+  }
   return tl::unexpected(std::get<Broken>(done.error()));
 }
 

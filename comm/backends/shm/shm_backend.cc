@@ -119,9 +119,21 @@ ShmBackend::Step ShmBackend::pass() {
   const auto& first = gate_.header(0, step).what;
   for (std::uint32_t rank = 1; rank < ranks_; ++rank) {
     const auto& other = gate_.header(rank, step).what;
-    if (!(first == other)) return tl::unexpected(Stop(Disagreement{0, rank, first, other}));
+    if (!(first == other)) return tl::unexpected(Stop(Disagreement{0, rank, first, other, odd_one(step)}));
   }
   return {};
+}
+
+std::optional<std::uint32_t> ShmBackend::odd_one(std::uint32_t step) const {
+  const auto all_but = [&](std::uint32_t odd) {
+    const auto& common = gate_.header(odd == 0 ? 1 : 0, step).what;
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+      if (rank != odd && !(gate_.header(rank, step).what == common)) return false;
+    return true;
+  };
+  for (std::uint32_t odd = 0; ranks_ > 2 && odd < ranks_; ++odd)
+    if (all_but(odd)) return odd;
+  return std::nullopt;
 }
 
 template <class Put, class Take>

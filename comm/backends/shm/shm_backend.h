@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -51,6 +52,8 @@ class ShmBackend final : public Backend {
   // What the operation's pieces are; the first that is large finds out whether there is memory for it.
   Step choose_pieces(const Transfer& data);
   Step dispatch(const Transfer& data);
+  // The one rank that is about to do something else than all others.
+  [[nodiscard]] std::optional<std::uint32_t> odd_one(std::uint32_t step) const;
   Step pass();  // ends the step; the first of an operation also compares what all are about to do
   // Runs put(i) and, a step later, take(i) for each piece.
   template <class Put, class Take>

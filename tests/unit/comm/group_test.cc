@@ -255,6 +255,17 @@ TEST_CASE("a wrong argument is refused and leaves the group whole") {
   CHECK(status(group.allreduce(nullptr, nullptr, 0, TRC_F32, TRC_SUM)) == TRC_OK);
 }
 
+TEST_CASE("an alltoallv among several needs two buffers") {
+  std::array<float, 2> data{};
+  const std::array<std::uint64_t, 2> one_each{1, 1}, one{1, 0};
+  Group pair(0, 2, std::make_unique<Fragile>(0), seconds(1), Group::Explain());
+  const auto refused = pair.alltoallv(data.data(), one_each.data(), data.data(), one_each.data(), TRC_F32);
+  CHECK(refused.error().message == "alltoallv needs different buffers for what it gives and what it gets");
+  CHECK_FALSE(pair.broken());
+  auto single = alone();
+  CHECK(single.alltoallv(data.data(), one.data(), data.data(), one.data(), TRC_F32));
+}
+
 TEST_CASE("progress tells a rank that works from one that is stuck or idle") {
   Group::Progress inside;
   Group group(

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -138,6 +139,21 @@ TEST_CASE("f32 is rounded to the nearest f16 and bf16, of two to the even one, o
       }
       CHECK_MESSAGE(wrong == 0, name_of(dtype), " on processor ", static_cast<int>(simd));
     }
+}
+
+TEST_CASE("a NaN is the minimum and the maximum, whichever rank has it") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto simd : processors())
+    for (const auto dtype : {TRC_F32, TRC_F64})
+      for (const auto op : {TRC_MIN, TRC_MAX}) {
+        TypedBuffer a(dtype, 67, 0), b(dtype, 67, 0), out(dtype, 67, 0);
+        for (std::size_t i = 0; i < 67; ++i)
+          a.set(i, i % 3 == 0 ? nan : 2.0), b.set(i, i % 3 == 1 ? nan : 2.0);
+        reduce_kernel(dtype, op, simd)(out.data(), a.data(), b.data(), 67);
+        bool right = true;
+        for (std::size_t i = 0; i < 67; ++i) right = right && std::isnan(out.get(i)) == (i % 3 != 2);
+        CHECK_MESSAGE(right, name_of(op), " of ", name_of(dtype), ", processor ", static_cast<int>(simd));
+      }
 }
 
 TEST_CASE("integers wrap instead of overflowing") {

@@ -1,4 +1,6 @@
 // Operations that are started, and run on threads of the library.
+#include <poll.h>
+
 #include <future>
 #include <stdexcept>
 
@@ -85,6 +87,38 @@ TEST_CASE("a lane runs works in order, and refuses them once it is closed") {
   lane.add(late);
   REQUIRE(late->ended());
   CHECK(late->wait({})->error().status == TRC_ABORTED);
+}
+
+TEST_CASE("a lane is idle when nothing waits or runs in it") {
+  Lane lane;
+  CHECK(lane.idle());
+  std::promise<void> begun, go_on;
+  lane.add(work_of([&]() -> Outcome<void> {
+    begun.set_value();
+    go_on.get_future().wait();
+    return {};
+  }));
+  begun.get_future().wait();
+  CHECK_FALSE(lane.idle());
+  go_on.set_value();
+  lane.drain();
+  CHECK(lane.idle());
+}
+
+TEST_CASE("the descriptor of ends is readable until all have been told") {
+  const auto ends = Completions::make().value();
+  const auto readable = [&ends] {
+    pollfd one{ends->descriptor(), POLLIN, 0};
+    return ::poll(&one, 1, 0) == 1;
+  };
+  CHECK_FALSE(readable());
+  ends->add(7);
+  ends->add(8);
+  CHECK(ends->next() == 7);
+  CHECK(readable());
+  CHECK(ends->next() == 8);
+  CHECK_FALSE(readable());
+  CHECK_FALSE(ends->next());
 }
 
 TEST_CASE("a work that throws has failed, and a wait for one that goes on has an end") {

@@ -42,6 +42,16 @@ TEST_CASE("who has not come to an operation in which others wait is told once") 
   CHECK(scene.look(seconds(181)).size() == 1);
 }
 
+TEST_CASE("of who has gone silent it is not known how far it got") {
+  Scene scene;
+  for (const std::uint32_t rank : {0, 1}) scene.says(rank, 6, true);
+  scene.says(2, 4, false);
+  scene.now = start + seconds(60);
+  CHECK(scene.watch.look({{Rank{0}, {10}}, {Rank{1}, {11}}, {Rank{2}, {12}}, {Rank{3}, {13}}}, scene.now,
+                         {Rank{2}, Rank{3}}) == Lines{"ranks 2-3 have gone silent (stopped?): ranks 0-1 have "
+                                                      "waited 1m00s in allreduce number 6 (8 MiB)"});
+}
+
 TEST_CASE("one who never called any is behind as well, and different ranks by different numbers") {
   Scene scene;
   scene.says(0, 5, true);

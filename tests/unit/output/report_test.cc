@@ -51,6 +51,14 @@ TEST_SUITE("report") {
     CHECK(core::exit_code_of(outcome) == 70);
   }
 
+  TEST_CASE("what is reported is not said again by the last words") {
+    auto outcome = failed(ExitStatus::exited(3));
+    outcome.why = cause::WorldBroken{"barrier did not end within 5.0 s: rank 1 did not take part", {Rank{1}}};
+    const std::string line = "trainrun.Timeout: barrier did not end within 5.0 s: rank 1 did not take part";
+    CHECK(text(outcome, {line}).find("last words") == std::string::npos);
+    CHECK(text(outcome, {line, "bye"}).find("\n  last words  bye\n") != std::string::npos);
+  }
+
   TEST_CASE("whom the ranks had named before is told besides the first that failed") {
     auto outcome = failed(ExitStatus::exited(3));
     outcome.why = cause::WorldBroken{

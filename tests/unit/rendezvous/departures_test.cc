@@ -191,6 +191,47 @@ TEST_CASE("one that has left in order is told to nobody") {
   CHECK_FALSE(scene.table.verdict());
 }
 
+TEST_CASE("of whom nothing is heard any more it is told") {
+  Trio scene;
+  for (int rank = 0; rank < 3; ++rank) scene.says(rank, 4, false);
+  const auto how = [&](const Ranks& missing) {
+    scene.ask(0, Abort{"allreduce did not end within 6.0 s", missing});
+    return scene.table.verdict()->how;
+  };
+  const auto pass_but_for = [&](const Ranks& still) {
+    for (int second = 0; second < 4; ++second) {
+      scene.pass(seconds(1));
+      for (std::uint32_t rank = 0; rank < 3; ++rank)
+        if (std::ranges::find(still, rank) == still.end()) scene.says(static_cast<int>(rank), 4, false);
+    }
+  };
+  SUBCASE("one") {
+    pass_but_for({2});
+    CHECK(scene.table.silent(scene.now) == Ranks{2});
+    CHECK(how({2}) ==
+          "allreduce did not end within 6.0 s: rank 2 on c did not take part and has gone silent (is its "
+          "process stopped?)");
+  }
+  SUBCASE("several") {
+    pass_but_for({1, 2});
+    CHECK(how({1, 2}).ends_with("did not take part and have gone silent (are their processes stopped?)"));
+  }
+  SUBCASE("one of several") {
+    pass_but_for({2});
+    CHECK(how({1, 2}).ends_with("did not take part; rank 2 on c has gone silent (is its process stopped?)"));
+  }
+  SUBCASE("nobody") {
+    pass_but_for({});
+    CHECK(scene.table.silent(scene.now).empty());
+    CHECK(how({1, 2}).ends_with("did not take part"));
+  }
+  SUBCASE("who has left is not silent") {
+    scene.ask(2, Leave{false});
+    pass_but_for({2});
+    CHECK(scene.table.silent(scene.now).empty());
+  }
+}
+
 TEST_CASE("who waits in the operation itself is not the one that it waits for") {
   Trio scene;
   scene.says(0, 5, true);

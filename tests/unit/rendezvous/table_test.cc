@@ -328,7 +328,7 @@ TEST_CASE("an end that nobody planned is an abort by nobody in particular") {
   const auto verdict = scene.only_a<Over>(0).verdict;
   CHECK(verdict.kind == Verdict::Kind::aborted);
   CHECK_FALSE(verdict.culprit);
-  CHECK(describe(verdict) == "the generation was aborted: the server got SIGTERM");
+  CHECK(describe(verdict) == "the world was aborted: the server got SIGTERM");
 }
 
 TEST_CASE("what members call themselves and why they abort is shown as one line that no terminal obeys") {

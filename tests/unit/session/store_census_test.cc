@@ -43,6 +43,22 @@ TEST_CASE("who has not come is named once, by what was seen after the others had
   CHECK(scene.seen(30, {a}, {b}, {c}).empty());
 }
 
+TEST_CASE("of who ended before it was looked at nothing is said if it had met the others by comm") {
+  Scene scene;
+  SUBCASE("it had") {
+    scene.census.joined(here, Rank{1});
+    scene.end(9, {b});
+    CHECK(scene.seen(10, {a}, {}, {c}).empty());
+    CHECK(scene.seen(25, {a}, {}, {c}) == Workers{c});
+  }
+  SUBCASE("in another world") {
+    scene.census.joined(Generation{1}, Rank{1});
+    scene.end(9, {b});
+    CHECK(scene.seen(10, {a}, {}, {c}).empty());
+    CHECK(scene.seen(25, {a}, {}, {c}) == Workers{b, c});
+  }
+}
+
 TEST_CASE("of the launcher's own store it is told alone that nobody has come") {
   Scene scene;
   scene.census.begin(here, {a, b, c}, true);

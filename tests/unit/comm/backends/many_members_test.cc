@@ -14,6 +14,7 @@
 
 #include "comm/backends/factory.h"
 #include "launcher/base/open_files.h"
+#include "tests/unit/comm/only_races.h"
 #include "tests/unit/rendezvous/server.h"
 
 using namespace trainrun;
@@ -21,11 +22,7 @@ using namespace trainrun::comm;
 
 namespace {
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint32_t usual_size = 40;  // races show there as well, and each thread costs ten times as much
-#else
-constexpr std::uint32_t usual_size = 104;  // the cost grows with the square
-#endif
+constexpr std::uint32_t usual_size = only_races ? 40 : 104;  // the cost grows with the square
 const char* const many = std::getenv("TRAINRUN_MANY_MEMBERS");
 const std::uint32_t size = many == nullptr ? usual_size : static_cast<std::uint32_t>(std::atoi(many));
 

@@ -156,9 +156,33 @@ TEST_CASE("ranks that call different things are all told the same two of them, a
     CHECK(one.error().message ==
           "rank 0 called allreduce(sum of 100000 f32) as operation 1, rank 1 called allreduce(sum of 10 f32) "
           "as "
-          "operation 1");
+          "operation 1 (only rank 1 differs)");
   }
   for (const auto& mine : data) CHECK(std::all_of(mine.begin(), mine.end(), [](float x) { return x == 1; }));
+}
+
+TEST_CASE("who alone differs is told, and nobody where there is no such one") {
+  const auto told = [](std::uint32_t size, const std::function<std::size_t(int)>& count) {
+    Ranks ranks(shm_backends(size));
+    std::vector<std::string> words;
+    for (const auto& one : ranks.all([&](Group&group, int rank) -> Outcome<void> {
+           std::vector<float> mine(count(rank));
+           return group.allreduce(mine.data(), mine.data(), mine.size(), TRC_F32, TRC_SUM);
+         }))
+      words.push_back(one.error().message);
+    CHECK(std::equal(words.begin() + 1, words.end(), words.begin()));
+    return words.front().substr(words.front().find(", ") + 2);
+  };
+  CHECK(told(4, [](int rank) { return rank == 0 ? 5U : 4U; }) ==
+        "rank 1 called allreduce(sum of 4 f32) as operation 1 (only rank 0 differs)");
+  CHECK(told(4, [](int rank) { return rank == 3 ? 5U : 4U; }) ==
+        "rank 3 called allreduce(sum of 5 f32) as operation 1 (only rank 3 differs)");
+  CHECK(told(2, [](int rank) { return rank == 0 ? 5U : 4U; }) ==
+        "rank 1 called allreduce(sum of 4 f32) as operation 1");
+  CHECK(told(4, [](int rank) { return rank < 2 ? 5U : 4U; }) ==
+        "rank 2 called allreduce(sum of 4 f32) as operation 1");
+  CHECK(told(3, [](int rank) { return static_cast<std::size_t>(rank + 1); }) ==
+        "rank 1 called allreduce(sum of 2 f32) as operation 1");
 }
 
 TEST_CASE("the same in a first large operation, which takes a step more") {
