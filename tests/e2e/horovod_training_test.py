@@ -35,7 +35,7 @@ class HorovodTraining(TorchJobs):
         self.right(3, "unused")
 
     def test_what_programs_do_with_gradients(self):
-        for verb in ("moved", "replaced", "forgotten", "added"):
+        for verb in ("moved", "replaced", "forgotten", "added", "discarded"):
             self.right(2, verb, program="horovod_gradients.py")
 
     def test_some_ranks_alone(self):

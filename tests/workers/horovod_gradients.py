@@ -1,5 +1,6 @@
 """What programs of Horovod do with gradients between backward() and step(), and with what they keep, scale and send: ranks agree
 afterwards. horovod_gradients.py VERB [ARGUMENT]"""
+import gc
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ import trainrun
 import trainrun.torch as hvd
 from horovod_objects import refused  # beside this file
 from torch import nn
-from trainrun.torch.horovod import _place
+from trainrun.torch.horovod import _join, _place
 
 torch.set_num_threads(1)
 
@@ -100,6 +101,30 @@ def added():
         warnings.simplefilter("always")
         optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
     assert any("are not exchanged between ranks" in str(one.message) for one in said), said
+    stepped(model, optimizer, 1)
+
+
+def discarded():
+    """The group of an optimizer that is gone on all ranks is given back with the next one; who joins does so in those that are left."""
+    kept = []
+    for round_ in range(20):
+        model, optimizer = made()
+        stepped(model, optimizer, 1)
+        if round_ == 3 and hvd.rank() == 0:
+            kept.append(optimizer)
+        del model, optimizer
+        gc.collect()
+    model, optimizer = made()
+    assert len(_join._groups) == 2, len(_join._groups)  # rank 0's and the last
+    threads = len(os.listdir("/proc/self/task"))
+    if hvd.rank() == 1:
+        stepped(model, optimizer, 2 / 3)  # rank 0 gives zeros
+    hvd.join()
+    assert len(os.listdir("/proc/self/task")) <= threads + 3
+    del kept
+    gc.collect()
+    model, optimizer = made()
+    assert len(_join._groups) == 2, len(_join._groups)
     stepped(model, optimizer, 1)
 
 

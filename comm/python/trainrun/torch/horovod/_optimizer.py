@@ -7,6 +7,7 @@ have no order with the operations that the program calls meanwhile.
 import contextlib
 import hashlib
 import warnings
+import weakref
 
 import torch
 
@@ -85,6 +86,14 @@ def _check_groups(groups):
         raise ValueError("A parameter can only appear once in groups.")
 
 
+def _telling(optimizer, parameter):
+    """A hook, which torch keeps as long as the parameter; so it does not keep the optimizer."""
+    def tell(*_):
+        if (alive := optimizer()) is not None:
+            alive._computed(parameter)
+    return tell
+
+
 class _Distributed:
     """Comes before the class of an optimizer."""
 
@@ -109,7 +118,7 @@ class _Distributed:
             self._bucket_of.update((parameter, number) for parameter in parameters)
         for parameter in self._left:
             accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-            accumulator.register_hook(lambda *_, parameter=parameter: self._computed(parameter))
+            accumulator.register_hook(_telling(weakref.ref(self), parameter))
             self._accumulators.append(accumulator)  # torch itself lets go of it, and of the hook
         if not _place.elastic_job():  # else ranks that come later would call what those that were here have called
             self._meet()
@@ -127,14 +136,16 @@ class _Distributed:
         self._forget_step()
         world = _place.world()
         self._generation, self._group = world.generation, world.group(self.process_set.ranks)
-        _join.joins(self._group)
+        ranks, unused = self.process_set.ranks, _join.unused(self.process_set.ranks)
+        _join.joins(ranks, self._group, self)
         mine = [[self._parameter_names[parameter], list(parameter.shape), str(parameter.dtype)]
                 for bucket in self._buckets for parameter in bucket.parameters]
         digest = hashlib.sha256(str(mine).encode()).hexdigest()
-        digests = allgather_object(digest, process_set=self.process_set)
-        if any(other != digest for other in digests):
+        told = allgather_object([digest, unused], process_set=self.process_set)
+        if any(other != digest for other, _ in told):
             every = allgather_object(mine, process_set=self.process_set)
-            raise invalid(_difference(every, self.process_set.ranks))
+            raise invalid(_difference(every, ranks))
+        _join.leave(ranks, set(unused).intersection(*(theirs for _, theirs in told)))
 
     # ---- a step
 
