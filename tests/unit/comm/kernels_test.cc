@@ -187,10 +187,10 @@ TEST_CASE("the output may be one of the inputs, also that of a later rank") {
   CHECK(b == std::array<double, 3>{4, 2, 3});
   for (const std::size_t own : {0, 1, 2, 3}) {
     std::vector<std::vector<float>> ranks;
-    for (int rank = 0; rank < 4; ++rank) ranks.emplace_back(2500, static_cast<float>(rank + 1));
+    for (int rank = 0; rank < 4; ++rank) ranks.emplace_back(2500, static_cast<float>(1 << rank));
     const void* in[] = {ranks[0].data(), ranks[1].data(), ranks[2].data(), ranks[3].data()};
     reduce_all({TRC_F32, TRC_SUM, 1, 1, 4}, ranks[own].data(), in, 2500);
-    CHECK(ranks[own] == std::vector<float>(2500, 10));
+    CHECK(ranks[own] == std::vector<float>(2500, 15));
   }
 }
 
