@@ -62,7 +62,10 @@ Outcome<World*> Elastic::form(State& state, const std::optional<Failure>& ended)
 }
 
 Outcome<void> Elastic::go_on(const Failure& ended) {
-  if (world_) client_ = world_->release(ended.status == TRC_HOSTS_UPDATED);
+  const bool planned = ended.status == TRC_HOSTS_UPDATED;
+  // A failure of the program's own making, which the others know nothing of and would wait in vain.
+  if (world_ && !planned) world_->give_up();
+  if (world_) client_ = world_->release(planned);
   world_.reset();
   return take_place(ended);
 }

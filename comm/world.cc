@@ -155,11 +155,14 @@ Outcome<void> World::meet(const Environment& environment, Entry entry) {
 }
 
 Outcome<rendezvous::Client> World::connect(Duration within) const {
+  // Of a world that is over the server may be gone, too.
+  const auto verdict = [this] { return watcher_ ? watcher_->verdict() : std::nullopt; };
+  if (auto over = verdict()) return tl::unexpected(std::move(*over));
   const auto key = rendezvous::read_key_file(environment_.key_file);
   if (!key) return fail(TRC_INVALID, key.error().message);
   auto connected =
       rendezvous::Client::connect(environment_.rendezvous, *key, environment_.generation, within);
-  if (!connected) return tl::unexpected(failure_of(connected.error()));
+  if (!connected) return tl::unexpected(verdict().value_or(failure_of(connected.error())));
   return std::move(*connected);
 }
 
@@ -242,6 +245,11 @@ Failure World::errand_failure(const std::string& operation, Failure failure) con
 Outcome<void> World::finalize(Duration wait) {
   if (finalized_.exchange(true) || !client_) return {};
   std::unique_lock lock(client_mutex_);
+  if (auto failure = groups_.why_broken()) {
+    // There is nobody to meet; and who finalizes may not have waited for what has failed.
+    static_cast<void>(part({}));
+    return tl::unexpected(std::move(*failure));
+  }
   const bool others_agree = world_.size > 1 && client_->get(agreeing_key).has_value();
   auto met = meet_at_end(others_agree ? Duration::zero() : std::min(wait, agree_after));
   if (!met && met.error().status == TRC_TIMEOUT) {
@@ -278,6 +286,12 @@ Outcome<void> World::part(const Outcome<void>& met) {
   groups_.close();
   if (watcher_ && !groups_.progress().in_operation()) watcher_->stop();
   return {};
+}
+
+void World::give_up() {
+  if (!client_ || world_.size == 1 || groups_.broken() || !watcher_ || watcher_->verdict()) return;
+  const std::lock_guard lock(client_mutex_);
+  static_cast<void>(client_->abort("the program gave up this world", {}));
 }
 
 std::optional<rendezvous::Client> World::release(bool together) {

@@ -46,6 +46,9 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  // This rank leaves a world that has not failed for the others: they hear so at once, and nobody waits for
+  // it.
+  void give_up();
   // Waits for the other ranks' finalize, and leaves the job. Only the first call does something. When not all
   // come, this rank leaves at the end of its process.
   Outcome<void> finalize(Duration wait);

@@ -106,6 +106,14 @@ class HorovodTraining(TorchJobs):
         self.assertEqual(len(re.findall(r"reset: rank . of 3", done.out)), 4, done)
         self.assertSays(done, "state kept by 2 survivors", "2 restarts")
 
+    def test_ranks_of_an_elastic_program_that_do_not_all_do_the_same(self):
+        options = ("--min-np", 2, "--max-restarts", 2)
+        done = self.assertEnds(self.program(3, WORKERS + "horovod_rejoins.py", "joins", options=(*options, "--start-timeout", "3s")), 0)
+        self.assertEqual(len(re.findall(r"rank \d of [23] joined", done.out)), int(re.search(r"of (\d) joined", done.out)[1]), done)
+        done = self.assertEnds(self.program(3, WORKERS + "horovod_rejoins.py", "gives_up", options=options), 0)
+        self.assertEqual(len(re.findall(r"rank \d ends at 6, a name like another", done.out)), 3, done)
+        self.assertSays(done, "rank 0 on .* aborted: the program gave up this world; all ranks go on", "1 restart")
+
     def hosts(self, line):
         """What the discovery says from now on."""
         with open(self.folder + "/hosts.new", "w", encoding="ascii") as file:

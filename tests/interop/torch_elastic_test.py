@@ -172,6 +172,18 @@ class Elastic(harness.LocalTest):
                 done = self.assertEnds(self.run_job("-np", 1, *SETTINGS, self.python, "-c", head + script, timeout=LONG), 1)
                 self.assertRegex(done.err, words)
 
+    def test_what_a_state_keeps_and_refuses(self):
+        program = harness.without_blanks(harness.ROOT + "/tests/interop/programs/torch_elastic_states.py")
+        done = self.assertEnds(self.run_job("-np", 2, *HERE, *SETTINGS, self.python, program, "refuses", timeout=LONG), 0)
+        self.assertEqual(len(re.findall(r"rank \d refuses", done.out)), 2, done)
+        for verb, least in (("resets", 3), ("differs", 2), ("scales", 2)):
+            with self.subTest(verb=verb):
+                done = self.assertEnds(self.run_job("-np", 3, *HERE, "--min-np", least, "--max-restarts", 1, *SETTINGS, self.python, program, verb,
+                                                    timeout=LONG), 0)
+                said = re.findall(r"rank \d has (.*)", done.out)
+                self.assertGreaterEqual(len(said), least, done)
+                self.assertEqual(len(set(said)), 1, done)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -154,8 +154,8 @@ def chosen():
     state = hvd.elastic.ObjectState(batch=0)
     for known, root in ((([False, 5], [True, 1]), 1), (([True, 1], [False, 5]), 0), (([True, 1], [True, 2]), 1), (([True, 3], [True, 3]), 0)):
         state._seasoned, state._commits = known[hvd.rank()]
-        state._agree()
-        assert state.root == root and state._seasoned and state._commits == known[root][1], (known, state.root, state._commits)
+        state._enter()
+        assert state._root == root and state._commits == known[root][1], (known, state._root, state._commits)
 
 
 def factors():

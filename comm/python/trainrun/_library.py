@@ -22,10 +22,14 @@ class Operation(Structure):
 
 
 class Error(RuntimeError):
-    """`culprit`: rank or None; `host` and `how`: of the culprit; `missing`: ranks that did not come;
-    `generation`: of the world, 0 outside one."""
+    """`culprit`: rank or None; `host` and `how`: of the culprit; `missing`: ranks that did not come; `operation` and
+    `sequence`: in which it happened; `status`: the library's; `generation`: of the world, 0 outside one."""
 
-    def __init__(self, info):
+    def __init__(self, info=""):
+        """`info`: the library's; or words, of a program that raises one itself."""
+        if not isinstance(info, ErrorInfo):
+            status = next((status for status, kind in _KINDS.items() if isinstance(self, kind)), ABORTED)
+            info = ErrorInfo(status=status, culprit=-1, message=str(info).encode()[:1023])
         super().__init__(_text(info.message))
         self.status = info.status
         self.culprit = info.culprit if info.culprit >= 0 else None
@@ -85,7 +89,7 @@ class Removed(SystemExit):
         super().__init__(0)
 
 
-OK, HOSTS_UPDATED, REMOVED = 0, 9, 10
+OK, ABORTED, HOSTS_UPDATED, REMOVED = 0, 2, 9, 10
 _KINDS = {1: PeerLost, 2: Aborted, 3: Timeout, 4: Mismatch, 5: Transport, 6: Invalid, 7: Unsupported, 9: HostsUpdated,
           11: Device, 12: RestartRequired}
 

@@ -34,12 +34,30 @@ def must_be_free(state, name):
         raise invalid(f"no part of a State can be called {name!r}, which is a name of its own: call it otherwise")
 
 
+def must_be_plain(value, where):
+    """What JSON would change on its way, or cannot say, is refused by its name."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if not isinstance(key, str):
+                raise invalid(f"{where} has the key {key!r}, which would come back as a string: use strings as keys")
+            must_be_plain(one, f"{where}[{key!r}]")
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            must_be_plain(one, f"{where}[{number}]")
+    elif isinstance(value, tuple):
+        raise invalid(f"{where} is a tuple, which would come back as a list: use a list")
+    elif not isinstance(value, (int, float, str, type(None))):
+        raise invalid(f"{where} is of type {type(value).__name__}, which JSON cannot say: numbers, strings, lists and dicts can be values; "
+                      "arrays are for buffer()")
+
+
 class State:
     """What a training must not lose. Attributes are values; all ranks have the same names."""
 
     def __init__(self, **values):
-        for name in values:
+        for name, value in values.items():
             must_be_free(State, name)
+            must_be_plain(value, name)
         handle = ctypes.c_void_p()
         check(lib.trc_state_new(ctypes.byref(handle)))
         self.__dict__.update(_handle=handle, _values=dict(values), _kept={}, _callbacks=[], _samplers=[], _world=None)
@@ -58,6 +76,7 @@ class State:
 
     def __setattr__(self, name, value):
         must_be_free(State, name)
+        must_be_plain(value, name)
         self._values[name] = value
 
     def buffer(self, name, data):
@@ -79,6 +98,8 @@ class State:
     def _pack(self):
         for name, sampler in self._samplers:
             self._values[name] = sampler.state()
+        for name, value in self._values.items():  # which may have changed in itself
+            must_be_plain(value, name)
         text = json.dumps(self._values, sort_keys=True).encode()
         check(lib.trc_state_set_blob(self._handle, _VALUES, text, len(text)))
 

@@ -11,11 +11,12 @@ from trainrun import _library
 from trainrun._library import HostsUpdated, check, invalid, lib
 from trainrun.elastic import must_be_free
 from trainrun.torch._foreign import unsupported
-from trainrun.torch._pack import pack, room_for, unpack
+from trainrun.torch._pack import as_bytes, memory_of, pack, room_for, unpack
 from trainrun.torch._probe import INSTEAD
 from trainrun.torch._sampler import DistributedSampler
 from trainrun.torch._wire import exchange, send_tensors, send_text
 
+_SCALERS = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler  # its base where there is one
 LOOK_EVERY = 0.25  # seconds, about: at this distance all ranks ask each other whether hosts will change
 LOOK_AT_LEAST = 1000  # steps
 
@@ -35,10 +36,14 @@ class State:
             must_be_free(State, name)
         objects = {name: part for name, part in parts.items() if hasattr(part, "state_dict") and hasattr(part, "load_state_dict")}
         values = {name: part for name, part in parts.items() if name not in objects}
+        pack(values, [], "state")
         self.__dict__.update(_live=live, _objects=objects, _values=values, _samplers=[], _callbacks=[], _membership=None,
                              _seasoned=False, _version=0, _snapshot=None, _steps=0)
         for name, part in objects.items():
             _refuse(name, part)
+            if live and isinstance(part, torch.optim.LBFGS):
+                raise unsupported(f"{name} is an LBFGS, which changes parameters several times in one step(): after a failure a live state "
+                                  "would go on in the middle of it; try: State(live=False, ...), with commit()")
             if isinstance(part, DistributedSampler):
                 self._samplers.append(part)
             elif isinstance(part, torch.optim.Optimizer):
@@ -54,6 +59,7 @@ class State:
         must_be_free(State, name)
         if name in self._objects:
             raise invalid(f"the state's {name} cannot be replaced: what has a state_dict stays the same object")
+        pack(value, [], f"state[{name!r}]")  # what cannot travel is refused here, and not after the first failure
         self._values[name] = value
 
     @property
@@ -67,7 +73,8 @@ class State:
         return self._of().world
 
     def on_reset(self, callback):
-        """callback(old_size, new_size) in each new world but the first, before the function is called again."""
+        """callback(old_size, new_size) in each new world but the first, before the state is synchronised: on those that were in
+        a world before."""
         self._callbacks.append(callback)
 
     # ---- in the function that run() calls
@@ -116,17 +123,22 @@ class State:
 
     def _enter(self, membership, old_size):
         self.__dict__["_membership"] = membership
-        self._sync(membership.world)
-        self.__dict__.update(_until_look=1, _look_gap=1, _looked=time.monotonic(), _looked_at=self._steps)
+        # Before the state is given to those that are new and call none: what the callbacks change is a part of it.
         if old_size:
             for callback in self._callbacks:
                 callback(old_size, membership.world.size)
+        self._sync(membership.world)
+        for sampler in self._samplers:
+            sampler.begin()
+        self.__dict__.update(_until_look=1, _look_gap=1, _looked=time.monotonic(), _looked_at=self._steps)
 
     def _leave(self, failed):
         """What a step that was not completed has left behind goes."""
         for part in self._objects.values():
             for parameter in part.parameters() if isinstance(part, torch.nn.Module) else ():
                 parameter.grad = None
+            if isinstance(part, _SCALERS):
+                part._per_optimizer_states.clear()  # which gradients are unscaled already
         if failed and self._snapshot is not None:
             self._load(*self._snapshot)
 
@@ -158,6 +170,14 @@ class State:
             packed["of " + name] = pack(part.state_dict(), tensors, f"the state of {name}")
         return json.dumps(packed, sort_keys=True), tensors
 
+    def _digest(self, text):
+        """Of all but what modules and optimizers hold in tensors, whose age the version tells."""
+        digest, tensors = hashlib.sha256(text.encode()), []
+        pack(self._values, tensors, "state")
+        for tensor in tensors:
+            digest.update(memory_of(as_bytes(tensor.cpu().contiguous())))
+        return digest.hexdigest()
+
     def _load(self, text, tensors):
         packed = json.loads(text)
         self._values.clear()
@@ -175,7 +195,7 @@ class State:
         if there is no difference."""
         text, tensors = self._pack()
         every = exchange(world, {"names": sorted(self._objects) + ["live" if self._live else "commits"], "seasoned": self._seasoned,
-                                 "version": self._version, "digest": hashlib.sha256(text.encode()).hexdigest()})
+                                 "version": self._version, "digest": self._digest(text)})
         source = max(range(world.size), key=lambda rank: (every[rank]["seasoned"], every[rank]["version"], -rank))
         chosen = every[source]
         for rank, other in enumerate(every):

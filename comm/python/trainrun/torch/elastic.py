@@ -40,7 +40,7 @@ from trainrun.torch.horovod.elastic import ObjectState
 __all__ = ["DistributedSampler", "ElasticSampler", "HostsUpdated", "ObjectState", "Removed", "State", "TorchState",
            "get_handler_registry", "init", "run", "set_handler_registry"]
 
-_membership = None
+_membership, _finished = None, False
 
 
 def init(backend="gloo", op_timeout=None, init_timeout=None):
@@ -69,6 +69,9 @@ def run(function, state=None, *args, **kwargs):
 def _run(function, state, args, kwargs):
     if isinstance(state, _horovod.State):
         return _horovod.run(function, state, args, kwargs)
+    global _finished
+    if _finished:
+        raise invalid("run() is once in a program: what it returned from has left the world")
     if _membership is None:
         init()
     old_size = 0
@@ -76,6 +79,7 @@ def _run(function, state, args, kwargs):
         size = _membership.world.size
         done, result = _attempt(function, state, old_size, args, kwargs)
         if done:
+            _finished = True
             return result
         old_size = size
         state._leave(failed=result != HOSTS_UPDATED)

@@ -44,7 +44,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         groups = num_groups
     names = _names(optimizer, named_parameters)
     _check_groups(groups)
-    kind = type(optimizer.__class__.__name__, (_Distributed, optimizer.__class__), {})
+    kind = type(optimizer.__class__.__name__, (Distributed, optimizer.__class__), {})
     made = kind.__new__(kind)
     # A scheduler puts a `step` of the other one there.
     made.__dict__.update({name: value for name, value in optimizer.__dict__.items() if name != "step"})
@@ -94,7 +94,7 @@ def _telling(optimizer, parameter):
     return tell
 
 
-class _Distributed:
+class Distributed:
     """Comes before the class of an optimizer."""
 
     def _distribute(self, names, compression, passes, op, predivide, groups, sparse_as_dense, process_set):
@@ -121,7 +121,7 @@ class _Distributed:
             accumulator.register_hook(_telling(weakref.ref(self), parameter))
             self._accumulators.append(accumulator)  # torch itself lets go of it, and of the hook
         if not _place.elastic_job():  # else ranks that come later would call what those that were here have called
-            self._meet()
+            self.meet()
 
     # ---- the ranks
 
@@ -129,7 +129,7 @@ class _Distributed:
         """Whether the group is one of the world of now."""
         return self._group is not None and _place.met() is not None and _place.met().generation == self._generation
 
-    def _meet(self):
+    def meet(self):
         """The group, in which all have the same plan. All ranks call it at the same point."""
         if self._current() or not self._buckets:
             return
@@ -190,7 +190,7 @@ class _Distributed:
     def synchronize(self):
         """Until the gradients of all ranks are there, which p.grad is then. All ranks call it."""
         if self._buckets and self.process_set.size() > 1:
-            self._meet()
+            self.meet()
             for bucket in self._buckets[self._next:]:
                 for parameter in bucket.parameters:
                     if self._left[parameter] > 0:

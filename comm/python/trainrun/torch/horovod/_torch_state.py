@@ -3,7 +3,9 @@ import copy
 
 import torch
 
+from trainrun.torch.horovod import _place
 from trainrun.torch.horovod._objects import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from trainrun.torch.horovod._optimizer import Distributed
 from trainrun.torch.horovod._sampler import ElasticSampler
 from trainrun.torch.horovod.elastic import ObjectState
 
@@ -94,9 +96,16 @@ class TorchState(ObjectState):
             handler.restore()
         super().restore()
 
+    def _enter(self):
+        super()._enter()
+        if _place.elastic_job():  # a rank without data calls join() alone, and the others need it for this
+            for handler in self._handlers.values():
+                if isinstance(handler.value, Distributed):
+                    handler.value.meet()
+
     def sync(self):
         for handler in self._handlers.values():
-            handler.root = self.root
+            handler.root = self._root
             handler.sync()
         super().sync()
 

@@ -19,14 +19,15 @@ import os
 from trainrun import _library
 from trainrun._library import OK, HostsUpdated, WorldFailed, check, invalid, lib
 from trainrun._world import World
+from trainrun.torch._pack import pack
 from trainrun.torch.horovod import _place
 from trainrun.torch.horovod._objects import allgather_object, broadcast_object
 
 
 class State:
-    """What must not be lost. Subclasses have save, restore and sync; `root` is the rank whose state sync() gives to all."""
+    """What must not be lost. Subclasses have save, restore and sync; `_root` is the rank whose state sync() gives to all."""
 
-    root = 0
+    _root = 0
 
     def __init__(self, **kwargs):
         self._reset_callbacks, self._commits, self._seasoned = [], 0, False
@@ -65,10 +66,17 @@ class State:
         """For subclasses: in each new world, before the callbacks."""
 
     def _agree(self):
-        """Who has the most commits gives its state: of ranks that were in a world before, if there are such."""
+        """Who has the most commits gives its state: of ranks that were in a world before, if there are such. How many it has."""
         every = allgather_object([self._seasoned, self._commits])
-        self.root = max(range(len(every)), key=lambda rank: (every[rank], -rank))
-        self._seasoned, self._commits = True, every[self.root][1]
+        self._root = max(range(len(every)), key=lambda rank: (every[rank], -rank))
+        return every[self._root][1]
+
+    def _enter(self):
+        """Not before it is there this rank has the state, or any commits."""
+        commits = self._agree()
+        self.sync()
+        self.save()
+        self._seasoned, self._commits = True, commits
 
 
 class ObjectState(State):
@@ -81,6 +89,7 @@ class ObjectState(State):
 
     def save(self):
         self._saved_state = {name: getattr(self, name) for name in self._saved_state}
+        pack(self._saved_state, [], "the state")  # what cannot travel is refused here, and not after the first failure
 
     def restore(self):
         self._set_attributes()
@@ -88,7 +97,7 @@ class ObjectState(State):
     def sync(self):
         if self._saved_state:
             self.save()  # what a commit did not reach is the root's as well
-            self._saved_state = broadcast_object(self._saved_state, self.root, "the state")
+            self._saved_state = broadcast_object(self._saved_state, self._root, "the state")
             self._set_attributes()
 
     def _set_attributes(self):
@@ -144,9 +153,7 @@ def run(function, state, args, kwargs):
         _membership.form()
     while True:
         try:
-            state._agree()
-            state.sync()
-            state.save()
+            state._enter()
             return function(state, *args, **kwargs)
         except (WorldFailed, HostsUpdated) as error:
             if _membership is None:
