@@ -126,6 +126,8 @@ class Group {
   void look_at_time(Instant now, Duration stood_still);
   // From any thread, without waiting for an operation that runs.
   [[nodiscard]] bool broken() const { return broken_; }
+  // Why it is; nothing: it is not. It was written once, before that.
+  [[nodiscard]] std::optional<Failure> why_broken() const { return broken_ ? failure_ : std::nullopt; }
   [[nodiscard]] bool disagreed() const { return disagreed_; }  // by a mismatch, which all of it hear of
   [[nodiscard]] const char* backend() const { return backend_->name(); }
   // From any thread, also while an operation runs.

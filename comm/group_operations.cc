@@ -264,9 +264,16 @@ Outcome<void> Group::hand_over(const void* in, void* out, std::size_t count, trc
   if (auto good = check_type(dtype, count); !good) return good;
   if (count > 0 && in == nullptr) return null_buffer(Call::send);
   if (closed_) return fail(TRC_INVALID, "send after the world was finalized");
+  const auto as_called = [&](Outcome<void> done) {
+    if (!done) {
+      done.error().operation = from == rank_ ? "send" : "recv";
+      done.error().sequence = std::max<std::uint64_t>(done.error().sequence, 1);
+    }
+    return done;
+  };
   if (backend_->sends())
-    return run(descriptor(Call::send, count, dtype, other),
-               from == rank_ ? Transfer{in, nullptr, {}} : Transfer{nullptr, out, {}});
+    return as_called(run(descriptor(Call::send, count, dtype, other),
+                         from == rank_ ? Transfer{in, nullptr, {}} : Transfer{nullptr, out, {}}));
   if (!links_.pair) return fail(TRC_UNSUPPORTED, "this group cannot send");
   const int to = from == rank_ ? other : rank_;
   auto& pair = [&]() -> Pair& {
@@ -277,12 +284,12 @@ Outcome<void> Group::hand_over(const void* in, void* out, std::size_t count, trc
     const std::lock_guard lock(pair.mutex);
     if (pair.group == nullptr) {
       auto made = links_.pair(from, to);
-      if (!made) return tl::unexpected(made.error());
+      if (!made) return as_called(tl::unexpected(made.error()));
       pair.group = *made;
     }
   }
   const int root = (from == rank_) == (rank_ < other) ? 0 : 1;  // the lower rank is the pair's first
-  return pair.group->run(descriptor(Call::send, count, dtype, root), {in, out, {}});
+  return as_called(pair.group->run(descriptor(Call::send, count, dtype, root), {in, out, {}}));
 }
 
 }  // namespace trainrun::comm

@@ -53,6 +53,13 @@ bool Groups::broken() const {
   return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->broken(); });
 }
 
+std::optional<Failure> Groups::why_broken() const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& group : groups_)
+    if (auto failure = group->why_broken()) return failure;
+  return std::nullopt;
+}
+
 bool Groups::disagreed() const {
   const std::lock_guard lock(mutex_);
   return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->disagreed(); });

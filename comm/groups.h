@@ -37,6 +37,8 @@ class Groups {
   void abort();
   void close();
   [[nodiscard]] bool broken() const;
+  // Of one that is broken, if one is.
+  [[nodiscard]] std::optional<Failure> why_broken() const;
   [[nodiscard]] bool disagreed() const;  // one of them: see Group
   [[nodiscard]] Duration time_left(Instant now) const;
   void look_at_time(Instant now, Duration stood_still);

@@ -1,5 +1,6 @@
-/* trainrun_comm: collective operations among the ranks of a job, C interface. Everything that
- * libtrainrun_comm.so exports is declared here; trainrun_comm.hpp is a C++ layer over it.
+/* trainrun_comm: collective operations among the ranks of a job, C interface; trainrun_comm.hpp is a C++
+ * layer over it. What else libtrainrun_comm.so exports is in the headers beside this one: trainrun_work.h,
+ * trainrun_nccl.h, trainrun_foreign.h.
  *
  * Where a process gets its place from (set by trainrun, or by hand next to `trainrun rendezvous`):
  *   TRAINRUN_RENDEZVOUS  HOST:PORT of the rendezvous server; without it the world is this process alone
@@ -117,20 +118,21 @@ typedef struct trc_error_info {
   uint32_t struct_size;
   int32_t status;         /* trc_status */
   uint32_t generation;    /* of the world; 0 outside one */
-  int32_t culprit;        /* rank, or -1 */
+  int32_t culprit;        /* rank, or -1; of a time-out the one rank that is missing */
   uint64_t sequence;      /* number of the operation in its group, from 1; 0 outside operations */
   uint32_t missing_count; /* ranks that did not come and wait nowhere else; the first 64 are in `missing` */
   int32_t missing[64];
   char operation[32];
   char host[256]; /* the culprit's */
-  char how[512];  /* how the culprit ended */
+  char how[512];  /* how the culprit ended, or why the world did */
   char message[1024];
 } trc_error_info;
 
 /* Meets the other ranks. `options` may be null. */
 TRC_API trc_status trc_world_init(const trc_options* options, trc_world** world);
 /* The orderly end: waits until all ranks have called it (at most an operation's time), then leaves the job.
- * When not all come it fails, and this rank leaves at the end of its process. A rank that is in another
+ * When not all come it fails, and this rank leaves at the end of its process. Works that go on end first;
+ * when one of them, or anything before, has failed, this fails with the same error. A rank that is in another
  * operation of all (it has more steps to do) and those that finalize are told so after a second, not after an
  * operation's time: TRC_MISMATCH. */
 TRC_API trc_status trc_world_finalize(trc_world* world);
@@ -163,9 +165,11 @@ TRC_API trc_group* trc_world_group(trc_world* world);
 TRC_API trc_status trc_group_create(trc_world* world, const int* ranks, size_t count, trc_group** group);
 /* Called by all members; waits for them. Groups that are not freed end with their world. Null is allowed. */
 TRC_API trc_status trc_group_free(trc_group* group);
-/* The same for members that do not wait for each other: this rank calls nothing more in it, and what it has
- * started goes on. What the group holds is given back once all members have left it and all that they started
- * has ended: by this, or when this rank makes or leaves another group. Not of a group on a device. */
+/* The same for members that do not wait for each other: this rank calls nothing more in it (the handle is
+ * gone, as after trc_group_free; others that wait for this rank in it do so until their time has passed), and
+ * what it has started goes on. What the group holds is given back once all members have left it and all that
+ * they started has ended: by this, or when this rank makes or leaves another group. Not of a group on a
+ * device. */
 TRC_API trc_status trc_group_leave(trc_group* group);
 TRC_API int trc_group_rank(const trc_group* group);
 TRC_API int trc_group_size(const trc_group* group);

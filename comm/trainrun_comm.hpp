@@ -6,6 +6,10 @@
 //   world.shutdown();
 #pragma once
 
+#if __cplusplus <= 201703L
+#error "trainrun_comm.hpp needs C++20: -std=c++20"
+#endif
+
 #include <chrono>
 #include <cstdint>
 #include <memory>

@@ -219,7 +219,7 @@ Outcome<Group*> World::open_pair(const std::vector<std::uint32_t>& ranks, const 
       gives == rank_ ? fmt::format("send to rank {}", gets) : fmt::format("receive from rank {}", gives);
   const Groups::Opening here(groups_, pair, 2, "the first " + operation);
   auto client = connect(op_timeout_);
-  if (!client) return tl::unexpected(client.error());
+  if (!client) return tl::unexpected(errand_failure("the first " + operation, client.error()));
   const Errands::Running running(watcher_->errands(), *client);
   return open_group(*client, {std::min(gives, gets), std::max(gives, gets)}, pair, "the first " + operation,
                     operation);

@@ -103,8 +103,16 @@ void Table::handle(const Abort& abort, const Waiter& waiter, Instant now) {
   const auto rank = rank_of(waiter.connection);
   const auto why = one_line(abort.why, max_text);
   answer(waiter, Done{});
-  if (abort.missing.empty())
-    return break_up({Verdict::Kind::aborted, rank, rank ? world_.members[*rank].host : "", why, {}});
+  if (abort.missing.empty()) {
+    // As for a connection of another library that broke, where the reporter is no more to blame than others.
+    const auto left = seats_.first_left();
+    const auto after = left ? fmt::format(" ({} had left the world)", name_ranks({*left})) : std::string();
+    return break_up({Verdict::Kind::aborted,
+                     rank,
+                     rank ? world_.members[*rank].host : "",
+                     one_line(why + after, max_text),
+                     {}});
+  }
   auto missing = abort.missing;
   if (rank) std::erase_if(missing, [&](auto other) { return takes_part(other, *rank, now); });
   // Those that wait elsewhere wait for others themselves: whoever does not is to blame.

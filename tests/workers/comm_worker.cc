@@ -21,10 +21,7 @@
 //   reduces N, commits N   the last rank exits with 7 soon after an allreduce, or a commit of its state, in
 //   each of the first N generations; after them all end well
 //   those of groups are in comm_worker_groups.cc
-//   works     every operation, started and not waited for; "ok RANK SIZE"
-//   works_loop      four started allreduces at a time until something fails; "running" after the first ones
-//   works_fork      a forked child has no part in what was started; "ok"
-//   works_free      rank 0 ends its world while a work runs and one waits; "freed"
+//   those of operations that are started are in comm_worker_works.cc
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -381,10 +378,7 @@ int main(int argc, char** argv) {
     if (mode == "reduces" && argc > 2) return reduces(static_cast<unsigned>(std::atoi(argv[2])));
     if (mode == "commits" && argc > 2) return commits(static_cast<unsigned>(std::atoi(argv[2])));
     if (const auto ended = group_mode(mode)) return *ended;
-    if (mode == "works") return works();
-    if (mode == "works_loop") return works_loop();
-    if (mode == "works_fork") return works_fork();
-    if (mode == "works_free") return works_free();
+    if (const auto ended = works_mode(mode)) return *ended;
     std::fprintf(stderr, "usage: comm_worker MODE\n");
     return 2;
   } catch (const Error& error) {

@@ -24,7 +24,4 @@ inline int complain(const char* what, const char* type, std::size_t count) {
 
 // Modes of comm_worker, which says what they do.
 std::optional<int> group_mode(const std::string& mode);  // nothing: it is none of those
-int works();
-int works_loop();
-int works_fork();
-int works_free();
+std::optional<int> works_mode(const std::string& mode);

@@ -1,5 +1,11 @@
 // The modes of comm_worker that start operations and do not wait for them.
+//   works           every operation; "ok RANK SIZE"
+//   works_loop      four allreduces at a time until something fails; "running" after the first ones
+//   works_fork      a forked child has no part in what was started; "ok"
+//   works_unwaited  the last rank dies while the others end their world without a wait for what they started
+//   works_free      rank 0 ends its world while a work runs and one waits; "freed"
 #include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,8 +152,6 @@ int refusals(const World& world) {
       "refusal", 0);
 }
 
-}  // namespace
-
 int works() {
   auto world = World::init();
   int bad = every_kind(world, 7) + every_kind(world, 30'000) + told_by_descriptor(world) + refusals(world);
@@ -230,6 +234,20 @@ int works_fork() {
   return 0;
 }
 
+int works_unwaited() {
+  auto world = World::init();
+  std::vector<float> data(1, 1.0F);
+  world.group().barrier();
+  if (world.rank() == world.size() - 1) ::raise(SIGKILL);
+  const auto sum = start(world.group(), call_allreduce(std::span(data)));
+  try {
+    world.shutdown();
+  } catch (const PeerLost& error) {
+    say("shutdown PeerLost culprit " + std::to_string(error.culprit.value_or(99)));
+  }
+  return 0;
+}
+
 int works_free() {
   auto world = std::make_unique<World>(World::init());
   if (world->rank() == 0) {
@@ -249,4 +267,15 @@ int works_free() {
   }
   await_end_of_input();
   return 0;
+}
+
+}  // namespace
+
+std::optional<int> works_mode(const std::string& mode) {
+  if (mode == "works") return works();
+  if (mode == "works_loop") return works_loop();
+  if (mode == "works_fork") return works_fork();
+  if (mode == "works_unwaited") return works_unwaited();
+  if (mode == "works_free") return works_free();
+  return std::nullopt;
 }

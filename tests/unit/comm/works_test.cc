@@ -54,6 +54,14 @@ TEST_CASE("a death inside a work is told by it and by all that follow, with the 
   }
 }
 
+TEST_CASE("the end of a world fails where a work has that nobody waited for") {
+  for (const std::string backend : {"shm", "gloo"}) {
+    Job job(3, backend, "works_unwaited");
+    for (const std::uint32_t rank : {0, 1})
+      CHECK(job.all(rank).find("shutdown PeerLost culprit 2\n") != std::string::npos);
+  }
+}
+
 TEST_CASE("a forked child has no part in works") {
   Job job(2, "shm", "works_fork");
   for (const std::uint32_t rank : {0, 1}) {

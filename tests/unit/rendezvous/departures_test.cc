@@ -191,6 +191,15 @@ TEST_CASE("one that has left in order is told to nobody") {
   CHECK_FALSE(scene.table.verdict());
 }
 
+TEST_CASE("an abort after a member has left says so") {
+  Trio scene;
+  scene.ask(1, Leave{false});
+  scene.ask(0, Abort{"a connection to another rank failed", {}});
+  const auto verdict = *scene.table.verdict();
+  CHECK(verdict.culprit == 0);
+  CHECK(verdict.how == "a connection to another rank failed (rank 1 on b had left the world)");
+}
+
 TEST_CASE("of whom nothing is heard any more it is told") {
   Trio scene;
   for (int rank = 0; rank < 3; ++rank) scene.says(rank, 4, false);
