@@ -65,8 +65,12 @@ class Stalled(ReaderTest):
         done = self.assertEnds(job.wait(timeout=30), 130)
         self.assertEqual(done.died_by, signal.SIGINT)
         self.assertSays(done, "nobody read it in time$", r"^trainrun: ended by SIGINT .* after the start")
-        with open(events, encoding="utf-8") as file:
-            last = json.loads(file.readlines()[-1])
+
+        def said():
+            with open(events, encoding="utf-8") as file:
+                return file.readlines()
+        job.wait_until(lambda: '"job_ended"' in said()[-1], "the last event")  # a thread writes them
+        last = json.loads(said()[-1])
         self.assertEqual((last["event"], last["exit_code"], last["outcome"]), ("job_ended", 130, "user_signal"))
 
     def test_a_signal_after_a_failure_does_not_hide_it(self):
@@ -96,13 +100,16 @@ class Stalled(ReaderTest):
         events = os.path.join(self.folder, "events")
         job = self.ended_but_unread("--events", events, code=3)
         job.wait_for(r"^trainrun: rank 0 on \S+ exited with code 3, .* after the start; \d+ bytes of output wait for their reader", "err")
-        with open(events, encoding="utf-8") as file:
-            last = json.loads(file.readlines()[-1])
+
+        def said():
+            with open(events, encoding="utf-8") as file:
+                return file.readlines()
+        job.wait_until(lambda: '"job_ended"' in said()[-1], "the last event")  # a thread writes them
+        last = json.loads(said()[-1])
         self.assertEqual((last["event"], last["exit_code"], last["outcome"]), ("job_ended", 3, "worker_failed"))
         job.process.stdout.close()
         self.assertEqual(self.assertEnds(job.wait(), 3).err.count("exited with code 3"), 2)
-        with open(events, encoding="utf-8") as file:
-            self.assertEqual(file.read().count("job_ended"), 1)
+        self.assertEqual("".join(said()).count("job_ended"), 1)
 
     def test_a_reader_that_reads_on_gets_all(self):
         job = self.ended_but_unread("--grace", 1)

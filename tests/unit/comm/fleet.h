@@ -49,6 +49,7 @@ class Fleet {
       ::kill(process.pid, SIGKILL);
       ::waitpid(process.pid, nullptr, 0);
     }
+    server.stop();
     ::unlink((directory_ + "/key").c_str());
     ::rmdir(directory_.c_str());
   }

@@ -43,7 +43,10 @@ class Server {
     address = listener_->address();
     thread_ = std::thread([this] { loop_.run(); });
   }
-  ~Server() {
+  ~Server() { stop(); }
+  // No event is told after this; for those whose on_event uses what ends before the server.
+  void stop() {
+    if (!thread_.joinable()) return;
     loop_.post([this] { loop_.stop(); });
     thread_.join();
   }
