@@ -1,5 +1,6 @@
 """A disk that can be made to stall, and one that is soon full: file systems of their own."""
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -21,6 +22,7 @@ class WithSmallDisk(LocalTest):
             run("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", self.disk)
         except (OSError, subprocess.CalledProcessError) as why:
             raise unittest.SkipTest(f"no file system can be mounted here: {why}") from why
+        self.addCleanup(shutil.rmtree, self.folder)  # tearDown cannot, while the disk is mounted
         self.addCleanup(run, "umount", self.disk)
 
 
@@ -37,6 +39,7 @@ class WithDisk(LocalTest):
             run("mount", "-o", "loop", image, self.disk)
         except (OSError, subprocess.CalledProcessError) as why:
             raise unittest.SkipTest(f"no file system can be mounted here: {why}") from why
+        self.addCleanup(shutil.rmtree, self.folder)  # tearDown cannot, while the disk is mounted
         self.addCleanup(run, "umount", self.disk)
         self.thaws = None
         self.addCleanup(self.thaw)
