@@ -305,7 +305,8 @@ class World {
     return World(world);
   }
 
-  // The orderly end, together with all other ranks. The destructor alone waits for them for a second at most.
+  // The orderly end, together with all other ranks; what has failed before is thrown again. The destructor
+  // alone waits for them for a second at most.
   void shutdown() { detail::check(trc_world_finalize(world_.get())); }
 
   [[nodiscard]] int rank() const { return trc_rank(world_.get()); }

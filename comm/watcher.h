@@ -26,11 +26,11 @@ class Watcher {
     std::string text;     // the last notice, for people
   };
 
-  // The server is told of the groups' progress, of the first at once, then each second in which there was
-  // some, and while an operation lasts. At the end, once verdict() has its value, the groups are aborted,
-  // errands() are interrupted, and foreign() is shut, again and again until stop(), since connections may be
-  // under way; never after stop().
-  // A member that leaves while others may count on it is an end too. `world` and `groups` outlive this.
+  // The server is told of the groups' progress, of the first at once, then each second; where there was none,
+  // the same again, so that a process that stands still is known by its silence. At the end, once verdict()
+  // has its value, the groups are aborted, errands() are interrupted, and foreign() is shut, again and again
+  // until stop(), since connections may be under way; never after stop(). A member that leaves while others
+  // may count on it is an end too. `world` and `groups` outlive this.
   Watcher(rendezvous::Client client, const rendezvous::World& world, Rank rank, Groups& groups);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;

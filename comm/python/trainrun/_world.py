@@ -83,7 +83,8 @@ class World(Group):
         return Group(handle, self, ranks) if handle else None
 
     def shutdown(self):
-        """The orderly end, together with all other ranks: Mismatch where one is still in an operation of all."""
+        """The orderly end, together with all other ranks: Mismatch where one is still in an operation of all; what has failed
+        before is raised again."""
         check(lib.trc_world_finalize(self._alive()))
 
 
