@@ -269,7 +269,8 @@ Outcome<void> World::finalize(Duration wait) {
 
 // A rank that closed its connections while another still reads from them could cost that one its data.
 Outcome<void> World::meet_at_end(Duration wait) {
-  if (world_.size == 1 || groups_.broken()) return {};
+  if (world_.size == 1) return {};
+  if (auto failure = groups_.why_broken()) return tl::unexpected(std::move(*failure));
   const auto met = client_->barrier("comm/end", {}, wait);
   if (!met) return tl::unexpected(failure_of(met.error()));
   return {};
